@@ -1,0 +1,4 @@
+"""The world behind our ports: operating-system files, memory, SQLite.
+
+Rule: foreign exceptions are translated here, once; no decision is made here.
+"""

@@ -1,0 +1,1 @@
+"""The composition root: settings are read here, adapters are chosen here, `qanat` starts here."""

@@ -1,0 +1,4 @@
+"""The asyncio application that hosts partitions and coordinators, waits and supervises.
+
+Nothing is here yet.
+"""

@@ -1,0 +1,1 @@
+"""What users import to produce and consume, on librdkafka. Nothing is here yet."""

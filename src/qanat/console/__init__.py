@@ -1,0 +1,1 @@
+"""The web page. Nothing is here yet."""

@@ -1,0 +1,1 @@
+"""Brokers in a tree: roles, topology, pipes and the refresh workflow. Nothing is here yet."""

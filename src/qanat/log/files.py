@@ -1,0 +1,109 @@
+"""The port to the disk: everything that the log asks of a file system.
+
+Adapters: `adapters.os_files` (real), `adapters.memory_files` (volatile),
+`sim.disk` (seeded faults). Each passes the same contract suite.
+
+Rule 1: bytes under a map are never rewritten nor cut off. A file only grows,
+        or is replaced by another through `rename`; a map taken before keeps
+        showing the old file for as long as somebody holds it.
+Rule 2: nothing is durable before `sync` of the file *and*, for a new, renamed
+        or removed name, `sync_directory` of its folder.
+Rule 3: a failed `sync` is final. Nobody calls it again on the same file and
+        believes the answer (the kernel marks failed pages clean).
+Rule 4: faults leave here as `StorageError`s, never as `OSError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """One open file. The handle may be closed and reopened behind the scenes (see `pin`)."""
+
+    @property
+    def path(self) -> str: ...
+
+    def size(self) -> int:
+        """Bytes in the file now."""
+        ...
+
+    def write(self, chunks: Sequence[Buffer], position: int) -> int:
+        """Write all chunks one after another from `position` on; return the bytes written.
+
+        Writes everything or raises: a short write is continued, and where that
+        fails the caller must treat the bytes from `position` on as garbage.
+        """
+        ...
+
+    def read(self, position: int, length: int) -> bytearray:
+        """Copy out up to `length` bytes; shorter only at the end of the file."""
+        ...
+
+    def view(self, length: int) -> memoryview:
+        """A read-only view of the first `length` bytes, which must exist. Stays valid, and
+        unchanged, whatever happens to the name afterwards (rule 1)."""
+        ...
+
+    def is_resident(self, position: int, length: int) -> bool:
+        """Whether touching that range of a view would not wait for the disk."""
+        ...
+
+    def sync(self) -> None:
+        """Make the bytes durable (fdatasync). May be called from a worker thread."""
+        ...
+
+    def rename(self, path: str) -> None:
+        """Give the file another name, replacing whatever has it. This handle follows."""
+        ...
+
+    def close(self) -> None:
+        """Let the handle go. Views stay valid. Closing twice is fine."""
+        ...
+
+
+class Lock(Protocol):
+    """An exclusive claim on a path; gone with the process at the latest."""
+
+    def release(self) -> None: ...
+
+
+class Files(Protocol):
+    """A file system. Paths are absolute or relative to the process, with `/`."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing; `create` makes a new, empty file (replacing any old one)."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, path: str) -> list[str]:
+        """Names in a folder, sorted."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Create a folder and its parents; an existing one is fine. Parents are made durable too."""
+        ...
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty folder."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file or folder, replacing a file that has the new name."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Unlink a file; a missing one is fine. Its open views stay valid."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a folder durable."""
+        ...
+
+    def lock(self, path: str) -> Lock:
+        """Claim a path for this process, or raise `DirectoryLockedError`."""
+        ...

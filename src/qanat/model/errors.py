@@ -1,0 +1,115 @@
+"""Every fault under one root, each with the code that a server must answer.
+
+Names say the cause. The message is one sentence for a person: what was wrong,
+where, and what to do. Bugs are assertions, not members of this tree.
+"""
+
+from __future__ import annotations
+
+from qanat.model.error_codes import ErrorCode
+
+
+class QanatError(Exception):
+    """Root of all faults; `code` is the Kafka error that a door answers with."""
+
+    code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class CorruptBatchError(QanatError):
+    """Bytes that are no valid record batch: a checksum or a length does not hold."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
+
+
+class InvalidRecordError(QanatError):
+    """A well-formed batch with a content that is refused."""
+
+    code = ErrorCode.INVALID_RECORD
+
+
+class InvalidTimestampError(QanatError):
+    """A record's timestamp lies further from the broker's clock than the topic allows."""
+
+    code = ErrorCode.INVALID_TIMESTAMP
+
+
+class UnsupportedCompressionError(QanatError):
+    """A batch names a compression codec that does not exist."""
+
+    code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+class BatchTooLargeError(QanatError):
+    """A batch is larger than the topic allows, as sent or while being inflated."""
+
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class OffsetOutOfRangeError(QanatError):
+    """The offset asked for is before the log's start or after its end."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class OutOfOrderSequenceError(QanatError):
+    """An idempotent producer left a gap in its sequence numbers."""
+
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class InvalidProducerEpochError(QanatError):
+    """A producer wrote with an epoch older than the one in force: it was fenced."""
+
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class InvalidTransactionStateError(QanatError):
+    """A producer's act does not fit the state of its transaction."""
+
+    code = ErrorCode.INVALID_TXN_STATE
+
+
+class CoordinatorFencedError(QanatError):
+    """A marker came from a transaction coordinator that has been replaced."""
+
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class StorageError(QanatError):
+    """The disk failed us. `path` says where."""
+
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class DiskFullError(StorageError):
+    """There is no room left on the device."""
+
+
+class ReadOnlyError(StorageError):
+    """The directory or its file system cannot be written."""
+
+
+class DirectoryLockedError(StorageError):
+    """Another process owns the data directory."""
+
+
+class DirectoryFailedError(StorageError):
+    """An earlier fsync or write failed; nothing more is accepted in this directory."""
+
+
+class UnknownStorageEngineError(StorageError):
+    """No storage engine of that name is installed."""
+
+
+class UnreadableSegmentError(StorageError):
+    """A segment cannot be opened as it is: missing key, or a format from a later version."""
+
+
+class CorruptLogError(StorageError):
+    """Damage inside a log that is not a torn tail: it must be repaired, never cut away."""
+
+
+class InvalidSettingError(QanatError):
+    """A setting is unknown, or has a value that it cannot take."""
+
+    code = ErrorCode.INVALID_CONFIG

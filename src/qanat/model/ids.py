@@ -1,0 +1,53 @@
+"""Names for numbers: what is an offset is not an epoch.
+
+`NO_...` constants are the protocol's way of saying "none".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType
+from uuid import UUID
+
+Offset = NewType("Offset", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+ProducerId = NewType("ProducerId", int)
+ProducerEpoch = NewType("ProducerEpoch", int)
+Sequence = NewType("Sequence", int)
+
+NO_OFFSET = Offset(-1)
+NO_TIMESTAMP = -1
+NO_LEADER_EPOCH = LeaderEpoch(-1)
+NO_PRODUCER_ID = ProducerId(-1)
+NO_PRODUCER_EPOCH = ProducerEpoch(-1)
+NO_SEQUENCE = Sequence(-1)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """A partition by name; printed the way Kafka names its directory."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicId:
+    """A topic's identity: unlike its name, never used twice."""
+
+    value: UUID
+
+    def __str__(self) -> str:
+        """Kafka's spelling: URL-safe base64 without padding."""
+        from base64 import urlsafe_b64encode
+
+        return urlsafe_b64encode(self.value.bytes).decode().rstrip("=")
+
+    @staticmethod
+    def parse(text: str) -> TopicId:
+        from base64 import urlsafe_b64decode
+
+        return TopicId(UUID(bytes=urlsafe_b64decode(text + "==")))

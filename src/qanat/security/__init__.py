@@ -1,0 +1,1 @@
+"""Principals, ACL evaluation, credentials and the key ring. Nothing is here yet."""

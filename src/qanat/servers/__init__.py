@@ -1,0 +1,1 @@
+"""Thin doors: the Kafka protocol (a file per API), push frames, HTTP. Nothing is here yet."""

@@ -1,0 +1,165 @@
+"""The 61 bytes in front of every record batch: all that the hot path ever looks at.
+
+Kafka's message format v2, big-endian:
+
+    base_offset 8 · batch_length 4 · leader_epoch 4 · magic 1 · crc 4 ·
+    attributes 2 · last_offset_delta 4 · base_timestamp 8 · max_timestamp 8 ·
+    producer_id 8 · producer_epoch 2 · base_sequence 4 · record_count 4
+
+`batch_length` counts what follows it; the checksum covers everything from
+`attributes` on. Base offset and leader epoch lie before that, so a broker can
+set them without touching the checksum: `placed` gives the 16 bytes to write in
+front of `batch[16:]`, and the sender's buffer stays as it came.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from qanat.model.errors import CorruptBatchError, InvalidRecordError, UnsupportedCompressionError
+from qanat.wire.crc import crc32c
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER_SIZE = 61
+MAGIC = 2
+PREFIX_SIZE = 16
+"""Base offset, length and leader epoch: the part that `placed` writes anew."""
+
+_LENGTH_AT = 8
+_MAGIC_AT = 16
+_CRC_FROM = 21
+_BEFORE_LENGTH = 12
+"""Bytes of a batch that `batch_length` does not count: base offset and itself."""
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_PREFIX = Struct(">qii")
+_LENGTH = Struct(">i")
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+
+class BatchHeader(NamedTuple):
+    """A batch's header as it stands in the bytes."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, header included."""
+        return self.batch_length + _BEFORE_LENGTH
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record; numbers wrap from 2^31 - 1 to 0."""
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may drop the batch's tombstones (KIP-534), if that is decided."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`; the caller has made sure that 61 bytes are there."""
+    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+
+
+def write_header(buffer: bytearray, position: int, header: BatchHeader) -> None:
+    """Write `header` as it is, checksum included."""
+    _HEADER.pack_into(buffer, position, *header)
+
+
+def batch_size_at(buffer: Buffer, position: int) -> int:
+    """Size that the batch at `position` claims to have; 12 bytes must be there. Not checked."""
+    length: int = _LENGTH.unpack_from(buffer, position + _LENGTH_AT)[0]
+    return length + _BEFORE_LENGTH
+
+
+def batch_crc(batch: Buffer) -> int:
+    """The checksum that a batch of exactly this extent should carry."""
+    return crc32c(memoryview(batch)[_CRC_FROM:])
+
+
+def placed(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
+    """The first 16 bytes of the batch at its place in a log."""
+    return _PREFIX.pack(base_offset, header.batch_length, leader_epoch)
+
+
+def patch(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
+    """Set base offset and leader epoch in a writable batch; the checksum stays valid."""
+    _PREFIX.pack_into(batch, 0, base_offset, batch_size_at(batch, 0) - _BEFORE_LENGTH, leader_epoch)
+
+
+def check_batch(batch: Buffer) -> BatchHeader:
+    """The header of a batch that a producer sent, once everything about it holds.
+
+    The buffer must be exactly one batch. Raises what Kafka answers: an older
+    format or a second batch is an invalid record, a wrong length or checksum a
+    corrupt message.
+    """
+    size = len(batch)
+    if size > _MAGIC_AT and batch[_MAGIC_AT] in (0, 1):
+        raise InvalidRecordError(
+            f"message format v{batch[_MAGIC_AT]} is not accepted: send record batches (magic 2), as every "
+            "client since Kafka 0.11 does"
+        )
+    if size < HEADER_SIZE:
+        raise CorruptBatchError(f"a record batch has at least {HEADER_SIZE} bytes, this one ends after {size}")
+    header = BatchHeader._make(_HEADER.unpack_from(batch))
+    if header.magic != MAGIC:
+        raise InvalidRecordError(f"unknown message format: magic is {header.magic}, 2 is expected")
+    if header.batch_length + _BEFORE_LENGTH != size:
+        if HEADER_SIZE <= header.batch_length + _BEFORE_LENGTH < size:
+            raise InvalidRecordError("more than one record batch was sent for one partition; send exactly one")
+        raise CorruptBatchError(f"the batch claims {header.batch_length} bytes after its length, {size - _BEFORE_LENGTH} are there")
+    if header.crc != batch_crc(batch):
+        raise CorruptBatchError(f"checksum mismatch: the header says {header.crc:#010x}, the bytes give {batch_crc(batch):#010x}")
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise InvalidRecordError(
+            f"a batch of {header.record_count} records cannot have a last offset delta of {header.last_offset_delta}"
+        )
+    if header.codec > 4:
+        raise UnsupportedCompressionError(f"compression codec {header.codec} does not exist (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd)")
+    return header
