@@ -11,6 +11,11 @@ Rule 2: nothing is durable before `sync` of the file *and*, for a new, renamed
 Rule 3: a failed `sync` is final. Nobody calls it again on the same file and
         believes the answer (the kernel marks failed pages clean).
 Rule 4: faults leave here as `StorageError`s, never as `OSError`.
+Rule 5: a handle means one file until it is closed. It follows a rename of the file
+        or of a folder above it, and goes on reading and writing a file whose name
+        was removed or given to another.
+Rule 6: one thread at a time writes a file and takes views of it. `sync` and `read`
+        may run beside that on a worker, as may everything that `Files` offers.
 """
 
 from __future__ import annotations
@@ -22,7 +27,11 @@ Buffer = bytes | bytearray | memoryview
 
 
 class File(Protocol):
-    """One open file. The handle may be closed and reopened behind the scenes (see `pin`)."""
+    """One open file, to be closed by its owner.
+
+    Its descriptor may be closed and reopened behind the scenes, but never between
+    a write and its sync. Using a closed file is a bug, hence an assertion.
+    """
 
     @property
     def path(self) -> str: ...
@@ -32,9 +41,9 @@ class File(Protocol):
         ...
 
     def write(self, chunks: Sequence[Buffer], position: int) -> int:
-        """Write all chunks one after another from `position` on; return the bytes written.
+        """Write all chunks (of bytes) one after another from `position` on; return the bytes written.
 
-        Writes everything or raises: a short write is continued, and where that
+        A gap between the end of the file and `position` reads as zeros. Writes everything or raises: a short write is continued, and where that
         fails the caller must treat the bytes from `position` on as garbage.
         """
         ...
@@ -44,8 +53,11 @@ class File(Protocol):
         ...
 
     def view(self, length: int) -> memoryview:
-        """A read-only view of the first `length` bytes, which must exist. Stays valid, and
-        unchanged, whatever happens to the name afterwards (rule 1)."""
+        """A read-only view of the first `length` bytes; `StorageError` where there are fewer.
+
+        Stays valid, and unchanged, whatever happens to the name afterwards (rule 1).
+        Bytes that a view has shown must not be written again.
+        """
         ...
 
     def is_resident(self, position: int, length: int) -> bool:
@@ -89,7 +101,7 @@ class Files(Protocol):
         ...
 
     def remove_directory(self, path: str) -> None:
-        """Remove an empty folder."""
+        """Remove an empty folder; a missing one is fine."""
         ...
 
     def rename(self, old: str, new: str) -> None:
@@ -105,5 +117,5 @@ class Files(Protocol):
         ...
 
     def lock(self, path: str) -> Lock:
-        """Claim a path for this process, or raise `DirectoryLockedError`."""
+        """Claim a path (a lock file, which is created and stays) once, or raise `DirectoryLockedError`."""
         ...

@@ -1,0 +1,28 @@
+"""What the operating system's refusals mean to us: an `OSError` becomes a `StorageError`, once, here.
+
+The message is one sentence for a person: what failed, where, why, what to do.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from qanat.model.errors import DiskFullError, ReadOnlyError, StorageError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+
+def storage_error(act: str, path: str, error: OSError) -> StorageError:
+    """The fault to raise for `error`, which came from trying to `act` (a verb) on `path`."""
+    cause = f"cannot {act} {path}: {error.strerror or error}"
+    if error.errno in _FULL:
+        return DiskFullError(f"{cause}; free some space or lower the retention, then restart")
+    if error.errno in _FORBIDDEN:
+        return ReadOnlyError(f"{cause}; make it writable for this user and check how its file system is mounted")
+    if error.errno in _OUT_OF_DESCRIPTORS:
+        return StorageError(f"{cause}; raise the limit on open files (ulimit -n)")
+    if error.errno == errno.EIO:
+        return StorageError(f"{cause}; the device is failing, check the kernel log before using it again")
+    return StorageError(cause)
