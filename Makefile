@@ -1,0 +1,98 @@
+# The developer's manual. `make` lists what there is; every target builds the environment it needs.
+#
+# Nothing but Python 3.11 or newer is expected on the machine. A C compiler is welcome, not needed: without one
+# the per-record core runs interpreted, and a notice says so.
+
+PYTHON ?= python3
+VENV   ?= .venv
+ARGS   ?=
+# Tests run in this many processes; a failure reads the same in one: make test JOBS=0
+JOBS   ?= 2
+# make sim: how long, and which seeds (a range such as 1-200, or one seed to replay)
+SECONDS ?=
+SEEDS   ?=
+
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PXD    := $(shell find src -name '*.pxd')
+NATIVE := $(PXD) $(PXD:.pxd=.py)
+
+# Written when an installation is complete; what is newer than its stamp is installed again.
+TOOLS_STAMP  := $(VENV)/.tools-installed
+NATIVE_STAMP := $(VENV)/.native-compiled
+DOCS_STAMP   := $(VENV)/.docs-installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test check format bench sim docs dist clean distclean
+
+help: ## show this list
+	@echo "Qanat: make TARGET [VARIABLE=value]"
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' Makefile | while IFS='|' read -r name meaning; do printf '%-12s %s\n' "$$name" "$$meaning"; done
+
+setup: $(TOOLS_STAMP) $(NATIVE_STAMP) ## make .venv with Qanat (editable) and every tool
+	@echo "Ready: $(BIN)/qanat --help"
+
+demo: setup ## see Qanat at work, in less than a minute
+	@$(BIN)/python -m qanat.app.demo $(ARGS)
+
+test: setup ## run the tests; make test ARGS="-k retention -x"
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci $(ARGS)
+
+check: setup ## formatting, lint, strict types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: setup ## put the sources into the form that check asks for
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## measure on this machine; make bench ARGS="--help" for the knobs
+	@$(BIN)/qanat bench log $(ARGS)
+
+sim: setup ## run under seeded faults; make sim SECONDS=60 or SEEDS=1-200
+	@$(BIN)/python -m qanat.sim $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+docs: setup $(DOCS_STAMP) ## build the documentation into ./site, offline, every link checked
+	@$(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/python tools/check_site.py site
+	@echo "Open site/index.html"
+
+dist: setup ## build sdist and wheel into ./dist and try both in empty environments
+	@$(BIN)/python tools/build_dist.py dist
+
+clean: ## remove what was built; the environment stays
+	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src -name '*.so' -exec rm -f {} +
+	rm -f $(NATIVE_STAMP)
+
+distclean: clean ## remove the environment as well
+	rm -rf $(VENV)
+
+# From here on: the environment, which the targets above ask for.
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "qanat: no '$(PYTHON)' on this machine: install Python 3.11 or newer (Debian: apt install python3 python3-venv), or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "qanat: $$($(PYTHON) --version) is too old: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "qanat: $(PYTHON) cannot make environments: install its venv module (Debian: apt install python3-venv)" >&2; exit 1; }
+	@echo "Making $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+
+# Build tools first and then no build isolation: they are pinned like everything else and fetched only once.
+$(TOOLS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Qanat and its tools into $(VENV) ..."
+	@$(PIP) install -c constraints.txt setuptools hatchling Cython
+	@QANAT_PURE=1 $(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+$(NATIVE_STAMP): hatch_build.py $(NATIVE) | $(TOOLS_STAMP)
+	@$(BIN)/python hatch_build.py
+	@touch $@
+
+$(DOCS_STAMP): $(TOOLS_STAMP)
+	@$(PIP) install -c constraints.txt 'mkdocs>=1.6,<2'
+	@touch $@
