@@ -1,0 +1,5 @@
+"""`python -m qanat.app` is `qanat`, for environments without the console script."""
+
+from qanat.app.main import main
+
+main()

@@ -1,0 +1,241 @@
+"""`qanat doctor`: is this machine fit to run a broker, and if not, what to do.
+
+Each check is one function that returns a `Finding`; it looks at one thing and
+never raises for what it finds. `warn` means that Qanat runs, but slower or
+with a part missing; `fail` means that it should not be run like this, and
+makes the command exit with 1.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+Status = Literal["ok", "warn", "fail"]
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_JAVA = 17
+FEW_OPEN_FILES = 4096
+"""A partition keeps a few files open per live segment, and each client is one more."""
+LITTLE_DISK_BYTES = 1 << 30
+SLOW_SYNC_MS = 20.0
+SYNC_PROBES = 20
+JAVA_TIMEOUT_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check saw; `advice` is empty when there is nothing to do."""
+
+    check: str
+    status: Status
+    seen: str
+    advice: str = ""
+
+
+def doctor(
+    *,
+    data_dir: Path = Path("data"),
+    output: Annotated[Literal["table", "json"], Parameter(name=["--output", "-o"])] = "table",
+) -> int:
+    """Check this machine: Python, native parts, limits, disk; say what to do about each.
+
+    Parameters
+    ----------
+    data_dir:
+        Where the broker would keep its data; need not exist yet.
+    output:
+        `table` for people, `json` for programs.
+    """
+    findings = examine(data_dir)
+    if output == "json":
+        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        _print_table(findings)
+    return 1 if any(finding.status == "fail" for finding in findings) else 0
+
+
+def examine(data_dir: Path) -> list[Finding]:
+    """Run every check, in the order in which a person would fix things."""
+    folder = nearest_folder(data_dir)
+    checks: Sequence[Callable[[], Finding]] = (
+        check_python,
+        check_native_core,
+        check_checksum,
+        check_compression,
+        check_uvloop,
+        check_open_files,
+        lambda: check_free_disk(folder),
+        lambda: check_sync_latency(folder),
+        check_java,
+    )
+    return [check() for check in checks]
+
+
+def check_python() -> Finding:
+    seen = f"{platform.python_implementation()} {platform.python_version()}"
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        return Finding("python", "fail", seen, "Install Python 3.11 or newer.")
+    return Finding("python", "ok", seen)
+
+
+def check_native_core() -> Finding:
+    """The per-record core: compiled, or the same file interpreted."""
+    compiled, interpreted = native_modules()
+    if interpreted:
+        advice = "Install a C compiler (Debian: apt install gcc python3-dev), then install Qanat again."
+        return Finding("native core", "warn", f"interpreted: {', '.join(interpreted)}", advice)
+    if not compiled:
+        return Finding("native core", "ok", "this build has none")
+    return Finding("native core", "ok", f"compiled: {', '.join(compiled)}")
+
+
+def native_modules() -> tuple[list[str], list[str]]:
+    """Modules written for the compiler (those with a `.pxd`), by how they load: (compiled, interpreted)."""
+    compiled: list[str] = []
+    interpreted: list[str] = []
+    package = Path(__file__).parents[1]
+    for source in sorted(package.rglob("*.pxd")):
+        name = source.relative_to(package.parent).with_suffix("").as_posix().replace("/", ".")
+        file = importlib.import_module(name).__file__ or ""
+        (compiled if file.endswith(tuple(EXTENSION_SUFFIXES)) else interpreted).append(name)
+    return compiled, interpreted
+
+
+def check_checksum() -> Finding:
+    if _importable("crc32c"):
+        return Finding("crc-32c", "ok", "crc32c")
+    if _importable("google_crc32c"):
+        return Finding("crc-32c", "warn", "google-crc32c, which copies every batch", "pip install crc32c")
+    return Finding("crc-32c", "fail", "no library", "pip install crc32c")
+
+
+def check_compression() -> Finding:
+    missing = [name for name in ("cramjam", "isal") if not _importable(name)]
+    if missing:
+        return Finding("compression", "fail", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
+    return Finding("compression", "ok", "gzip, snappy, lz4, zstd")
+
+
+def check_uvloop() -> Finding:
+    if _importable("uvloop"):
+        return Finding("event loop", "ok", "uvloop")
+    return Finding("event loop", "warn", "asyncio's own, which is slower", "pip install uvloop")
+
+
+def check_open_files() -> Finding:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    seen = f"{_limit(soft)} (may be raised to {_limit(hard)})"
+    if soft != resource.RLIM_INFINITY and soft < FEW_OPEN_FILES:
+        return Finding("open files", "warn", seen, "Raise the limit: ulimit -n 65536, or LimitNOFILE in systemd.")
+    return Finding("open files", "ok", seen)
+
+
+def check_free_disk(folder: Path) -> Finding:
+    free_bytes = shutil.disk_usage(folder).free
+    seen = f"{free_bytes / (1 << 30):.1f} GiB free at {folder}"
+    if free_bytes < LITTLE_DISK_BYTES:
+        return Finding("free disk", "fail", seen, "Free some space or choose another --data-dir.")
+    return Finding("free disk", "ok", seen)
+
+
+def check_sync_latency(folder: Path) -> Finding:
+    """Time `fdatasync` of small writes: it is what an acks=all producer waits for."""
+    try:
+        took_ms = sync_latencies_ms(folder)
+    except OSError as fault:
+        advice = "Choose a --data-dir that this user may write to."
+        return Finding("sync latency", "fail", f"cannot write to {folder}: {fault.strerror}", advice)
+    median_ms, worst_ms = statistics.median(took_ms), max(took_ms)
+    seen = f"median {median_ms:.2f} ms, worst {worst_ms:.2f} ms of {len(took_ms)}"
+    if median_ms > SLOW_SYNC_MS:
+        return Finding("sync latency", "warn", seen, "Every acks=all produce waits for this: use a faster disk.")
+    return Finding("sync latency", "ok", seen)
+
+
+def sync_latencies_ms(folder: Path) -> list[float]:
+    """Append 4 KiB and make it durable, a few times over, in a file that is gone afterwards."""
+    took_ms = []
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        for _ in range(SYNC_PROBES):
+            file.write(b"\0" * 4096)
+            start = time.perf_counter()
+            # Not every system that runs Python has fdatasync; fsync does the same and a little more.
+            getattr(os, "fdatasync", os.fsync)(file.fileno())
+            took_ms.append((time.perf_counter() - start) * 1000)
+    return took_ms
+
+
+def check_java() -> Finding:
+    """Only the Spark pipelines need Java, so its absence is never more than a warning."""
+    java = shutil.which("java")
+    if java is None:
+        return Finding("java (spark)", "warn", "not found", "Only for Spark pipelines: install a Java 17 runtime.")
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=JAVA_TIMEOUT_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return Finding("java (spark)", "warn", f"{java} does not answer", "Only for Spark pipelines: repair Java.")
+    first_line = (answer.stderr or answer.stdout).strip().split("\n")[0]
+    version = java_version(first_line)
+    if version is None or version < OLDEST_JAVA:
+        return Finding("java (spark)", "warn", first_line, "Only for Spark pipelines: install Java 17 or newer.")
+    return Finding("java (spark)", "ok", first_line)
+
+
+def java_version(line: str) -> int | None:
+    """The major version in `openjdk version "17.0.2" …`; 8 and older call themselves 1.8."""
+    quoted = line.split('"')
+    if len(quoted) < 2:
+        return None
+    numbers = quoted[1].replace("-", ".").split(".")
+    if numbers[0] == "1" and len(numbers) > 1:
+        numbers = numbers[1:]
+    return int(numbers[0]) if numbers[0].isdigit() else None
+
+
+def nearest_folder(path: Path) -> Path:
+    """The folder itself, or the closest one above it that exists already."""
+    absolute = path.absolute()
+    return next(folder for folder in (absolute, *absolute.parents) if folder.is_dir())
+
+
+def _importable(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
+
+
+def _limit(value: int) -> str:
+    return "unlimited" if value == resource.RLIM_INFINITY else str(value)
+
+
+def _print_table(findings: Iterable[Finding]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    colours = {"ok": "green", "warn": "yellow", "fail": "red"}
+    table = Table(box=None, pad_edge=False)
+    for heading in ("check", "status", "seen", "what to do"):
+        table.add_column(heading, no_wrap=heading in ("check", "status"))
+    for finding in findings:
+        colour = colours[finding.status]
+        table.add_row(finding.check, f"[{colour}]{finding.status}[/]", finding.seen, finding.advice)
+    Console().print(table)

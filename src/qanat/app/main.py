@@ -1,0 +1,92 @@
+"""The command line: `qanat`.
+
+Rule 1: commands are named here and imported only when they are called, so that
+        `qanat --version` and completion stay quick. A command is one line in
+        `build_app`: where it lives, its name, its one-line meaning.
+Rule 2: what a user did wrong ends as one sentence on stderr and exit code 1;
+        a traceback means a bug.
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from qanat import __version__
+from qanat.model.errors import QanatError
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+DESCRIPTION = """\
+A distributed message queue that speaks Kafka's wire protocol.
+
+Every command explains itself with --help. Listings take -o json for programs.
+Trouble with this machine? `qanat doctor` says what is missing and what to do.
+"""
+
+
+def build_app() -> App:
+    """The tree of commands; nothing in it is imported before it is called."""
+    from cyclopts import App
+
+    app = App(
+        name="qanat",
+        help=DESCRIPTION,
+        help_format="markdown",
+        version=f"qanat {__version__}",
+        suppress_keyboard_interrupt=False,
+    )
+    app.command(
+        "qanat.app.doctor:doctor",
+        name="doctor",
+        help="Check this machine: Python, native parts, limits, disk; say what to do about each.",
+    )
+    return app
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    if list(arguments) == ["--version"]:
+        # Scripts ask this often; the parser would take its time and load rich to print a line.
+        print(f"qanat {__version__}")
+        return 0
+    return _dispatch(arguments)
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    from cyclopts import CycloptsError
+
+    try:
+        result = build_app()(
+            list(arguments),
+            exit_on_error=False,
+            result_action="return_int_as_exit_code_else_zero",
+        )
+        sys.stdout.flush()
+    except CycloptsError:
+        return EXIT_USAGE
+    except QanatError as fault:
+        print(f"qanat: {fault}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away (`qanat … | head`), which is its right. Python flushes
+        # stdout once more at exit; let that go nowhere instead of complaining.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    return int(result)
+
+
+def main() -> None:
+    """The console script's entry."""
+    sys.exit(run(sys.argv[1:]))
