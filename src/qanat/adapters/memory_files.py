@@ -78,20 +78,20 @@ class MemoryFile:
 
 
 class MemoryFiles:
-    """A file system in memory. `/` and the working directory exist from the start."""
+    """A file system in memory. `/` exists from the start and is the working directory."""
 
     def __init__(self) -> None:
         self._files: dict[str, MemoryFile] = {}
-        self._folders: dict[str, None] = {"/": None, ".": None}
+        self._folders: dict[str, None] = {"/": None}
         self._locks: dict[str, MemoryLock] = {}
 
     def __repr__(self) -> str:
         return f"<MemoryFiles {len(self._files)} files, {sum(file.size() for file in self._files.values())} bytes>"
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
-        path = posixpath.normpath(path)
+        path = _absolute(path)
         if create:
-            self._require_folder(posixpath.dirname(path) or ".")
+            self._require_folder(posixpath.dirname(path))
             if path in self._folders:
                 raise StorageError(f"cannot create {path}: it is a folder")
             self._files[path] = MemoryFile(path, self)
@@ -100,24 +100,24 @@ class MemoryFiles:
         return self._files[path]
 
     def exists(self, path: str) -> bool:
-        path = posixpath.normpath(path)
+        path = _absolute(path)
         return path in self._files or path in self._folders
 
     def list(self, path: str) -> builtins.list[str]:
-        path = posixpath.normpath(path)
+        path = _absolute(path)
         self._require_folder(path)
         return sorted(posixpath.basename(name) for name in self._names_in(path))
 
     def make_directory(self, path: str) -> None:
-        path = posixpath.normpath(path)
+        path = _absolute(path)
         while path not in self._folders:
             if path in self._files:
                 raise StorageError(f"cannot create folder {path}: it is a file")
             self._folders[path] = None
-            path = posixpath.dirname(path) or "."
+            path = posixpath.dirname(path)
 
     def remove_directory(self, path: str) -> None:
-        path = posixpath.normpath(path)
+        path = _absolute(path)
         if path in self._files:
             raise StorageError(f"cannot remove folder {path}: it is a file")
         if path in self._folders and self._names_in(path):
@@ -125,8 +125,8 @@ class MemoryFiles:
         self._folders.pop(path, None)
 
     def rename(self, old: str, new: str) -> None:
-        old, new = posixpath.normpath(old), posixpath.normpath(new)
-        self._require_folder(posixpath.dirname(new) or ".")
+        old, new = _absolute(old), _absolute(new)
+        self._require_folder(posixpath.dirname(new))
         if old == new and self.exists(old):
             return
         if old in self._files and new not in self._folders:
@@ -143,16 +143,16 @@ class MemoryFiles:
         self.rename(file.path, new)
 
     def remove(self, path: str) -> None:
-        path = posixpath.normpath(path)
+        path = _absolute(path)
         if path in self._folders:
             raise StorageError(f"cannot remove {path}: it is a folder")
         self._files.pop(path, None)
 
     def sync_directory(self, path: str) -> None:
-        self._require_folder(posixpath.normpath(path))
+        self._require_folder(_absolute(path))
 
     def lock(self, path: str) -> MemoryLock:
-        path = posixpath.normpath(path)
+        path = _absolute(path)
         if path in self._locks:
             raise DirectoryLockedError(f"{posixpath.dirname(path)} is in use by this process; choose another directory")
         self._locks[path] = lock = MemoryLock(path, self._locks)
@@ -167,7 +167,7 @@ class MemoryFiles:
             path
             for paths in (self._files, self._folders)
             for path in tuple(paths)
-            if path != folder and (posixpath.dirname(path) or ".") == folder
+            if path != folder and posixpath.dirname(path) == folder
         ]
 
     def _rename_folder(self, old: str, new: str) -> None:
@@ -191,3 +191,7 @@ class MemoryLock:
     def release(self) -> None:
         if self._locks.get(self._path) is self:
             del self._locks[self._path]
+
+
+def _absolute(path: str) -> str:
+    return posixpath.normpath(posixpath.join("/", path))

@@ -43,8 +43,9 @@ class File(Protocol):
     def write(self, chunks: Sequence[Buffer], position: int) -> int:
         """Write all chunks (of bytes) one after another from `position` on; return the bytes written.
 
-        A gap between the end of the file and `position` reads as zeros. Writes everything or raises: a short write is continued, and where that
-        fails the caller must treat the bytes from `position` on as garbage.
+        Writes everything or raises: a short write is continued, and where that
+        fails the caller must treat the bytes from `position` on as garbage. A gap
+        between the end of the file and `position` reads as zeros.
         """
         ...
 

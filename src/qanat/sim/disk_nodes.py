@@ -1,0 +1,155 @@
+"""Files and folders of the simulated disk, each twice: as the process sees them and as the platter has them.
+
+A file is its durable bytes and the writes since the last sync, in order. A
+folder is its durable names; changes of names wait in one `NameJournal`, because
+a rename across folders is one change of both.
+
+What of all this survives a power loss is decided in `crash_image`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+
+_FIRST_BUFFER_BYTES = 4096
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """What a name can stand for. `parent` is None for the root and for what lost its name."""
+
+    parent: Folder | None = None
+    name: str = ""
+
+    @property
+    def path(self) -> str:
+        return posixpath.join(self.parent.path, self.name) if self.parent else self.name
+
+    def lose_name(self) -> None:
+        """Remember the last path for reports; there is no way back in by it."""
+        self.name, self.parent = self.path, None
+
+
+@dataclass(slots=True, eq=False)
+class Folder(Node):
+    """Names and what they stand for: now (`entries`) and after a power loss at worst (`durable`)."""
+
+    entries: dict[str, Node] = field(default_factory=dict)
+    durable: dict[str, Node] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """Bytes that the process has written and the platter may not have."""
+
+    position: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.position + len(self.data)
+
+
+@dataclass(slots=True, eq=False)
+class Inode(Node):
+    """A file's bytes. `buffer` is replaced when it is full, so that views of the old one stay as they are."""
+
+    buffer: bytearray = field(default_factory=bytearray)
+    size: int = 0
+    shown_end: int = 0
+    durable: bytearray = field(default_factory=bytearray)
+    pending: list[PendingWrite] = field(default_factory=list)
+
+    def write(self, data: bytes, position: int) -> None:
+        assert position >= self.shown_end or not data, (
+            f"{self.path}: writing at {position}, but views have shown the first {self.shown_end} bytes"
+        )
+        end = position + len(data)
+        if end > len(self.buffer):
+            self._replace_buffer(max(end, 2 * len(self.buffer), _FIRST_BUFFER_BYTES))
+        memoryview(self.buffer)[position:end] = data
+        self.size = max(self.size, end)
+        self.pending.append(PendingWrite(position, data))
+
+    def view(self, length: int) -> memoryview:
+        self.shown_end = max(self.shown_end, length)
+        return memoryview(self.buffer).toreadonly()[:length]
+
+    def sync(self) -> None:
+        for write in self.pending:
+            extend(self.durable, write.position)
+            self.durable[write.position : write.end] = write.data
+        self.pending.clear()
+        # Where an earlier sync failed and dropped bytes, only the size still finds its way.
+        extend(self.durable, self.size)
+
+    def fail_sync(self) -> None:
+        """What kernels do: the error is told once and the pages count as clean from then on."""
+        self.pending.clear()
+
+    def flip(self, bit: int) -> None:
+        """Rot one bit, on the platter and for those who read from now on."""
+        mask = 1 << (bit % 8)
+        self.durable[bit // 8] ^= mask
+        self._replace_buffer(len(self.buffer))
+        self.buffer[bit // 8] ^= mask
+
+    def _replace_buffer(self, length: int) -> None:
+        buffer = bytearray(length)
+        buffer[: self.size] = memoryview(self.buffer)[: self.size]
+        self.buffer = buffer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NameChange:
+    """Names that change together: (folder, name, what it now stands for or None)."""
+
+    steps: tuple[tuple[Folder, str, Node | None], ...]
+
+    def make_durable(self) -> None:
+        for folder, name, node in self.steps:
+            if node is None:
+                folder.durable.pop(name, None)
+            else:
+                folder.durable[name] = node
+
+
+@dataclass(slots=True, eq=False)
+class NameJournal:
+    """Changes of names that no `sync_directory` has covered yet, oldest first."""
+
+    pending: list[NameChange] = field(default_factory=list)
+
+    def change(self, *steps: tuple[Folder, str, Node | None]) -> None:
+        """Change names for the process, at once, and note it for the platter."""
+        for folder, name, node in steps:
+            before = folder.entries.pop(name, None)
+            if before is not None and before.parent is folder and before.name == name:
+                before.lose_name()
+            if node is not None:
+                folder.entries[name] = node
+                node.parent, node.name = folder, name
+        self.pending.append(NameChange(steps))
+
+    def sync(self, folder: Folder) -> None:
+        """Make a folder's changes durable, and with them whatever an earlier change of the same folders did."""
+        folders = [folder]
+        covered: list[NameChange] = []
+        left: list[NameChange] = []
+        for change in reversed(self.pending):
+            touched = [step[0] for step in change.steps]
+            if any(one is other for one in touched for other in folders):
+                folders += touched
+                covered.append(change)
+            else:
+                left.append(change)
+        for change in reversed(covered):
+            change.make_durable()
+        self.pending = left[::-1]
+
+
+def extend(content: bytearray, length: int) -> None:
+    """Fill up with zeros to `length`; longer content stays as it is."""
+    if length > len(content):
+        content.extend(bytes(length - len(content)))
