@@ -40,14 +40,17 @@ class MemoryFile:
 
     def write(self, chunks: Sequence[Buffer], position: int) -> int:
         end = position
+        length = sum(map(len, chunks))
+        if length == 0:
+            return 0
         with self._lock:
-            self._reserve(position + sum(map(len, chunks)))
+            self._reserve(position + length)
             for chunk in chunks:
                 start, end = end, end + len(chunk)
                 # Through a view, because a slice of a bytearray must not be assigned while views are out.
                 memoryview(self._buffer)[start:end] = chunk
             self._size = max(self._size, end)
-        return end - position
+        return length
 
     def read(self, position: int, length: int) -> bytearray:
         with self._lock:

@@ -151,17 +151,19 @@ class OsLock:
             raise storage_error("open", path, error) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
         except OSError as error:
             owner = _owner(fd)
             os.close(fd)
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            if error.errno == errno.EWOULDBLOCK:
                 raise DirectoryLockedError(
                     f"{os.path.dirname(path)} is in use by {owner}; stop that one or choose another data directory"
                 ) from error
             raise storage_error("lock", path, error) from error
         self._fd = fd
+        # The process id is there for people; a full disk must not keep a broker from starting and freeing it.
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
 
     def __repr__(self) -> str:
         return f"<OsLock {self._path} {'held' if self._fd >= 0 else 'released'}>"

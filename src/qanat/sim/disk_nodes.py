@@ -62,7 +62,9 @@ class Inode(Node):
     pending: list[PendingWrite] = field(default_factory=list)
 
     def write(self, data: bytes, position: int) -> None:
-        assert position >= self.shown_end or not data, (
+        if not data:
+            return
+        assert position >= self.shown_end, (
             f"{self.path}: writing at {position}, but views have shown the first {self.shown_end} bytes"
         )
         end = position + len(data)
