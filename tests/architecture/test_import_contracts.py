@@ -1,0 +1,55 @@
+"""The layer picture holds, and the contracts that say so would notice if it did not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    """Run the contracts of `root/pyproject.toml` on the sources below `root/src`."""
+    # The command line as a module, so that the sources of `root` come first and not the installed ones.
+    program = (
+        "import sys; sys.path.insert(0, 'src');"
+        "from importlinter.cli import lint_imports_command as command;"
+        "command(['--no-cache'])"
+    )
+    return subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=100)
+
+
+def test_every_contract_is_kept() -> None:
+    result = lint_imports(ROOT)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("qanat/model/ids.py", "import qanat.wire.crc"),
+        ("qanat/groups/__init__.py", "import qanat.transactions"),
+        ("qanat/spark/__init__.py", "import qanat.broker"),
+        ("qanat/testing/__init__.py", "import qanat.app.main"),
+        ("qanat/testing/__init__.py", "import fastapi"),
+        ("qanat/wire/crc.py", "import time"),
+        ("qanat/cluster/__init__.py", "from os import path"),
+        ("qanat/attic/__init__.py", ""),
+    ],
+)
+def test_a_forbidden_import_breaks_a_contract(tmp_path: Path, module: str, line: str) -> None:
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    path = tmp_path / "src" / module
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a") as file:
+        file.write(f"\n{line}\n")
+
+    result = lint_imports(tmp_path)
+
+    assert result.returncode == 1, result.stdout + result.stderr
