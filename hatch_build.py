@@ -83,7 +83,7 @@ def _compile(folder: Path) -> list[Path]:
     extensions = []
     for module in NATIVE:
         name = str(Path(module).with_suffix("").relative_to(SOURCE)).replace(os.sep, ".")
-        extensions.append(Extension(name, [str(ROOT / module)], extra_compile_args=["-O3"]))
+        extensions.append(Extension(name, [str(ROOT / module)], extra_compile_args=["-O3", "-g0"]))
     with tempfile.TemporaryDirectory(prefix="qanat-c-") as scratch:
         generated = cythonize(extensions, build_dir=scratch, language_level=3, quiet=True)
         command = Distribution({"ext_modules": generated, "package_dir": {"": str(sources)}}).get_command_obj(

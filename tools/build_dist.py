@@ -47,7 +47,7 @@ def main() -> int:
         ]
         _run([*command, "-w", str(folder), str(sdist)], QANAT_PURE=pure)
     for wheel in sorted(folder.glob("*.whl")):
-        print(f"Trying {wheel.name} in an empty environment ...")
+        print(f"Trying {wheel.name} in an empty environment ...", flush=True)
         _try(wheel)
     for path in sorted(folder.iterdir()):
         print(f"{path.stat().st_size:>10,} bytes  {path.name}")
