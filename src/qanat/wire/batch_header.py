@@ -30,12 +30,15 @@ PREFIX_SIZE = 16
 _LENGTH_AT = 8
 _MAGIC_AT = 16
 _CRC_FROM = 21
-_BEFORE_LENGTH = 12
+BYTES_BEFORE_LENGTH = 12
 """Bytes of a batch that `batch_length` does not count: base offset and itself."""
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _PREFIX = Struct(">qii")
 _LENGTH = Struct(">i")
+
+_LARGEST_OFFSET = 2**63 - 1
+_LAST_CODEC = 4
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -64,7 +67,7 @@ class BatchHeader(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of the whole batch, header included."""
-        return self.batch_length + _BEFORE_LENGTH
+        return self.batch_length + BYTES_BEFORE_LENGTH
 
     @property
     def last_offset(self) -> int:
@@ -114,7 +117,7 @@ def write_header(buffer: bytearray, position: int, header: BatchHeader) -> None:
 def batch_size_at(buffer: Buffer, position: int) -> int:
     """Size that the batch at `position` claims to have; 12 bytes must be there. Not checked."""
     length: int = _LENGTH.unpack_from(buffer, position + _LENGTH_AT)[0]
-    return length + _BEFORE_LENGTH
+    return length + BYTES_BEFORE_LENGTH
 
 
 def batch_crc(batch: Buffer) -> int:
@@ -129,7 +132,7 @@ def placed(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
 
 def patch(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
     """Set base offset and leader epoch in a writable batch; the checksum stays valid."""
-    _PREFIX.pack_into(batch, 0, base_offset, batch_size_at(batch, 0) - _BEFORE_LENGTH, leader_epoch)
+    _PREFIX.pack_into(batch, 0, base_offset, batch_size_at(batch, 0) - BYTES_BEFORE_LENGTH, leader_epoch)
 
 
 def check_batch(batch: Buffer) -> BatchHeader:
@@ -139,6 +142,27 @@ def check_batch(batch: Buffer) -> BatchHeader:
     format or a second batch is an invalid record, a wrong length or checksum a
     corrupt message.
     """
+    header = _check_envelope(batch)
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise InvalidRecordError(
+            f"a batch of {header.record_count} records cannot have a last offset delta of {header.last_offset_delta}"
+        )
+    return header
+
+
+def check_stored_batch(batch: Buffer) -> BatchHeader:
+    """The header of a batch from a log, where compaction may have taken records away, even all of them."""
+    header = _check_envelope(batch)
+    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+        raise CorruptBatchError(
+            f"a batch of {header.record_count} records cannot have a last offset delta of {header.last_offset_delta}"
+        )
+    if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset > _LARGEST_OFFSET:
+        raise CorruptBatchError(f"no batch spans the offsets {header.base_offset} to {header.last_offset}")
+    return header
+
+
+def _check_envelope(batch: Buffer) -> BatchHeader:
     size = len(batch)
     if size > _MAGIC_AT and batch[_MAGIC_AT] in (0, 1):
         raise InvalidRecordError(
@@ -150,16 +174,18 @@ def check_batch(batch: Buffer) -> BatchHeader:
     header = BatchHeader._make(_HEADER.unpack_from(batch))
     if header.magic != MAGIC:
         raise InvalidRecordError(f"unknown message format: magic is {header.magic}, 2 is expected")
-    if header.batch_length + _BEFORE_LENGTH != size:
-        if HEADER_SIZE <= header.batch_length + _BEFORE_LENGTH < size:
+    if header.size != size:
+        if HEADER_SIZE <= header.size < size:
             raise InvalidRecordError("more than one record batch was sent for one partition; send exactly one")
-        raise CorruptBatchError(f"the batch claims {header.batch_length} bytes after its length, {size - _BEFORE_LENGTH} are there")
-    if header.crc != batch_crc(batch):
-        raise CorruptBatchError(f"checksum mismatch: the header says {header.crc:#010x}, the bytes give {batch_crc(batch):#010x}")
-    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
-        raise InvalidRecordError(
-            f"a batch of {header.record_count} records cannot have a last offset delta of {header.last_offset_delta}"
+        raise CorruptBatchError(
+            f"the batch claims {header.batch_length} bytes after its length, {size - BYTES_BEFORE_LENGTH} are there"
         )
-    if header.codec > 4:
-        raise UnsupportedCompressionError(f"compression codec {header.codec} does not exist (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd)")
+    if header.crc != batch_crc(batch):
+        raise CorruptBatchError(
+            f"checksum mismatch: the header says {header.crc:#010x}, the bytes give {batch_crc(batch):#010x}"
+        )
+    if header.codec > _LAST_CODEC:
+        raise UnsupportedCompressionError(
+            f"compression codec {header.codec} does not exist (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd)"
+        )
     return header

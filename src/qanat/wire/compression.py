@@ -1,0 +1,193 @@
+"""Compression codecs of record batches, with a bound that holds while inflating.
+
+Rule 1: never more than `limit_bytes` (and a decoder's own constant) is
+allocated for a payload, however large it pretends to be. Where a format
+declares its size (snappy) the claim is compared first; elsewhere the payload is
+inflated into a buffer that grows geometrically and stops at the limit.
+
+Rule 2: a stream that ends early, or has something after its end, is corrupt.
+
+Snappy has two dialects: Java frames it (xerial), librdkafka sends it raw. Both
+are read, Java's is written, since everybody reads that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from struct import Struct
+from struct import error as struct_error
+
+import cramjam
+from isal import igzip
+
+from qanat.model.errors import (
+    BatchTooLargeError,
+    CorruptBatchError,
+    InvalidSettingError,
+    UnsupportedCompressionError,
+)
+from qanat.wire.batch_header import Buffer
+
+_FIRST_GUESS_BYTES = 64 * 1024
+_FIRST_GUESS_RATIO = 4
+_GROWTH = 8
+
+_OUTPUT_FULL = "failed to write whole buffer"
+"""How cramjam says that the output did not fit; a test holds it to that."""
+_WINDOW_TOO_LARGE = "too much memory"
+"""How zstd refuses a frame whose window is beyond 128 MiB."""
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_BLOCK_LENGTH = Struct(">i")
+_SNAPPY_MAX_RATIO = 22
+"""A snappy copy of 3 bytes yields at most 64, so no honest block claims more than this."""
+
+
+class Codec(IntEnum):
+    """The low three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @classmethod
+    def from_number(cls, number: int) -> Codec:
+        if 0 <= number <= 4:
+            return cls(number)
+        raise UnsupportedCompressionError(
+            f"compression codec {number} does not exist (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd)"
+        )
+
+    @classmethod
+    def from_name(cls, name: str) -> Codec:
+        """The codec that a `compression.type` setting names; `uncompressed` is Kafka's other word for none."""
+        codec = _NAMES.get(name.strip().lower())
+        if codec is None:
+            raise InvalidSettingError(f"unknown compression {name!r}; use one of {', '.join(_NAMES)}")
+        return codec
+
+
+_NAMES = {
+    "none": Codec.NONE,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+def compress(codec: Codec, data: Buffer) -> bytes:
+    """`data` in the codec's format, at the fast level of each."""
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            return bytes(igzip.compress(data, 1, mtime=0))
+        case Codec.SNAPPY:
+            return b"".join(_xerial_chunks(data))
+        case Codec.LZ4:
+            # The library's default is its slowest level.
+            return bytes(cramjam.lz4.compress(data, level=1))
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data, level=1))
+
+
+def decompress(codec: int, data: Buffer, limit_bytes: int) -> Buffer:
+    """What `data` inflates to; a payload larger than the limit is refused before it is whole."""
+    match Codec.from_number(codec):
+        case Codec.NONE:
+            if len(data) > limit_bytes:
+                raise _too_large(limit_bytes)
+            return data
+        case Codec.GZIP:
+            return _inflate(cramjam.gzip.decompress_into, data, limit_bytes)
+        case Codec.SNAPPY:
+            return _inflate_snappy(data, limit_bytes)
+        case Codec.LZ4:
+            return _inflate(cramjam.lz4.decompress_into, data, limit_bytes)
+        case Codec.ZSTD:
+            return _inflate(cramjam.zstd.decompress_into, data, limit_bytes)
+
+
+def _inflate(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit_bytes: int) -> bytearray:
+    size = min(limit_bytes, max(_FIRST_GUESS_BYTES, _FIRST_GUESS_RATIO * len(data)))
+    while True:
+        inflated = bytearray(size)
+        try:
+            end = decompress_into(data, inflated)
+        except cramjam.DecompressionError as fault:
+            if _WINDOW_TOO_LARGE in str(fault):
+                raise _too_large(limit_bytes) from fault
+            if _OUTPUT_FULL not in str(fault):
+                raise CorruptBatchError(f"the compressed records cannot be read: {fault}") from fault
+            if size >= limit_bytes:
+                raise _too_large(limit_bytes) from fault
+            size = min(limit_bytes, size * _GROWTH)
+        else:
+            del inflated[end:]
+            return inflated
+
+
+def _xerial_chunks(data: Buffer) -> Iterator[bytes]:
+    yield _XERIAL_HEADER
+    view = memoryview(data)
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        yield _BLOCK_LENGTH.pack(len(block))
+        yield block
+
+
+def _inflate_snappy(data: Buffer, limit_bytes: int) -> bytearray:
+    view = memoryview(data)
+    is_xerial = view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC
+    try:
+        blocks = list(_xerial_blocks(view)) if is_xerial else [view]
+        sizes = _claimed_sizes(blocks, limit_bytes)
+        inflated = bytearray(sum(sizes))
+        target = memoryview(inflated)
+        position = 0
+        for block, size in zip(blocks, sizes, strict=True):
+            cramjam.snappy.decompress_raw_into(block, target[position : position + size])
+            position += size
+    except (cramjam.DecompressionError, struct_error) as fault:
+        raise CorruptBatchError(f"the records' snappy data cannot be read: {fault}") from fault
+    return inflated
+
+
+def _claimed_sizes(blocks: list[memoryview], limit_bytes: int) -> list[int]:
+    sizes = []
+    room = limit_bytes
+    for block in blocks:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > _SNAPPY_MAX_RATIO * len(block):
+            raise CorruptBatchError(f"a snappy block of {len(block)} bytes cannot hold the {size} bytes it claims")
+        room -= size
+        if room < 0:
+            raise _too_large(limit_bytes)
+        sizes.append(size)
+    return sizes
+
+
+def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
+    """The raw blocks of Java's framing; a stream may be several streams one after the other."""
+    position = 0
+    while position < len(view):
+        if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+            position += len(_XERIAL_HEADER)
+            continue
+        length = _BLOCK_LENGTH.unpack_from(view, position)[0]
+        position += _BLOCK_LENGTH.size
+        if not 0 < length <= len(view) - position:
+            raise CorruptBatchError(f"a snappy block claims {length} bytes, {len(view) - position} are left")
+        yield view[position : position + length]
+        position += length
+
+
+def _too_large(limit_bytes: int) -> BatchTooLargeError:
+    return BatchTooLargeError(f"the records inflate to more than the {limit_bytes} bytes that are allowed")

@@ -1,0 +1,266 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False, initializedcheck=False
+"""The walk over a batch's records: one cursor, and what is gathered along its way.
+
+This file is compiled where there is a compiler (`record_reader.pxd` holds the C
+types) and runs as it stands where there is none; both pass the same tests.
+
+Rule 1: every length is compared with the bytes left before it is used, in C as
+in Python; the compiled code has no other protection.
+Rule 2: whatever is wrong with the bytes is a `CorruptBatchError`.
+Rule 3: the payload is not compressed, and must not change during a call.
+
+How a payload is unpacked and which header belongs to it is `records.py`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from qanat.model.errors import CorruptBatchError
+
+if TYPE_CHECKING:
+    from qanat.wire.batch_header import Buffer
+
+    RawHeaders = tuple[tuple[bytes, bytes | None], ...]
+    RawRecord = tuple[int, int, int, bytes | None, bytes | None, RawHeaders]
+
+COMPILED = not __file__.endswith(".py")
+INT64_RANGE = 1 << 64
+INT64_HALF = 1 << 63
+
+
+def is_compiled() -> bool:
+    return bool(COMPILED)
+
+
+class RecordCursor:
+    """A place in a payload, and the fields of the record and header just read.
+
+    A length of -1 is null. After `next_record` either read all its headers by
+    `next_header` or call `skip_headers`; then `end_record`.
+    """
+
+    __slots__ = (
+        "attributes",
+        "data",
+        "end",
+        "header_count",
+        "header_key_length",
+        "header_key_start",
+        "header_value_length",
+        "header_value_start",
+        "key_length",
+        "key_start",
+        "last_offset_delta",
+        "offset_delta",
+        "position",
+        "record_end",
+        "record_start",
+        "timestamp_delta",
+        "value_length",
+        "value_start",
+    )
+
+    def __init__(self, data: Buffer, last_offset_delta: int) -> None:
+        self.data = data
+        self.position = 0
+        self.end = len(data)
+        self.record_end = 0
+        self.record_start = 0
+        self.offset_delta = -1
+        self.last_offset_delta = last_offset_delta
+
+    def varint(self, end: int) -> int:
+        """A zigzag number of at most 64 bits that ends before `end`."""
+        if self.position >= end:
+            raise CorruptBatchError("a record ends in the middle of a number")
+        byte = self.data[self.position]
+        self.position += 1
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1)
+        return self.long_varint(end, byte & 0x7F)
+
+    def long_varint(self, end: int, bits: int) -> int:
+        shift = 7
+        while self.position < end:
+            byte = self.data[self.position]
+            self.position += 1
+            if shift == 63 and byte > 1:
+                raise CorruptBatchError("a number in a record has more than 64 bits")
+            bits |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (bits >> 1) ^ -(bits & 1)
+            shift += 7
+        raise CorruptBatchError("a record ends in the middle of a number")
+
+    def field(self, what: str) -> int:
+        """The length of a nullable field whose bytes are there; the cursor stands at its first byte."""
+        length = self.varint(self.record_end)
+        if length < -1 or length > self.record_end - self.position:
+            raise CorruptBatchError(
+                f"a record's {what} claims {length} bytes, {self.record_end - self.position} are left"
+            )
+        return length
+
+    def next_record(self) -> None:
+        self.record_start = self.position
+        length = self.varint(self.end)
+        if length < 0 or length > self.end - self.position:
+            raise CorruptBatchError(f"a record claims {length} bytes, {self.end - self.position} are left")
+        if length == 0:
+            raise CorruptBatchError("a record without a single byte")
+        self.record_end = self.position + length
+        self.attributes = self.data[self.position]
+        self.position += 1
+        self.timestamp_delta = self.varint(self.record_end)
+        delta = self.varint(self.record_end)
+        if delta <= self.offset_delta or delta > self.last_offset_delta:
+            raise CorruptBatchError(
+                f"a record's offset delta is {delta}, after {self.offset_delta} in a batch to {self.last_offset_delta}"
+            )
+        self.offset_delta = delta
+        self.key_length = self.field("key")
+        self.key_start = self.position
+        if self.key_length > 0:
+            self.position += self.key_length
+        self.value_length = self.field("value")
+        self.value_start = self.position
+        if self.value_length > 0:
+            self.position += self.value_length
+        self.header_count = self.varint(self.record_end)
+        if self.header_count < 0 or self.header_count > (self.record_end - self.position) // 2:
+            raise CorruptBatchError(
+                f"a record claims {self.header_count} headers, {self.record_end - self.position} bytes are left"
+            )
+
+    def next_header(self) -> None:
+        self.header_key_length = self.field("header key")
+        if self.header_key_length < 0:
+            raise CorruptBatchError("a record's header has no key")
+        self.header_key_start = self.position
+        self.position += self.header_key_length
+        self.header_value_length = self.field("header value")
+        self.header_value_start = self.position
+        if self.header_value_length > 0:
+            self.position += self.header_value_length
+
+    def skip_headers(self) -> None:
+        for _ in range(self.header_count):
+            self.next_header()
+
+    def end_record(self) -> None:
+        if self.position != self.record_end:
+            raise CorruptBatchError(f"{self.record_end - self.position} bytes of a record belong to no field")
+
+    def end_payload(self) -> None:
+        if self.position != self.end:
+            raise CorruptBatchError(f"{self.end - self.position} bytes follow the last record")
+
+    def timestamp(self, base_timestamp: int) -> int:
+        """Sums wrap around as Java's do, so that no sender can make a batch unreadable by them."""
+        timestamp = base_timestamp + self.timestamp_delta
+        if COMPILED or -INT64_HALF <= timestamp < INT64_HALF:
+            return timestamp
+        return (timestamp + INT64_HALF) % INT64_RANGE - INT64_HALF
+
+    def take(self, start: int, length: int) -> bytes | None:
+        """The bytes of a field; a negative length is null."""
+        if length < 0:
+            return None
+        if COMPILED:
+            return native_take(self, start, length)  # type: ignore[name-defined, no-any-return]  # noqa: F821
+        return bytes(self.data[start : start + length])
+
+
+def count_null_keys(payload: Buffer, count: int, last_offset_delta: int) -> int:
+    """How many records have no key; every record is checked on the way."""
+    cursor = RecordCursor(payload, last_offset_delta)
+    null_keys = 0
+    for _ in range(count):
+        cursor.next_record()
+        cursor.skip_headers()
+        cursor.end_record()
+        if cursor.key_length < 0:
+            null_keys += 1
+    cursor.end_payload()
+    return null_keys
+
+
+def split_records(payload: Buffer, count: int, last_offset_delta: int) -> list[RawRecord]:
+    """Each record as (attributes, timestamp delta, offset delta, key, value, headers)."""
+    cursor = RecordCursor(payload, last_offset_delta)
+    records = []
+    for _ in range(count):
+        cursor.next_record()
+        headers = split_headers(cursor)
+        cursor.end_record()
+        key = cursor.take(cursor.key_start, cursor.key_length)
+        value = cursor.take(cursor.value_start, cursor.value_length)
+        records.append((cursor.attributes, cursor.timestamp_delta, cursor.offset_delta, key, value, headers))
+    cursor.end_payload()
+    return records
+
+
+def split_headers(cursor: RecordCursor) -> RawHeaders:
+    if cursor.header_count == 0:
+        return ()
+    headers = []
+    for _ in range(cursor.header_count):
+        cursor.next_header()
+        key = cursor.take(cursor.header_key_start, cursor.header_key_length)
+        assert key is not None
+        headers.append((key, cursor.take(cursor.header_value_start, cursor.header_value_length)))
+    return tuple(headers)
+
+
+def scan_keys(payload: Buffer, count: int, last_offset_delta: int) -> tuple[array[int], list[bytes | None], bytearray]:
+    """Offset deltas, keys, and a 1 for each record whose value is null."""
+    deltas = array("q", bytes(8 * count))
+    tombstones = bytearray(count)
+    keys: list[bytes | None] = []
+    fill_scan(RecordCursor(payload, last_offset_delta), count, deltas, tombstones, keys)
+    return deltas, keys, tombstones
+
+
+def fill_scan(
+    cursor: RecordCursor, count: int, deltas: array[int], tombstones: bytearray, keys: list[bytes | None]
+) -> None:
+    for row in range(count):
+        cursor.next_record()
+        cursor.skip_headers()
+        cursor.end_record()
+        deltas[row] = cursor.offset_delta
+        tombstones[row] = cursor.value_length < 0
+        keys.append(cursor.take(cursor.key_start, cursor.key_length))
+    cursor.end_payload()
+
+
+def filter_records(payload: Buffer, count: int, last_offset_delta: int, keep: bytes) -> tuple[bytearray, int]:
+    """The kept records byte for byte, and the largest timestamp delta among them."""
+    if len(keep) != count:
+        raise AssertionError(f"{len(keep)} decisions about {count} records")
+    kept = bytearray(len(payload))
+    end, max_delta = fill_kept(RecordCursor(payload, last_offset_delta), count, keep, kept)
+    del kept[end:]
+    return kept, max_delta
+
+
+def fill_kept(cursor: RecordCursor, count: int, keep: bytes, kept: bytearray) -> tuple[int, int]:
+    end = 0
+    max_delta = 0
+    for row in range(count):
+        cursor.next_record()
+        cursor.skip_headers()
+        cursor.end_record()
+        if keep[row]:
+            if end == 0 or cursor.timestamp_delta > max_delta:
+                max_delta = cursor.timestamp_delta
+            length = cursor.record_end - cursor.record_start
+            if COMPILED:
+                native_copy(kept, end, cursor, length)  # type: ignore[name-defined]  # noqa: F821
+            else:
+                kept[end : end + length] = cursor.data[cursor.record_start : cursor.record_end]
+            end += length
+    cursor.end_payload()
+    return end, max_delta

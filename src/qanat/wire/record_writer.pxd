@@ -1,0 +1,71 @@
+# The C types of record_writer.py, for Cython; nothing here changes what the code means.
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
+
+cdef bint COMPILED
+
+@cython.locals(bits=uint64_t, size=Py_ssize_t)
+cdef Py_ssize_t varint_size(int64_t value) noexcept
+@cython.locals(delta=int64_t)
+cdef int64_t difference(int64_t value, int64_t base) noexcept
+cdef Py_ssize_t field_size(bytes field) except -1
+
+@cython.final
+cdef class PayloadWriter:
+    cdef unsigned char[::1] target
+    cdef Py_ssize_t position, end
+
+    cdef int byte(self, unsigned char value) except -1
+    @cython.locals(bits=uint64_t)
+    cdef int varint(self, int64_t value) except -1
+    @cython.locals(length=Py_ssize_t)
+    cdef int field(self, bytes field) except -1
+    cdef int room(self, Py_ssize_t length) except -1
+    cdef int finished(self) except -1
+
+cdef inline void native_write(PayloadWriter writer, bytes field, Py_ssize_t length) noexcept:
+    if length > 0:
+        memcpy(&writer.target[writer.position], PyBytes_AS_STRING(field), length)
+
+@cython.locals(size=Py_ssize_t, body=Py_ssize_t, record=tuple, writer=PayloadWriter)
+cpdef bytearray encode_records(list records, Py_ssize_t reserved)
+@cython.locals(timestamp_delta=int64_t, offset_delta=int64_t, key=bytes, value=bytes, headers=tuple, size=Py_ssize_t)
+cdef Py_ssize_t body_size(tuple record) except -1
+@cython.locals(timestamp_delta=int64_t, offset_delta=int64_t, key=bytes, value=bytes, headers=tuple)
+cdef int write_record(PayloadWriter writer, tuple record) except -1
+cdef int write_headers(PayloadWriter writer, tuple headers) except -1
+
+@cython.final
+cdef class BinaryRows:
+    cdef const unsigned char[::1] validity, data
+    cdef const int32_t[::1] offsets
+    cdef Py_ssize_t capacity, rows
+
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t)
+    cdef Py_ssize_t length(self, Py_ssize_t row) except -2
+    @cython.locals(length=Py_ssize_t)
+    cdef Py_ssize_t size(self, Py_ssize_t row) except -1
+    @cython.locals(start=Py_ssize_t, length=Py_ssize_t)
+    cdef int write(self, PayloadWriter writer, Py_ssize_t row) except -1
+
+cdef inline void native_copy(PayloadWriter writer, BinaryRows source, Py_ssize_t start, Py_ssize_t length) noexcept:
+    memcpy(&writer.target[writer.position], &source.data[start], length)
+
+@cython.final
+cdef class RowEncoder:
+    cdef const int64_t[::1] timestamps
+    cdef const int32_t[::1] header_offsets
+    cdef BinaryRows keys, values, header_keys, header_values
+    cdef Py_ssize_t rows
+
+    cdef int check_rows(self, Py_ssize_t first, Py_ssize_t end) except -1
+    @cython.locals(size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, header=Py_ssize_t)
+    cdef Py_ssize_t body_size(self, Py_ssize_t first, Py_ssize_t row) except -1
+    @cython.locals(size=Py_ssize_t, body=Py_ssize_t, row=Py_ssize_t, latest=int64_t)
+    cpdef tuple fit(self, Py_ssize_t first, Py_ssize_t end, Py_ssize_t limit_bytes)
+    @cython.locals(writer=PayloadWriter, row=Py_ssize_t)
+    cpdef bytearray encode(self, Py_ssize_t first, Py_ssize_t end, Py_ssize_t size, Py_ssize_t reserved)
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, header=Py_ssize_t)
+    cdef int write_row(self, PayloadWriter writer, Py_ssize_t first, Py_ssize_t row) except -1
