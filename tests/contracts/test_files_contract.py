@@ -299,6 +299,14 @@ def test_what_is_missing_or_taken_cannot_be_renamed(files: Files, folder: str, f
     assert files.list(folder) == ["file", "full"]
 
 
+def test_a_failed_rename_leaves_its_target_alone(files: Files, folder: str, file: File) -> None:
+    with pytest.raises(StorageError):
+        files.rename(f"{folder}/missing", f"{folder}/file")
+    file.rename(f"{folder}/other")
+
+    assert files.list(folder) == ["other"]
+
+
 def test_a_removed_file_lives_on_for_its_handles(files: Files, folder: str, file: File) -> None:
     file.write([b"still"], 0)
     files.remove(f"{folder}/file")

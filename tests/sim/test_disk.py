@@ -99,7 +99,19 @@ def test_a_killed_process_leaves_everything_but_nothing_more_durable() -> None:
     assert image(after_kill) == {"/file": b"synced and not", "/new": b""}
     assert image(after_kill.crash("drop_all")) == {"/file": b"synced"}
     after_kill.open("/file").sync()
-    assert image(after_kill.crash("drop_all")) == {"/file": b"synced and not"}
+    after_kill.sync_directory("/")
+    assert image(after_kill.crash("drop_all")) == {"/file": b"synced and not", "/new": b""}
+
+
+def test_what_a_crash_took_does_not_come_back_with_the_next_sync() -> None:
+    disk, file = disk_with(b"synced")
+    file.write([b" and not"], 6)
+    disk.open("/new", create=True)
+    after = disk.crash("drop_all")
+    after.open("/file").sync()
+    after.sync_directory("/")
+
+    assert image(after) == image(after.crash("drop_all")) == {"/file": b"synced"}
 
 
 def test_a_crash_leaves_the_old_disk_as_it_was() -> None:
@@ -213,6 +225,21 @@ def test_a_move_between_folders_is_one_change() -> None:
     assert sorted(image(disk.crash("drop_all"))) == ["/other/", "/other/file"]
 
 
+def test_a_move_takes_earlier_changes_of_both_folders_with_it() -> None:
+    disk = SimDisk()
+    disk.make_directory("/a")
+    disk.make_directory("/b")
+    disk.open("/b/file", create=True)
+    new = disk.open("/a/file", create=True)
+    new.write([b"new"], 0)
+    new.sync()
+    new.rename("/b/file")
+    disk.sync_directory("/a")
+    disk.sync_directory("/b")
+
+    assert content(disk.crash("drop_all"), "/b/file") == b"new"
+
+
 def test_syncing_one_folder_says_nothing_about_another() -> None:
     disk = SimDisk()
     disk.make_directory("/a")
@@ -306,6 +333,9 @@ def test_a_failed_sync_drops_the_bytes_and_the_next_one_lies() -> None:
     with pytest.raises(StorageError, match="cannot sync /file: input/output error"):
         file.sync()
     assert content(disk) == b"safeLOST", "the process goes on seeing its bytes"
+    assert content(disk.crash("drop_all")) == b"safe"
+    file.sync()
+    assert content(disk.crash("drop_all")) == b"safe\0\0\0\0"
     file.write([b"more"], 8)
     file.sync()
 

@@ -236,6 +236,10 @@ class Descriptors:
             self._opened(file)
         file._is_nameless = True
 
+    def regain_name(self, file: OsFile) -> None:
+        """The name did not go away after all. Needs the lock."""
+        file._is_nameless = False
+
     def _opened(self, file: OsFile, flags: int = os.O_RDWR) -> int:
         if file._fd == _CLOSED:
             assert not file._is_closed, f"{file.path} is used after close"

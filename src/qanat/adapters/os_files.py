@@ -82,23 +82,25 @@ class OsFiles:
         old, new = os.path.abspath(old), os.path.abspath(new)
         # Under the lock, so that nobody reopens a file by a name that is just changing.
         with self._descriptors.lock:
-            if old != new:
-                self._lose_name(new)
+            replaced = self._lose_name(new) if old != new else []
             try:
                 os.rename(old, new)
             except OSError as error:
+                self._regain_name(new, replaced)
                 raise storage_error(f"rename to {new} the file", old, error) from error
             self._follow(old, new)
 
     def remove(self, path: str) -> None:
         path = os.path.abspath(path)
         with self._descriptors.lock:
-            self._lose_name(path)
+            nameless = self._lose_name(path)
         try:
             os.unlink(path)
         except FileNotFoundError:
             pass
         except OSError as error:
+            with self._descriptors.lock:
+                self._regain_name(path, nameless)
             raise storage_error("remove", path, error) from error
 
     def sync_directory(self, path: str) -> None:
@@ -114,9 +116,17 @@ class OsFiles:
     def lock(self, path: str) -> OsLock:
         return OsLock(os.path.abspath(path))
 
-    def _lose_name(self, path: str) -> None:
-        for file in self._handles.pop(path, ()):
+    def _lose_name(self, path: str) -> builtins.list[OsFile]:
+        files = self._handles.pop(path, [])
+        for file in files:
             self._descriptors.lose_name(file)
+        return files
+
+    def _regain_name(self, path: str, files: builtins.list[OsFile]) -> None:
+        if files:
+            self._handles[path] = files
+            for file in files:
+                self._descriptors.regain_name(file)
 
     def _follow(self, old: str, new: str) -> None:
         """Give handles at or under `old` their new path."""
