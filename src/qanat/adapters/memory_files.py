@@ -52,6 +52,10 @@ class MemoryFile:
             self._size = max(self._size, end)
         return length
 
+    def cut(self, length: int) -> None:
+        with self._lock:
+            self._size = min(self._size, length)
+
     def read(self, position: int, length: int) -> bytearray:
         with self._lock:
             return self._buffer[position : min(position + length, self._size)]

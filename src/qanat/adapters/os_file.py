@@ -107,6 +107,17 @@ class OsFile:
             self._is_dirty = True
             self._is_writing = False
 
+    def cut(self, length: int) -> None:
+        fd = self._descriptors.hold(self)
+        try:
+            self._view = _NOTHING
+            os.ftruncate(fd, length)
+        except OSError as error:
+            raise storage_error("cut", self.path, error) from error
+        finally:
+            self._is_dirty = True
+            self._descriptors.release(self)
+
     def read(self, position: int, length: int) -> bytearray:
         fd = self._descriptors.hold(self)
         try:

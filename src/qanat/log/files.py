@@ -65,6 +65,11 @@ class File(Protocol):
         """Whether touching that range of a view would not wait for the disk."""
         ...
 
+    def cut(self, length: int) -> None:
+        """Drop the bytes from `length` on. No view may ever have shown them (rule 1): the rest of a
+        write that failed, or a torn tail found while opening. Durable with the next `sync`."""
+        ...
+
     def sync(self) -> None:
         """Make the bytes durable (fdatasync). May be called from a worker thread."""
         ...

@@ -45,6 +45,12 @@ class BatchTooLargeError(QanatError):
     code = ErrorCode.MESSAGE_TOO_LARGE
 
 
+class BatchExceedsSegmentError(BatchTooLargeError):
+    """A batch is larger than a whole segment may be."""
+
+    code = ErrorCode.RECORD_LIST_TOO_LARGE
+
+
 class OffsetOutOfRangeError(QanatError):
     """The offset asked for is before the log's start or after its end."""
 
@@ -76,7 +82,7 @@ class CoordinatorFencedError(QanatError):
 
 
 class StorageError(QanatError):
-    """The disk failed us. `path` says where."""
+    """The disk failed us; the message says where."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Literal, assert_never
 
-from qanat.sim.disk_nodes import Folder, Inode, NameJournal, Node, PendingWrite, extend
+from qanat.sim.disk_nodes import Folder, Inode, NameJournal, Node, PendingCut, PendingWrite, extend
 
 CrashMode = Literal["keep_all", "drop_all", "random"]
 
@@ -92,6 +92,12 @@ def _draw_content(inode: Inode, random: Random) -> None:
     size = 0
     cut = random.randrange(len(inode.pending) + 1)
     for number, write in enumerate(inode.pending):
+        if isinstance(write, PendingCut):
+            if style == "all" or (style != "none" and random.random() < 0.5):
+                del inode.durable[write.length :]
+                newest = {sector: last for sector, last in newest.items() if sector * SECTOR_BYTES < write.length}
+                size = min(size, write.length)
+            continue
         if style == "ordered":
             fate = "kept" if number < cut else "torn" if number == cut else "dropped"
         elif style == "any":
@@ -122,6 +128,8 @@ def _surviving_sectors(write: PendingWrite, fate: str, random: Random) -> range 
 def _apply_sectors(inode: Inode, newest: dict[int, int]) -> None:
     """Bring each sector to its version after the write of that number, and to none later."""
     for number, write in enumerate(inode.pending):
+        if isinstance(write, PendingCut):
+            continue
         start = write.position
         while start < write.end:
             sector = start // SECTOR_BYTES

@@ -272,6 +272,10 @@ class SimFile:
         self._disk._write(self._open_inode(), data, position)
         return len(data)
 
+    def cut(self, length: int) -> None:
+        self._disk._change("cut", self.path, f"to {length} bytes")
+        self._open_inode().cut(length)
+
     def read(self, position: int, length: int) -> bytearray:
         return self._disk._read(self._open_inode(), position, length)
 

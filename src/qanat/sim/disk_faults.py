@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Act = Literal["create", "write", "sync", "rename", "remove", "mkdir", "rmdir", "sync_directory", "read"]
+Act = Literal["create", "write", "cut", "sync", "rename", "remove", "mkdir", "rmdir", "sync_directory", "read"]
 """What is asked of a disk. All but `read` change it, are numbered, and are points where power can go out."""
 
 

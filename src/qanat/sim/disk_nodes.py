@@ -51,6 +51,13 @@ class PendingWrite:
         return self.position + len(self.data)
 
 
+@dataclass(frozen=True, slots=True)
+class PendingCut:
+    """A file made shorter, which the platter may not know yet."""
+
+    length: int
+
+
 @dataclass(slots=True, eq=False)
 class Inode(Node):
     """A file's bytes. `buffer` is replaced when it is full, so that views of the old one stay as they are."""
@@ -59,7 +66,7 @@ class Inode(Node):
     size: int = 0
     shown_end: int = 0
     durable: bytearray = field(default_factory=bytearray)
-    pending: list[PendingWrite] = field(default_factory=list)
+    pending: list[PendingWrite | PendingCut] = field(default_factory=list)
 
     def write(self, data: bytes, position: int) -> None:
         if not data:
@@ -74,14 +81,24 @@ class Inode(Node):
         self.size = max(self.size, end)
         self.pending.append(PendingWrite(position, data))
 
+    def cut(self, length: int) -> None:
+        assert length >= self.shown_end, f"{self.path}: cut to {length}, but views have shown {self.shown_end} bytes"
+        if length < self.size:
+            self._replace_buffer(len(self.buffer), keep=length)
+            self.size = length
+            self.pending.append(PendingCut(length))
+
     def view(self, length: int) -> memoryview:
         self.shown_end = max(self.shown_end, length)
         return memoryview(self.buffer).toreadonly()[:length]
 
     def sync(self) -> None:
-        for write in self.pending:
-            extend(self.durable, write.position)
-            self.durable[write.position : write.end] = write.data
+        for change in self.pending:
+            if isinstance(change, PendingCut):
+                del self.durable[change.length :]
+                continue
+            extend(self.durable, change.position)
+            self.durable[change.position : change.end] = change.data
         self.pending.clear()
         # Where an earlier sync failed and dropped bytes, only the size still finds its way.
         extend(self.durable, self.size)
@@ -97,9 +114,10 @@ class Inode(Node):
         self._replace_buffer(len(self.buffer))
         self.buffer[bit // 8] ^= mask
 
-    def _replace_buffer(self, length: int) -> None:
+    def _replace_buffer(self, length: int, keep: int | None = None) -> None:
         buffer = bytearray(length)
-        buffer[: self.size] = memoryview(self.buffer)[: self.size]
+        kept = self.size if keep is None else keep
+        buffer[:kept] = memoryview(self.buffer)[:kept]
         self.buffer = buffer
 
 

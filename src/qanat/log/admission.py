@@ -1,0 +1,98 @@
+"""What a client's batch must satisfy to enter a log, and what it is turned into on the way.
+
+Pure and safe on any thread: large batches are admitted on a worker. The fast
+way looks at the header and the checksum only; a batch is opened where the
+topic is compacted (every record needs a key) or stores another codec than the
+batch came with.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from qanat.log.files import Buffer
+from qanat.log.settings import NEVER_MS, CompressionType, LogSettings, TimestampType
+from qanat.model.errors import (
+    BatchExceedsSegmentError,
+    BatchTooLargeError,
+    InvalidRecordError,
+    InvalidTimestampError,
+)
+from qanat.model.ids import NO_TIMESTAMP
+from qanat.wire.batch_header import BatchHeader, check_batch, read_header
+from qanat.wire.compression import Codec
+from qanat.wire.filtering import check_records
+from qanat.wire.records import reencode, with_log_append_time
+
+
+class Admitted(NamedTuple):
+    """A batch that passed: append it as it is."""
+
+    header: BatchHeader
+    batch: Buffer
+
+
+def is_opened(settings: LogSettings) -> bool:
+    """Whether this topic's batches are opened one and all: worth a worker."""
+    return settings.is_compacted or settings.compression_type is not CompressionType.PRODUCER
+
+
+def admit(batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_bytes: int) -> Admitted:
+    """Check one batch from a client against a topic's settings; raises what Kafka answers."""
+    _check_size(len(batch), settings)
+    header = check_batch(batch)
+    _check_producer(header)
+    if settings.is_compacted:
+        check_records(batch, decompressed_limit_bytes, keys_required=True)
+    if settings.compression_type is not CompressionType.PRODUCER:
+        codec = Codec.from_name(settings.compression_type)
+        if header.codec != codec:
+            batch = reencode(batch, codec, decompressed_limit_bytes)
+            header = read_header(batch)
+    if settings.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+        batch = with_log_append_time(batch, now_ms)
+        header = read_header(batch)
+    else:
+        _check_timestamps(header, settings, now_ms)
+    return Admitted(header, batch)
+
+
+def _check_size(size: int, settings: LogSettings) -> None:
+    if size > settings.max_message_bytes:
+        raise BatchTooLargeError(
+            f"the batch has {size} bytes, max.message.bytes of the topic is {settings.max_message_bytes}: "
+            "send smaller batches or raise the setting"
+        )
+    if size > settings.segment_bytes:
+        raise BatchExceedsSegmentError(
+            f"the batch has {size} bytes, segment.bytes of the topic is {settings.segment_bytes}"
+        )
+
+
+def _check_producer(header: BatchHeader) -> None:
+    if header.is_control:
+        raise InvalidRecordError("clients may not write control batches")
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise InvalidRecordError(
+            f"producer {header.producer_id} sent sequence {header.base_sequence} with epoch {header.producer_epoch}: "
+            "neither may be negative"
+        )
+    if header.producer_id < 0 and header.is_transactional:
+        raise InvalidRecordError("a transactional batch needs a producer id")
+
+
+def _check_timestamps(header: BatchHeader, settings: LogSettings, now_ms: int) -> None:
+    """By the header alone: its first and its largest timestamp."""
+    latest = now_ms + settings.message_timestamp_after_max_ms
+    if header.max_timestamp > latest:
+        raise InvalidTimestampError(
+            f"timestamp {header.max_timestamp} is more than message.timestamp.after.max.ms "
+            f"({settings.message_timestamp_after_max_ms}) ahead of the broker's clock ({now_ms})"
+        )
+    if settings.message_timestamp_before_max_ms == NEVER_MS or header.base_timestamp == NO_TIMESTAMP:
+        return
+    if header.base_timestamp < now_ms - settings.message_timestamp_before_max_ms:
+        raise InvalidTimestampError(
+            f"timestamp {header.base_timestamp} is more than message.timestamp.before.max.ms "
+            f"({settings.message_timestamp_before_max_ms}) behind the broker's clock ({now_ms})"
+        )

@@ -1,0 +1,61 @@
+"""Group commit: everything appended so far, made durable in one go.
+
+A job takes all that is in the log when it begins, so that appends that arrive
+while it runs share the next one. Closed segments are sealed on the way, oldest
+first: where a later segment has a durable byte, every earlier one is complete.
+"""
+
+from __future__ import annotations
+
+from qanat.log import names
+from qanat.log.partition_log import PartitionLog
+from qanat.log.whole_files import replace, write_volatile
+
+
+class FlushJob:
+    """Makes a log durable up to `end_offset`."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+        self._closed = list(log.closed)
+        self._active = log.active.file
+        self._epochs = log.epochs.encode() if log.epochs.is_dirty else None
+        self._has_new_names = log.has_new_names
+        self._bytes = log.unflushed_bytes
+        self._records = log.unflushed_records
+        self.end_offset = log.end_offset
+        log.is_flushing = True
+        log.has_new_names = False
+        log.epochs.is_dirty = False
+        log.unflushed_since_ms = None
+
+    def run(self) -> None:
+        log = self._log
+        for closed in self._closed:
+            path = names.segment_file(log.directory, closed.segment.next_offset, names.SNAPSHOT)
+            write_volatile(log.files, path, closed.snapshot)
+            closed.segment.write_seal(closed.sidecar)
+        self._active.sync()
+        if self._epochs is not None:
+            replace(log.files, f"{log.directory}/{names.LEADER_EPOCHS}", self._epochs)
+        elif self._has_new_names:
+            log.files.sync_directory(log.directory)
+
+    def finish(self) -> None:
+        log = self._log
+        for closed in self._closed:
+            closed.segment.become_sealed(closed.sidecar)
+        del log.closed[: len(self._closed)]
+        log.unflushed_bytes -= self._bytes
+        log.unflushed_records -= self._records
+        log.flushed_offset = self.end_offset
+        log.is_flushing = False
+
+
+def begin_flush(log: PartitionLog) -> FlushJob | None:
+    """A job that makes the log durable as it is now; None where it is already, or a flush is under way."""
+    assert log.job_in_hand != "truncation", "a log that is being cut makes itself durable"
+    is_clean = (
+        log.flushed_offset == log.end_offset and not log.closed and not log.has_new_names and not log.epochs.is_dirty
+    )
+    return None if log.is_flushing or is_clean else FlushJob(log)

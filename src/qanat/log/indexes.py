@@ -1,0 +1,66 @@
+"""Sparse look-up tables beside a segment: offset to position, timestamp to offset.
+
+Kafka's formats: `.index` has entries of (relative offset, position), 4 bytes
+each; `.timeindex` of (timestamp 8, relative offset 4); big-endian, ascending.
+An entry names the *last* offset of the batch that starts at its position.
+
+A table is one buffer of packed entries: a bytearray while its segment is
+written, a view of the file once it is sealed. A table's checksum is kept in
+the segment's sidecar; a file that does not match it is rebuilt from the log.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from struct import Struct
+
+from qanat.log.files import Buffer
+
+_OFFSET_ENTRY = Struct(">II")
+_TIME_ENTRY = Struct(">qI")
+
+OFFSET_ENTRY_SIZE = _OFFSET_ENTRY.size
+TIME_ENTRY_SIZE = _TIME_ENTRY.size
+
+add_offset_entry = _OFFSET_ENTRY.pack
+"""(relative offset, position) -> the bytes to append to an offset table."""
+add_time_entry = _TIME_ENTRY.pack
+"""(timestamp, relative offset) -> the bytes to append to a time table."""
+
+
+def position_before(table: Buffer, relative_offset: int) -> int:
+    """Where to start walking for a batch that holds `relative_offset`: never after it."""
+
+    def offset_at(entry: int) -> int:
+        offset: int = _OFFSET_ENTRY.unpack_from(table, entry * OFFSET_ENTRY_SIZE)[0]
+        return offset
+
+    entry = bisect_right(range(len(table) // OFFSET_ENTRY_SIZE), relative_offset, key=offset_at) - 1
+    return 0 if entry < 0 else int(_OFFSET_ENTRY.unpack_from(table, entry * OFFSET_ENTRY_SIZE)[1])
+
+
+def batch_start_before(table: Buffer, position: int) -> int:
+    """The last indexed start of a batch at or before `position`."""
+
+    def position_at(entry: int) -> int:
+        start: int = _OFFSET_ENTRY.unpack_from(table, entry * OFFSET_ENTRY_SIZE)[1]
+        return start
+
+    entry = bisect_right(range(len(table) // OFFSET_ENTRY_SIZE), position, key=position_at) - 1
+    return 0 if entry < 0 else position_at(entry)
+
+
+def offset_before_timestamp(table: Buffer, timestamp: int) -> int:
+    """A relative offset before which every record is older than `timestamp`; 0 where none is known."""
+
+    def timestamp_at(entry: int) -> int:
+        at: int = _TIME_ENTRY.unpack_from(table, entry * TIME_ENTRY_SIZE)[0]
+        return at
+
+    entry = bisect_left(range(len(table) // TIME_ENTRY_SIZE), timestamp, key=timestamp_at) - 1
+    return 0 if entry < 0 else int(_TIME_ENTRY.unpack_from(table, entry * TIME_ENTRY_SIZE)[1])
+
+
+def last_timestamp(table: Buffer) -> int:
+    """The newest timestamp that the table knows; -1 where it is empty."""
+    return int(_TIME_ENTRY.unpack_from(table, len(table) - TIME_ENTRY_SIZE)[0]) if table else -1

@@ -1,0 +1,325 @@
+"""One partition's log: offsets given out, batches kept, read and looked up.
+
+Owned by one thread. Appending writes to the page cache at once; making it
+durable, shortening, expiring and compacting are jobs (`flush`, `truncation`,
+`retention`, `compaction`) that the owner hands to a worker.
+
+    log_start_offset <= last_stable_offset <= high_watermark <= end_offset
+                                              flushed_offset <= end_offset
+
+Rule 1: an offset is given out once; the end only retreats in a truncation.
+Rule 2: what a reader was handed never changes under it (see `files`).
+Rule 3: consumers' bounds come in as arguments; the high watermark is told by
+        whoever replicates (`replication`), never computed here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from qanat.log.aborted import AbortedTransaction
+from qanat.log.admission import Admitted
+from qanat.log.files import Buffer, Files
+from qanat.log.leader_epochs import EpochEnd, LeaderEpochs
+from qanat.log.producers import CompletedTransaction, Producers
+from qanat.log.reading import LogRead, Slice
+from qanat.log.replay import rebuild_tables
+from qanat.log.scan import Damage, readable_batch
+from qanat.log.segment import Segment
+from qanat.log.settings import LogSettings
+from qanat.log.sidecar import Sidecar
+from qanat.log.snapshots import encode_snapshot
+from qanat.log.tables import GrowingTables
+from qanat.model.errors import CorruptBatchError, CorruptLogError, OffsetOutOfRangeError
+from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
+from qanat.wire.batch_header import PREFIX_SIZE, BatchHeader, placed, read_header
+from qanat.wire.control import Marker, encode_marker
+
+
+class Appended(NamedTuple):
+    """Where a batch is in the log."""
+
+    base_offset: int
+    last_offset: int
+    is_duplicate: bool
+    is_flush_due: bool
+    """Whether the bargain (`flush.messages`) is that the batch reaches the disk before it is acknowledged."""
+
+
+@dataclass(slots=True)
+class ClosedSegment:
+    """A segment that the log has moved on from and that waits to be sealed."""
+
+    segment: Segment
+    sidecar: Sidecar
+    snapshot: bytes
+    """Producer state at the segment's end."""
+
+
+class PartitionLog:
+    """The segments of one partition, oldest first, with what is known of their content."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        topic_partition: TopicPartition,
+        settings: LogSettings,
+        segments: list[Segment],
+        epochs: LeaderEpochs,
+        producers: Producers,
+        log_start_offset: int,
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.settings = settings
+        self.segments = segments
+        self.epochs = epochs
+        self.producers = producers
+        self.log_start_offset = log_start_offset
+        self.flushed_offset = self.end_offset
+        self.high_watermark = log_start_offset
+        self.cleaned_offset = 0
+        """Compaction has been through everything before this offset."""
+        self.closed: list[ClosedSegment] = []
+        self.unflushed_bytes = 0
+        self.unflushed_records = 0
+        self.unflushed_since_ms: int | None = None
+        self.has_new_names = True
+        """Whether files were created whose names the folder has not yet been synced for."""
+        self.job_in_hand: str | None = None
+        """Name of the job that is changing the set of segments; one at a time."""
+        self.is_flushing = False
+
+    def __repr__(self) -> str:
+        return (
+            f"<PartitionLog {self.topic_partition} {self.log_start_offset}..{self.end_offset} "
+            f"flushed {self.flushed_offset}, {len(self.segments)} segments>"
+        )
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+    @property
+    def end_offset(self) -> int:
+        return self.segments[-1].next_offset
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """How far a read_committed consumer may read."""
+        unstable = self.producers.first_unstable_offset(self.high_watermark)
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What is known to be unreadable, oldest first."""
+        return [damage for segment in self.segments for damage in segment.damage]
+
+    # Appending
+
+    def append(self, admitted: Admitted, leader_epoch: int, now_ms: int) -> Appended:
+        """Append a client's batch at the end, unless it is already there."""
+        header, batch = admitted
+        if header.producer_id >= 0 and (written := self.producers.check(header)) is not None:
+            # The first copy may still be on its way to the disk: the retry waits for it as well.
+            is_flush_due = self.settings.flush_messages == 1 and written.last_offset >= self.flushed_offset
+            return Appended(written.base_offset, written.last_offset, True, is_flush_due)
+        base_offset = self.segments[-1].next_offset
+        self._write(header, batch, base_offset, leader_epoch, now_ms)
+        if header.producer_id >= 0:
+            self.producers.record(header, base_offset, now_ms)
+        return Appended(base_offset, base_offset + header.last_offset_delta, False, self._is_flush_due())
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        is_commit: bool,
+    ) -> Appended:
+        """Append the marker that ends a producer's transaction."""
+        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch)
+        marker = Marker(is_commit, coordinator_epoch)
+        batch = encode_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms)
+        header = read_header(batch)
+        offset = self.end_offset
+        self._write(header, batch, offset, leader_epoch, now_ms)
+        completed = self.producers.complete(
+            header, offset, is_commit=is_commit, coordinator_epoch=coordinator_epoch, now_ms=now_ms
+        )
+        self._enter_aborted(completed)
+        return Appended(offset, offset, False, self._is_flush_due())
+
+    def append_replicated(self, batches: Buffer, now_ms: int) -> int:
+        """Append batches as the leader has them, offsets and epochs included; return how many records."""
+        view = memoryview(batches)
+        position = 0
+        count = 0
+        while position < len(view):
+            header = readable_batch(view, position, self.end_offset)
+            if isinstance(header, str):
+                raise CorruptBatchError(f"{self.topic_partition}: what the leader sent is no batch: {header}")
+            batch = view[position : position + header.size]
+            self._write(header, batch, header.base_offset, header.leader_epoch, now_ms)
+            self._enter_aborted(self.producers.replay(header, batch, now_ms))
+            position += header.size
+            count += header.last_offset_delta + 1
+        return count
+
+    def _write(self, header: BatchHeader, batch: Buffer, base_offset: int, leader_epoch: int, now_ms: int) -> None:
+        assert self.job_in_hand != "truncation", "nothing is appended to a log that is being cut"
+        last_offset = base_offset + header.last_offset_delta
+        size = len(batch)
+        segment = self.segments[-1]
+        if segment.size and self._is_full(segment, size, last_offset, now_ms):
+            self.roll()
+            segment = self.segments[-1]
+        prefix = placed(header, base_offset, leader_epoch)
+        segment.append((prefix, memoryview(batch)[PREFIX_SIZE:]), size, last_offset, header.max_timestamp)
+        if segment.first_append_ms is None:
+            segment.first_append_ms = now_ms
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(LeaderEpoch(leader_epoch), Offset(base_offset))
+        if self.unflushed_since_ms is None:
+            self.unflushed_since_ms = now_ms
+        self.unflushed_bytes += size
+        self.unflushed_records += header.last_offset_delta + 1
+
+    def _is_full(self, segment: Segment, size: int, last_offset: int, now_ms: int) -> bool:
+        if not segment.has_room_for(size, last_offset, self.settings.segment_bytes):
+            return True
+        return segment.first_append_ms is not None and now_ms - segment.first_append_ms >= self.settings.segment_ms
+
+    def _is_flush_due(self) -> bool:
+        return self.unflushed_records >= self.settings.flush_messages
+
+    def roll(self) -> None:
+        """Close the active segment and go on in a new one. A closed segment is sealed by the next flush."""
+        old = self.active
+        new = Segment.create(self.files, self.directory, old.next_offset, self.settings.index_interval_bytes)
+        self.closed.append(ClosedSegment(old, old.describe(), encode_snapshot(self.producers)))
+        self.segments.append(new)
+        self.has_new_names = True
+
+    def _enter_aborted(self, completed: CompletedTransaction | None) -> None:
+        if completed is not None and completed.is_aborted:
+            tables = self.active.tables
+            assert isinstance(tables, GrowingTables), "a marker is in the active segment"
+            tables.aborted.append(completed.as_aborted())
+
+    # Reading
+
+    def segment_index(self, offset: int) -> int:
+        """Which segment an offset at or after the log's first would be in."""
+        return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
+
+    def segment_at(self, offset: int) -> Segment:
+        return self.segments[self.segment_index(offset)]
+
+    def usable(self, index: int) -> Segment:
+        """A segment whose look-up tables are there and right; rebuilt from the log where they are not."""
+        segment = self.segments[index]
+        if not segment.tables.is_checked and not segment.tables.check():
+            rebuild_tables(self.segments, index, self.settings.index_interval_bytes)
+        return segment
+
+    def read(self, offset: int, max_bytes: int, end_offset: int | None = None) -> LogRead:
+        """Whole batches from the one that holds `offset` on, up to `max_bytes` and below `end_offset`.
+
+        The first batch comes even if it is larger. Raises `OffsetOutOfRangeError` outside the log and
+        `CorruptLogError` where the next batch is known to be damaged.
+        """
+        log_end = self.end_offset
+        if not self.log_start_offset <= offset <= log_end:
+            raise OffsetOutOfRangeError(
+                f"{self.topic_partition} holds offsets {self.log_start_offset} to {log_end} (exclusive), not {offset}"
+            )
+        end_offset = log_end if end_offset is None else min(end_offset, log_end)
+        slices: list[Slice] = []
+        index = self.segment_index(offset)
+        while offset < end_offset and index < len(self.segments) and (max_bytes > 0 or not slices):
+            segment = self.usable(index)
+            start = segment.position_of(offset)
+            if start < segment.size or (segment.damage and segment.damage_at(start)):
+                end = self._slice_end(segment, start, max_bytes, end_offset, is_first=not slices)
+                if end == start:
+                    break
+                slices.append(Slice(segment, start, end))
+                max_bytes -= end - start
+                if end < segment.size:
+                    return LogRead(tuple(slices), segment.offset_at(end))
+            index += 1
+            offset = max(offset, self.segments[index].base_offset if index < len(self.segments) else log_end)
+        return LogRead(tuple(slices), offset)
+
+    def _slice_end(self, segment: Segment, start: int, max_bytes: int, end_offset: int, *, is_first: bool) -> int:
+        """Up to where `read` takes a segment from the batch at `start` on; `start` for nothing of it."""
+        if segment.damage and (damage := segment.damage_at(start)) is not None:
+            if not is_first:
+                return start
+            raise CorruptLogError(
+                f"{self.topic_partition}: offsets {damage.first_offset} to {damage.next_offset} (exclusive) are damaged "
+                f"on disk ({damage.reason}): restore them from a replica or a backup, or read on from {damage.next_offset}"
+            )
+        stop = segment.size if end_offset >= segment.next_offset else segment.position_of(end_offset)
+        end = segment.boundary_before(min(stop, start + max_bytes), start)
+        if end == start and is_first:
+            end = segment.batch_end(start)
+        return max(start, min(end, stop))
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Aborted transactions with records from `offset` on, below `end_offset`: what a read_committed fetch must name."""
+        found: list[AbortedTransaction] = []
+        for index in range(self.segment_index(offset), len(self.segments)):
+            for entry in self.usable(index).tables.aborted:
+                if entry.last_offset >= offset and entry.first_offset < end_offset:
+                    found.append(entry)
+                if entry.last_stable_offset >= end_offset:
+                    return found
+        return found
+
+    # Bounds
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Take note that everything below `offset` is replicated; it never retreats here."""
+        assert offset <= self.end_offset, f"high watermark {offset} beyond the log's end {self.end_offset}"
+        self.high_watermark = max(self.high_watermark, offset)
+
+    def advance_log_start(self, offset: int) -> bool:
+        """DeleteRecords: nothing before `offset` is served any more. Whole segments go with the next retention.
+
+        Raises `OffsetOutOfRangeError` beyond the high watermark; returns whether anything changed.
+        """
+        if not 0 <= offset <= self.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"{self.topic_partition}: records can be deleted up to the high watermark {self.high_watermark}, "
+                f"not up to {offset}"
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.epochs.truncate_start(Offset(offset))
+        return True
+
+    def become_leader(self, epoch: LeaderEpoch) -> None:
+        """Enter the start of a leader's epoch, whether or not it ever appends (C04)."""
+        self.epochs.assign(epoch, Offset(self.end_offset))
+
+    def end_of_epoch(self, epoch: LeaderEpoch) -> EpochEnd:
+        """The largest epoch at or below `epoch` and where it ended: what a follower truncates to."""
+        return self.epochs.end_of(epoch, Offset(self.end_offset))
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset

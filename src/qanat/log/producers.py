@@ -1,0 +1,242 @@
+"""Idempotent producers and open transactions, as one partition sees them.
+
+A producer that retries must not write twice, and one that was replaced must
+not write at all. For each producer id the partition remembers the epoch in
+force and its last five batches: a batch that repeats one of them is answered
+with the offset it got the first time (KIP-98), one that leaves a gap in the
+sequence is refused. An open transaction holds back the last stable offset
+until its marker arrives and is replicated.
+
+Rule 1: `check` decides and changes nothing; `record` and `complete` change and refuse nothing,
+        so that replaying a log always succeeds.
+Rule 2: a producer with an open transaction never expires.
+
+Who may end a transaction, and when, is the coordinator's business (`transactions`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from qanat.log.aborted import AbortedTransaction
+from qanat.log.files import Buffer
+from qanat.model.errors import (
+    CoordinatorFencedError,
+    InvalidProducerEpochError,
+    InvalidTransactionStateError,
+    OutOfOrderSequenceError,
+    QanatError,
+)
+from qanat.model.ids import NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE
+from qanat.wire.batch_header import BatchHeader
+from qanat.wire.control import decode_marker
+
+BATCHES_REMEMBERED = 5
+"""As many requests as an idempotent producer may have in flight."""
+_LAST_SEQUENCE = 2**31 - 1
+NO_COORDINATOR_EPOCH = -1
+
+
+class WrittenBatch(NamedTuple):
+    """Where a producer's batch went. Sequences are not stored where they follow: base = last - delta."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def base_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & _LAST_SEQUENCE
+
+    @property
+    def base_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ProducerState:
+    """One producer id's standing in this partition."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_used_ms", "transaction_first_offset")
+
+    def __init__(self, epoch: int = NO_PRODUCER_EPOCH) -> None:
+        self.epoch = epoch
+        self.batches: tuple[WrittenBatch, ...] = ()
+        self.last_used_ms = -1
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH
+        self.transaction_first_offset: int = NO_OFFSET
+
+    def __repr__(self) -> str:
+        sequence = self.batches[-1].last_sequence if self.batches else "none"
+        transaction = f", open since {self.transaction_first_offset}" if self.transaction_first_offset >= 0 else ""
+        return f"ProducerState(epoch {self.epoch}, sequence {sequence}{transaction})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProducerState) and (
+            (self.epoch, self.batches, self.coordinator_epoch, self.transaction_first_offset)
+            == (other.epoch, other.batches, other.coordinator_epoch, other.transaction_first_offset)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedTransaction:
+    """A transaction whose marker is in the log at `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+    last_stable_offset: int
+    """Where the last stable offset stood without this transaction: kept in the aborted index."""
+
+    def as_aborted(self) -> AbortedTransaction:
+        return AbortedTransaction(self.producer_id, self.first_offset, self.last_offset, self.last_stable_offset)
+
+
+class Producers:
+    """Every producer that one partition remembers."""
+
+    __slots__ = ("_open", "_states", "_unreplicated")
+
+    def __init__(self, states: dict[int, ProducerState] | None = None) -> None:
+        self._states = states or {}
+        self._open = {
+            producer_id: state.transaction_first_offset
+            for producer_id, state in self._states.items()
+            if state.transaction_first_offset >= 0
+        }
+        self._unreplicated: list[CompletedTransaction] = []
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    @property
+    def states(self) -> dict[int, ProducerState]:
+        return self._states
+
+    def check(self, header: BatchHeader) -> WrittenBatch | None:
+        """Whether a client's batch may be appended: None if so, the batch it repeats if it was written before.
+
+        Raises what Kafka answers to a fenced producer, a gap, or a write outside the open transaction.
+        """
+        state = self._states.get(header.producer_id)
+        if state is None:
+            return None  # Unknown, or forgotten: any sequence is taken, as since KIP-360.
+        if header.producer_epoch == state.epoch:
+            for batch in state.batches:
+                if batch.last_sequence == header.last_sequence and batch.offset_delta == header.last_offset_delta:
+                    return batch
+        _check_epoch(header.producer_id, header.producer_epoch, state)
+        _check_sequence(header, state)
+        if state.transaction_first_offset >= 0 and not header.is_transactional:
+            raise InvalidTransactionStateError(
+                f"producer {header.producer_id} has an open transaction in this partition: "
+                "a plain write must wait for its end"
+            )
+        return None
+
+    def record(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
+        """Remember a batch that is in the log at `base_offset`."""
+        state = self._at_epoch(header.producer_id, header.producer_epoch)
+        if header.base_sequence != NO_SEQUENCE:
+            last_offset = base_offset + header.last_offset_delta
+            batch = WrittenBatch(header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp)
+            state.batches = (*state.batches[1 - BATCHES_REMEMBERED :], batch)
+        state.last_used_ms = now_ms
+        if header.is_transactional and state.transaction_first_offset < 0:
+            state.transaction_first_offset = self._open[header.producer_id] = base_offset
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        """Whether a coordinator may end the producer's transaction here."""
+        state = self._states.get(producer_id)
+        if state is None:
+            return
+        _check_epoch(producer_id, epoch, state)
+        if coordinator_epoch < state.coordinator_epoch:
+            raise CoordinatorFencedError(
+                f"marker of producer {producer_id} from coordinator epoch {coordinator_epoch}: "
+                f"{state.coordinator_epoch} has taken over"
+            )
+
+    def complete(
+        self, header: BatchHeader, offset: int, *, is_commit: bool, coordinator_epoch: int, now_ms: int
+    ) -> CompletedTransaction | None:
+        """Remember a marker that is in the log at `offset`; None where no transaction was open."""
+        state = self._at_epoch(header.producer_id, header.producer_epoch)
+        state.coordinator_epoch = coordinator_epoch
+        state.last_used_ms = now_ms
+        first_offset = self._open.pop(header.producer_id, None)
+        state.transaction_first_offset = NO_OFFSET
+        if first_offset is None:
+            return None
+        stable = min(self._open.values(), default=offset + 1)
+        completed = CompletedTransaction(header.producer_id, first_offset, offset, not is_commit, stable)
+        self._unreplicated.append(completed)
+        return completed
+
+    def replay(self, header: BatchHeader, batch: Buffer, now_ms: int) -> CompletedTransaction | None:
+        """Take a batch that is already in a log into account; returns the transaction that it ends, if any."""
+        if header.producer_id < 0:
+            return None
+        if not header.is_control:
+            self.record(header, header.base_offset, now_ms)
+            return None
+        try:
+            marker = decode_marker(batch)
+        except QanatError:
+            marker = None  # Sound bytes that say nothing we know: kept, and no reason to stop (rule 1).
+        if marker is None:
+            return None
+        return self.complete(
+            header,
+            header.base_offset,
+            is_commit=marker.is_commit,
+            coordinator_epoch=marker.coordinator_epoch,
+            now_ms=now_ms,
+        )
+
+    def _at_epoch(self, producer_id: int, epoch: int) -> ProducerState:
+        """The state to change; a new epoch starts its sequence afresh."""
+        state = self._states.get(producer_id)
+        if state is None:
+            state = self._states[producer_id] = ProducerState(epoch)
+        elif state.epoch != epoch:
+            state.epoch = epoch
+            state.batches = ()
+        return state
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset whose fate is open: its transaction is undecided, or the decision is not replicated."""
+        if self._unreplicated:
+            self._unreplicated = [txn for txn in self._unreplicated if txn.last_offset >= high_watermark]
+        candidates = [*self._open.values(), *(txn.first_offset for txn in self._unreplicated)]
+        return min(candidates, default=None)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that were silent for too long; return how many."""
+        silent = [
+            producer_id
+            for producer_id, state in self._states.items()
+            if state.transaction_first_offset < 0 and now_ms - state.last_used_ms > expiration_ms
+        ]
+        for producer_id in silent:
+            del self._states[producer_id]
+        return len(silent)
+
+
+def _check_epoch(producer_id: int, epoch: int, state: ProducerState) -> None:
+    if epoch < state.epoch:
+        raise InvalidProducerEpochError(
+            f"producer {producer_id} with epoch {epoch} was fenced: epoch {state.epoch} is in force"
+        )
+
+
+def _check_sequence(header: BatchHeader, state: ProducerState) -> None:
+    """A new epoch starts at 0, and so does the first write after a marker that raised the epoch."""
+    continues = state.batches and header.producer_epoch == state.epoch
+    expected = (state.batches[-1].last_sequence + 1) & _LAST_SEQUENCE if continues else 0
+    if header.base_sequence != expected:
+        raise OutOfOrderSequenceError(
+            f"producer {header.producer_id} sent sequence {header.base_sequence} where {expected} is next"
+        )

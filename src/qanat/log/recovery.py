@@ -1,0 +1,229 @@
+"""Opening a log that a process left behind, cleanly or not.
+
+Sealed segments are complete by definition and only measured. Segments without
+a sidecar were being written: they are scanned batch by batch, and what is
+not sound at their end is the torn tail of a write that nobody was promised.
+
+Rule 1: only the *tail* is ever cut: the unsealed segments at the end, above
+        the recovery point. Anything unsound elsewhere is damage: it is kept,
+        reported (`PartitionLog.damage`) and its offsets are not given out again.
+Rule 2: every other file is a memory aid. Missing, torn or from the future, it
+        is rebuilt, never believed over the log.
+Rule 3: recovery only removes names and shortens tails, so doing it twice, or
+        dying in the middle of it, changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qanat.log import names
+from qanat.log.files import Files
+from qanat.log.leader_epochs import LeaderEpochs
+from qanat.log.partition_log import PartitionLog
+from qanat.log.producers import Producers
+from qanat.log.replay import load_producers, remove_snapshots
+from qanat.log.scan import Damage, find_damage, read_batches
+from qanat.log.segment import Segment
+from qanat.log.settings import LogSettings
+from qanat.log.sidecar import Sidecar, decode_sidecar
+from qanat.log.whole_files import TEMPORARY_SUFFIX, read_whole
+from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
+
+_LEFTOVERS = (names.CLEANED, names.TRUNCATED, TEMPORARY_SUFFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What the directory's checkpoint files say of one partition; all of it may be wrong."""
+
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    """Everything below was durable once: damage there is no torn tail."""
+    high_watermark: int = 0
+    cleaned_offset: int = 0
+
+
+def open_log(
+    files: Files, directory: str, topic_partition: TopicPartition, settings: LogSettings, checkpoint: Checkpoint
+) -> PartitionLog:
+    """Make what lies in the folder into a valid log, whatever happened to it; an empty folder is an empty log."""
+    _finish_swaps(files, directory)
+    _remove_leftovers(files, directory)
+    interval_bytes = settings.index_interval_bytes
+    segments = _open_segments(files, directory, interval_bytes, checkpoint.recovery_point)
+    end_offset = segments[-1].next_offset if segments else 0
+    remove_snapshots(files, directory, keep_to=end_offset)
+    epochs = _load_epochs(files, directory, segments, end_offset)
+    producers = load_producers(segments, end_offset) if segments else Producers()
+    _seal_all_but_active(segments)
+    if not segments or segments[-1].is_sealed:
+        segments.append(Segment.create(files, directory, end_offset, interval_bytes))
+    segments[-1].file.sync()
+    files.sync_directory(directory)
+    first_offset = segments[0].base_offset
+    # A start beyond the end was not written for this log; believing it would empty it.
+    log_start = (
+        max(checkpoint.log_start_offset, first_offset) if checkpoint.log_start_offset <= end_offset else first_offset
+    )
+    log = PartitionLog(files, directory, topic_partition, settings, segments, epochs, producers, log_start)
+    log.has_new_names = False
+    log.high_watermark = min(max(checkpoint.high_watermark, log_start), end_offset)
+    log.cleaned_offset = checkpoint.cleaned_offset if checkpoint.cleaned_offset <= end_offset else 0
+    return log
+
+
+def _finish_swaps(files: Files, directory: str) -> None:
+    """A swap file is a compaction that was decided: the segments that it stands for go, it takes their place."""
+    for name in files.list(directory):
+        extent = names.range_of(name, names.SWAP)
+        if extent is not None:
+            finish_swap(files, directory, *extent)
+
+
+def finish_swap(files: Files, directory: str, base_offset: int, end_offset: int) -> None:
+    """The second half of compaction's commit; the first is the swap file's name."""
+    replaced = [
+        f"{directory}/{name}"
+        for name in files.list(directory)
+        for suffix in (names.LOG, *names.BESIDE_LOG)
+        if (offset := names.offset_of(name, suffix)) is not None and base_offset <= offset < end_offset
+    ]
+    for path in replaced:
+        files.remove(path)
+    files.sync_directory(directory)
+    files.rename(
+        names.swap_file(directory, base_offset, end_offset, names.SWAP),
+        names.segment_file(directory, base_offset, names.LOG),
+    )
+    files.sync_directory(directory)
+
+
+def _remove_leftovers(files: Files, directory: str) -> None:
+    """Files that were being written, and companions of logs that are gone."""
+    content = files.list(directory)
+    bases = {names.offset_of(name, names.LOG) for name in content}
+    for name in content:
+        companions = (names.offset_of(name, suffix) for suffix in names.BESIDE_LOG)
+        is_orphan = any(offset is not None and offset not in bases for offset in companions)
+        if name.endswith(_LEFTOVERS) or is_orphan:
+            files.remove(f"{directory}/{name}")
+
+
+def _open_segments(files: Files, directory: str, interval_bytes: int, recovery_point: int) -> list[Segment]:
+    """All segments, oldest first; those without a sidecar are scanned, and the tail is cut where it is torn."""
+    bases = [base for name in files.list(directory) if (base := names.offset_of(name, names.LOG)) is not None]
+    sidecars = [_read_sidecar(files, directory, base) for base in bases]
+    tail_from = next((index + 1 for index in reversed(range(len(bases))) if sidecars[index] is not None), 0)
+    recovery_point = _plausible(recovery_point, files, directory, bases[tail_from:])
+    segments: list[Segment] = []
+    for index, (base_offset, sidecar) in enumerate(zip(bases, sidecars, strict=True)):
+        if sidecar is not None:
+            segments.append(_measured(Segment.sealed(files, directory, base_offset, sidecar)))
+            continue
+        segment = _unscanned(files, directory, base_offset, interval_bytes)
+        following = bases[index + 1] if index + 1 < len(bases) else None
+        if index < tail_from:
+            _scan(segment, torn_from=2**63, next_offset=following)
+        elif not _scan(segment, torn_from=recovery_point, next_offset=following):
+            _remove_newest_first(files, directory, bases[index + 1 :])
+            return [*segments, segment]
+        segments.append(segment)
+    return segments
+
+
+def _read_sidecar(files: Files, directory: str, base_offset: int) -> Sidecar | None:
+    path = names.segment_file(directory, base_offset, names.SIDECAR)
+    content = read_whole(files, path)
+    return None if content is None else decode_sidecar(content, path)
+
+
+def _unscanned(files: Files, directory: str, base_offset: int, interval_bytes: int) -> Segment:
+    file = files.open(names.segment_file(directory, base_offset, names.LOG))
+    return Segment(files, directory, base_offset, file, interval_bytes)
+
+
+def _plausible(recovery_point: int, files: Files, directory: str, tail: list[int]) -> int:
+    """The recovery point, or 0 if it lies further ahead than the bytes of the tail could ever hold."""
+    held = 0
+    for base_offset in tail:
+        file = files.open(names.segment_file(directory, base_offset, names.LOG))
+        held += file.size()
+        file.close()
+    return recovery_point if tail and recovery_point <= tail[0] + held else 0
+
+
+def _measured(segment: Segment) -> Segment:
+    """A sealed segment must have the size that was sealed; where it is shorter, find out what is left of it."""
+    held = segment.file.size()
+    if held < segment.size:
+        sealed_size, segment.size = segment.size, held
+        damage = list(find_damage(segment.file, 0, held, segment.base_offset, segment.next_offset))
+        readable_to = damage[-1].next_offset if damage else _next_offset(segment)
+        if readable_to < segment.next_offset:
+            reason = f"{sealed_size - held} bytes of the file are gone"
+            damage.append(Damage(held, held, readable_to, segment.next_offset, reason))
+        segment.damage = tuple(damage)
+    return segment
+
+
+def _next_offset(segment: Segment) -> int:
+    return max((header.next_offset for _, header in segment.batches()), default=segment.base_offset)
+
+
+def _scan(segment: Segment, torn_from: int, next_offset: int | None) -> bool:
+    """Take an unsealed segment's sound batches in; False if its end was torn and has been cut off.
+
+    Unsound bytes below offset `torn_from` are damage, not a tear: they are left as they are and noted.
+    """
+    length = segment.file.size()
+    while segment.size < length:
+        for position, header, _ in read_batches(segment.file, segment.size, length, segment.next_offset):
+            segment.enter(position, header.size, header.last_offset, header.max_timestamp)
+            if segment.first_append_ms is None and header.max_timestamp >= 0:
+                segment.first_append_ms = header.max_timestamp
+        if segment.size == length:
+            break
+        if segment.next_offset >= torn_from:
+            segment.file.cut(segment.size)
+            segment.file.sync()
+            return False
+        # Lost records cannot be more than the bytes that held them.
+        lost_to = (
+            next_offset if next_offset is not None else min(torn_from, segment.next_offset + length - segment.size)
+        )
+        damage = next(find_damage(segment.file, segment.size, length, segment.next_offset, lost_to))
+        segment.damage = (*segment.damage, damage)
+        segment.size, segment.next_offset = damage.end, damage.next_offset
+    return True
+
+
+def _remove_newest_first(files: Files, directory: str, bases: list[int]) -> None:
+    """Drop the segments after a tear: nothing in them was ever promised, or the torn one would be sealed."""
+    for base_offset in reversed(bases):
+        for suffix in (names.LOG, *names.BESIDE_LOG):
+            files.remove(names.segment_file(directory, base_offset, suffix))
+        files.sync_directory(directory)
+
+
+def _seal_all_but_active(segments: list[Segment]) -> None:
+    """What the dead process had closed is sealed now; so is a last segment that ends in damage."""
+    for index, segment in enumerate(segments):
+        is_active = index == len(segments) - 1 and not segment.damage
+        if not segment.is_sealed and not is_active:
+            sidecar = segment.describe()
+            segment.write_seal(sidecar)
+            segment.become_sealed(sidecar)
+
+
+def _load_epochs(files: Files, directory: str, segments: list[Segment], end_offset: int) -> LeaderEpochs:
+    """From the checkpoint file, with what unsealed segments add; from the batches where the file is of no use."""
+    epochs = LeaderEpochs.decode(read_whole(files, f"{directory}/{names.LEADER_EPOCHS}") or b"")
+    walked = segments if epochs is None else [segment for segment in segments if not segment.is_sealed]
+    epochs = epochs or LeaderEpochs()
+    epochs.truncate_end(Offset(end_offset))
+    for segment in walked:
+        for _, header in segment.batches():
+            if header.leader_epoch != epochs.latest:
+                epochs.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))
+    return epochs

@@ -1,0 +1,74 @@
+"""Letting go of the oldest segments: by age, by size, or because their records were deleted.
+
+Only sealed segments below the high watermark go, oldest first, one at a time
+on the disk too: whatever a crash leaves is a log without a hole.
+"""
+
+from __future__ import annotations
+
+from qanat.log import names
+from qanat.log.partition_log import PartitionLog
+from qanat.log.replay import remove_snapshots
+from qanat.log.segment import Segment
+from qanat.model.ids import Offset
+
+
+class DeleteJob:
+    """Removes segments that the log has already let go of."""
+
+    def __init__(self, log: PartitionLog, segments: list[Segment]) -> None:
+        self._log = log
+        self._segments = segments
+        self._first_kept = log.segments[0].base_offset
+        log.job_in_hand = "retention"
+
+    def run(self) -> None:
+        files, directory = self._log.files, self._log.directory
+        files.sync_directory(directory)  # The segment that now comes first must not depend on luck.
+        for segment in self._segments:
+            files.remove(segment.path(names.LOG))
+            files.sync_directory(directory)
+            for suffix in names.BESIDE_LOG:
+                files.remove(segment.path(suffix))
+        remove_snapshots(files, directory, keep_from=self._first_kept)
+
+    def finish(self) -> None:
+        for segment in self._segments:
+            segment.close()
+        self._log.job_in_hand = None
+
+
+def begin_retention(log: PartitionLog, now_ms: int) -> DeleteJob | None:
+    """Decide what is too old or too much; the log starts later at once, its files follow with the job."""
+    if log.job_in_hand is not None:
+        return None
+    if _is_expired(log.active, log, now_ms) and log.active.size and log.settings.is_expired:
+        log.roll()  # So that an idle partition expires as well: its last segment goes once it is sealed.
+    doomed = _doomed(log, now_ms)
+    if not doomed:
+        return None
+    del log.segments[: len(doomed)]
+    first_kept = log.segments[0].base_offset
+    if first_kept > log.log_start_offset:
+        log.log_start_offset = first_kept
+        log.epochs.truncate_start(Offset(first_kept))
+    return DeleteJob(log, doomed)
+
+
+def _doomed(log: PartitionLog, now_ms: int) -> list[Segment]:
+    settings = log.settings
+    surplus = log.size - settings.retention_bytes if settings.is_expired and settings.retention_bytes >= 0 else 0
+    doomed: list[Segment] = []
+    for segment, following in zip(log.segments, log.segments[1:], strict=False):
+        surplus -= segment.size
+        is_deleted = following.base_offset <= log.log_start_offset
+        is_due = is_deleted or (settings.is_expired and (surplus >= 0 or _is_expired(segment, log, now_ms)))
+        if not (is_due and segment.is_sealed and following.base_offset <= log.high_watermark):
+            break
+        doomed.append(segment)
+    return doomed
+
+
+def _is_expired(segment: Segment, log: PartitionLog, now_ms: int) -> bool:
+    retention_ms = log.settings.retention_ms
+    return retention_ms >= 0 and 0 <= segment.max_timestamp < now_ms - retention_ms

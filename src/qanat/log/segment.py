@@ -1,0 +1,246 @@
+"""One segment: a `.log` file of bare batches, its look-up tables and, once complete, its sidecar.
+
+Open, a segment grows by `append`. When the log moves on to the next one it is
+closed, and once its bytes are certainly on disk it is sealed: its sidecar is
+written and it never changes again.
+
+Rule 1: `size` is the truth. Bytes of the file beyond it are garbage that nobody is ever shown.
+Rule 2: a position handed in or returned is the start of a batch, or `size`.
+
+Which segment an offset belongs to is `partition_log`'s business; what a dead
+process left behind is `recovery`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from qanat.log import names
+from qanat.log.aborted import AbortedTransaction
+from qanat.log.files import Buffer, File, Files
+from qanat.log.indexes import batch_start_before, offset_before_timestamp, position_before
+from qanat.log.scan import Damage
+from qanat.log.sidecar import Sidecar, encode_sidecar
+from qanat.log.tables import GrowingTables, SealedTables
+from qanat.log.whole_files import replace
+from qanat.model.errors import QanatError
+from qanat.model.ids import NO_TIMESTAMP
+from qanat.wire.batch_header import BatchHeader, read_header
+
+_EXTENT = Struct(">qi11xi")
+"""Base offset, batch length and last offset delta: enough to walk from batch to batch."""
+_BEFORE_LENGTH = 12
+_MAX_RELATIVE_OFFSET = 2**31 - 1
+
+
+class Segment:
+    """Records from `base_offset` on, up to and without `next_offset`."""
+
+    __slots__ = (
+        "base_offset",
+        "damage",
+        "directory",
+        "file",
+        "files",
+        "first_append_ms",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_offset",
+        "sidecar",
+        "size",
+        "tables",
+    )
+
+    def __init__(self, files: Files, directory: str, base_offset: int, file: File, interval_bytes: int) -> None:
+        self.files = files
+        self.directory = directory
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.file = file
+        self.size = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self.first_append_ms: int | None = None
+        self.sidecar: Sidecar | None = None
+        self.damage: tuple[Damage, ...] = ()
+        self.tables: GrowingTables | SealedTables = GrowingTables(base_offset, interval_bytes)
+
+    def __repr__(self) -> str:
+        state = "sealed" if self.is_sealed else "open"
+        return f"<Segment {self.base_offset}..{self.next_offset} {self.size} bytes {state}>"
+
+    @staticmethod
+    def create(files: Files, directory: str, base_offset: int, interval_bytes: int) -> Segment:
+        """A new, empty segment; its name is not durable before the folder is synced."""
+        file = files.open(names.segment_file(directory, base_offset, names.LOG), create=True)
+        return Segment(files, directory, base_offset, file, interval_bytes)
+
+    @staticmethod
+    def sealed(files: Files, directory: str, base_offset: int, sidecar: Sidecar) -> Segment:
+        """A complete segment as its sidecar describes it; its files are opened, not read."""
+        file = files.open(names.segment_file(directory, base_offset, names.LOG))
+        segment = Segment(files, directory, base_offset, file, 0)
+        segment.size = sidecar.size
+        segment.next_offset = sidecar.next_offset
+        segment.max_timestamp = sidecar.max_timestamp
+        segment.max_timestamp_offset = sidecar.max_timestamp_offset
+        segment.become_sealed(sidecar)
+        return segment
+
+    @property
+    def is_sealed(self) -> bool:
+        return self.sidecar is not None
+
+    def path(self, suffix: str) -> str:
+        return names.segment_file(self.directory, self.base_offset, suffix)
+
+    def view(self) -> memoryview:
+        return self.file.view(self.size)
+
+    def all_files(self) -> list[str]:
+        """The log first: without it the others mean nothing."""
+        return [self.path(suffix) for suffix in (names.LOG, *names.BESIDE_LOG)]
+
+    def close(self) -> None:
+        self.file.close()
+        if isinstance(self.tables, SealedTables):
+            self.tables.close()
+
+    # Writing
+
+    def has_room_for(self, size: int, last_offset: int, segment_bytes: int) -> bool:
+        return self.size + size <= segment_bytes and last_offset - self.base_offset <= _MAX_RELATIVE_OFFSET
+
+    def append(self, chunks: tuple[Buffer, ...], size: int, last_offset: int, max_timestamp: int) -> None:
+        """Write one batch at the end. A write that fails leaves the segment as it was."""
+        position = self.size
+        try:
+            self.file.write(chunks, position)
+        except QanatError:
+            self.file.cut(position)
+            raise
+        self.enter(position, size, last_offset, max_timestamp)
+
+    def enter(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Take a batch that is in the file at `position` into the tables and the segment's extent."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        assert isinstance(self.tables, GrowingTables), "a sealed segment never changes"
+        self.tables.enter(position, size, last_offset, self.max_timestamp, self.max_timestamp_offset)
+        self.size = position + size
+        self.next_offset = last_offset + 1
+
+    # Sealing
+
+    def describe(self) -> Sidecar:
+        """The sidecar that this segment would have if it were sealed as it is."""
+        assert isinstance(self.tables, GrowingTables), "a sealed segment has its sidecar"
+        self.tables.enter_timestamp(self.max_timestamp, self.max_timestamp_offset)
+        return Sidecar(
+            size=self.size,
+            next_offset=self.next_offset,
+            max_timestamp=self.max_timestamp,
+            max_timestamp_offset=self.max_timestamp_offset,
+            checksums=self.tables.checksums(),
+        )
+
+    def write_seal(self, sidecar: Sidecar) -> None:
+        """Make a closed segment durable, then say so in its sidecar (on a worker; `become_sealed` follows)."""
+        assert isinstance(self.tables, GrowingTables), "sealed once"
+        self.file.sync()
+        self.tables.write(self.files, self.directory)
+        replace(self.files, self.path(names.SIDECAR), encode_sidecar(sidecar))
+
+    def become_sealed(self, sidecar: Sidecar) -> None:
+        self.sidecar = sidecar
+        if isinstance(self.tables, SealedTables):
+            self.tables.close()
+        self.tables = SealedTables(self.files, self.directory, self.base_offset, sidecar.checksums)
+
+    def seal_now(self, aborted: list[AbortedTransaction]) -> None:
+        """Seal a segment that nobody else has seen yet, with these aborted transactions."""
+        assert isinstance(self.tables, GrowingTables), "sealed once"
+        self.tables.aborted[:] = aborted
+        sidecar = self.describe()
+        self.write_seal(sidecar)
+        self.become_sealed(sidecar)
+
+    def hold(self) -> None:
+        """Keep every file open from here on, so that the segment can be read after its names are gone."""
+        assert isinstance(self.tables, SealedTables), "an open segment is never replaced while it is read"
+        self.tables.hold()
+
+    # Looking up
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch that ends at or after `offset` starts; `size` where there is none."""
+        if offset >= self.next_offset:
+            return self.size
+        position = position_before(self.tables.offsets, max(offset - self.base_offset, 0))
+        view = self.view()
+        while position < self.size:
+            if self.damage and (damage := self.damage_at(position)) is not None:
+                if offset < damage.next_offset:
+                    return position
+                position = damage.end
+                continue
+            base_offset, length, delta = _EXTENT.unpack_from(view, position)
+            if base_offset + delta >= offset:
+                return position
+            position += length + _BEFORE_LENGTH
+        return self.size
+
+    def boundary_before(self, limit: int, start: int) -> int:
+        """The last end of a whole batch at or before `limit`, from the batch at `start` on; `start` where none fits."""
+        if self.damage:
+            limit = min([limit, *(damage.start for damage in self.damage if damage.start > start)])
+        if limit >= self.size:
+            return self.size
+        position = max(start, batch_start_before(self.tables.offsets, limit))
+        view = self.view()
+        while position < limit:
+            _, length, _ = _EXTENT.unpack_from(view, position)
+            if position + length + _BEFORE_LENGTH > limit:
+                break
+            position += length + _BEFORE_LENGTH
+        return position
+
+    def batch_end(self, position: int) -> int:
+        """Where the batch at `position` ends."""
+        _, length, _ = _EXTENT.unpack_from(self.view(), position)
+        return position + int(length) + _BEFORE_LENGTH
+
+    def offset_at(self, position: int) -> int:
+        """Base offset of the batch at `position`."""
+        return int(_EXTENT.unpack_from(self.view(), position)[0])
+
+    def position_of_timestamp(self, timestamp: int) -> int:
+        """Where the first batch with a record as new as `timestamp` starts; `size` where there is none."""
+        if timestamp > self.max_timestamp:
+            return self.size
+        first_offset = self.base_offset + offset_before_timestamp(self.tables.times, timestamp)
+        for position, header in self.batches(self.position_of(first_offset)):
+            if header.max_timestamp >= timestamp:
+                return position
+        return self.size
+
+    def batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Each batch's position and header from `position` on, damage left out."""
+        view = self.view()
+        while position < self.size:
+            if self.damage and (damage := self.damage_at(position)) is not None:
+                position = damage.end
+                continue
+            header = read_header(view, position)
+            yield position, header
+            position += header.size
+
+    def batch(self, position: int) -> memoryview:
+        """The bytes of the batch at `position`."""
+        return self.view()[position : self.batch_end(position)]
+
+    def damage_at(self, position: int) -> Damage | None:
+        """Damage that covers `position`; bytes that are gone altogether are damage at the very end."""
+        return next((one for one in self.damage if one.start <= position < max(one.end, one.start + 1)), None)

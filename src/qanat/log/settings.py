@@ -1,0 +1,168 @@
+"""What a log may be told: topic settings under Kafka's names, and those of a data directory.
+
+Each field's name is Kafka's with underscores for dots; `parse` takes Kafka's
+spelling, strings included, and refuses what it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Annotated, Self
+
+import msgspec
+from msgspec import Meta
+
+from qanat.model.errors import InvalidSettingError
+
+NEVER_MS = 2**63 - 1
+"""Kafka's way of switching a delay off: the largest number there is."""
+
+_SECOND = 1_000
+_DAY = 24 * 60 * 60 * _SECOND
+_MIB = 1024 * 1024
+
+Positive = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
+OrUnlimited = Annotated[int, Meta(ge=-1)]
+Ratio = Annotated[float, Meta(ge=0.0, le=1.0)]
+
+
+class TimestampType(StrEnum):
+    """Whose clock a record's timestamp comes from."""
+
+    CREATE_TIME = "CreateTime"
+    LOG_APPEND_TIME = "LogAppendTime"
+
+
+class CompressionType(StrEnum):
+    """How batches lie on disk; `producer` keeps them as they came."""
+
+    PRODUCER = "producer"
+    UNCOMPRESSED = "uncompressed"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class CleanupPolicy(StrEnum):
+    """What happens to old records."""
+
+    DELETE = "delete"
+    COMPACT = "compact"
+    BOTH = "compact,delete"
+
+
+def _dotted(name: str) -> str:
+    return name.replace("_", ".")
+
+
+class _Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid_unknown_fields=True):
+    @classmethod
+    def parse(cls, given: Mapping[str, object]) -> Self:
+        """Settings from Kafka's names; raises `InvalidSettingError` naming what is wrong and the nearest right name."""
+        known = cls.__struct_encode_fields__
+        for name in given:
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+                raise InvalidSettingError(f"unknown setting {name!r}{hint}")
+        try:
+            return msgspec.convert({name: _normalised(name, value) for name, value in given.items()}, cls, strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidSettingError(f"bad setting: {_readable(str(error), given)}") from None
+
+
+def _normalised(name: str, value: object) -> object:
+    """Kafka accepts the two policies in either order, with spaces."""
+    if name == "cleanup.policy" and isinstance(value, str):
+        parts = sorted({part.strip() for part in value.split(",")})
+        return ",".join(parts)
+    return value
+
+
+def _readable(problem: str, given: Mapping[str, object]) -> str:
+    """msgspec says where in its own notation (`$.a.b`); say which setting and what it was."""
+    reason, _, where = problem.partition(" - at `$.")
+    name = where.rstrip("`")
+    return f"{name} = {given[name]!r}: {reason[0].lower()}{reason[1:]}" if name in given else problem
+
+
+class LogSettings(_Settings, frozen=True):
+    """One topic's settings, as far as its logs care. Defaults are Qanat's (docs: settings)."""
+
+    segment_bytes: Annotated[int, Meta(ge=14, le=2**31 - 1)] = 128 * _MIB
+    """A segment is closed before it would grow beyond this."""
+    segment_ms: Positive = 7 * _DAY
+    """A segment is closed when its first record is this old, full or not."""
+    index_interval_bytes: NotNegative = 4096
+    """Bytes of log between two entries of the sparse index."""
+    retention_ms: OrUnlimited = 7 * _DAY
+    """Segments whose newest record is older than this are deleted; -1 keeps them for ever."""
+    retention_bytes: OrUnlimited = 1024 * _MIB
+    """The oldest segments are deleted while the partition is larger than this; -1 for no limit."""
+    cleanup_policy: CleanupPolicy = CleanupPolicy.DELETE
+    """`delete` by age and size, `compact` to the latest value per key, or `compact,delete`."""
+    max_message_bytes: NotNegative = 1_048_588
+    """Largest record batch accepted, as sent."""
+    flush_messages: Positive = 1
+    """fsync after this many records; 1 acknowledges nothing that is not on disk."""
+    flush_ms: NotNegative = NEVER_MS
+    """fsync at least this often where `flush.messages` alone would wait longer."""
+    compression_type: CompressionType = CompressionType.PRODUCER
+    """Codec on disk; anything but `producer` re-encodes batches that came otherwise."""
+    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    """Whether records keep the producer's timestamp or get the broker's."""
+    message_timestamp_before_max_ms: NotNegative = NEVER_MS
+    """How far a record's timestamp may lie before the broker's clock."""
+    message_timestamp_after_max_ms: NotNegative = 60 * 60 * _SECOND
+    """How far a record's timestamp may lie after the broker's clock."""
+    min_cleanable_dirty_ratio: Ratio = 0.5
+    """Share of not yet compacted bytes at which compaction starts."""
+    min_compaction_lag_ms: NotNegative = 0
+    """Records younger than this are not compacted."""
+    max_compaction_lag_ms: Positive = NEVER_MS
+    """Records older than this are compacted whatever the dirty ratio."""
+    delete_retention_ms: NotNegative = _DAY
+    """How long a tombstone or transaction marker stays readable after compaction reached it."""
+
+    @property
+    def is_compacted(self) -> bool:
+        return self.cleanup_policy is not CleanupPolicy.DELETE
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether age and size delete segments."""
+        return self.cleanup_policy is not CleanupPolicy.COMPACT
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether fsync is part of the bargain at all (Kafka's own defaults leave it to the kernel)."""
+        return self.flush_messages < NEVER_MS or self.flush_ms < NEVER_MS
+
+
+class DirectorySettings(_Settings, frozen=True):
+    """A data directory's settings."""
+
+    log_unflushed_bytes_max: Positive = 16 * _MIB
+    """Appends wait while more than this is on its way to the disk: keeps one fsync short."""
+    log_open_files_max: Annotated[int, Meta(ge=16)] = 4096
+    """File descriptors kept open over all partitions; the least used are closed and reopened."""
+    log_flush_offset_checkpoint_interval_ms: Positive = 60 * _SECOND
+    """How often recovery points and log starts are written down."""
+    log_retention_check_interval_ms: Positive = 5 * 60 * _SECOND
+    """How often old segments are looked for."""
+    log_cleaner_backoff_ms: Positive = 15 * _SECOND
+    """How often logs to compact are looked for."""
+    log_cleaner_io_max_bytes_per_second: Positive = 64 * _MIB
+    """Reading and writing of compaction together."""
+    log_cleaner_dedupe_buffer_size: Annotated[int, Meta(ge=1024)] = 128 * _MIB
+    """Memory for keys in one pass of compaction; what does not fit waits for the next."""
+    log_scrub_bytes_per_second: NotNegative = 4 * _MIB
+    """Speed of the background check of checksums; 0 switches it off."""
+    log_decompressed_bytes_max: Positive = 64 * _MIB
+    """Largest batch after inflating, whatever the topic says."""
+    producer_id_expiration_ms: Positive = _DAY
+    """An idempotent producer that was silent for this long is forgotten."""

@@ -1,0 +1,65 @@
+"""A sealed segment's sidecar: what Kafka's files have no place for.
+
+It is written once the segment's bytes are certainly on disk, so its presence
+says: this segment is complete, so many bytes, and need not be scanned after a
+crash. A segment without one is still open, or was when the process died.
+
+`key_id` is where encryption at rest will sit: a segment with a key that is
+not at hand must be refused, never taken for damage.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from qanat.model.errors import UnreadableSegmentError
+from qanat.wire.crc import crc32c
+
+FORMAT = 1
+
+
+class TableChecksums(msgspec.Struct, frozen=True, kw_only=True):
+    """CRC-32C of each look-up table's file."""
+
+    offset_index: int
+    time_index: int
+    aborted_index: int
+
+
+class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a segment that will not change any more."""
+
+    format: int = FORMAT
+    size: int
+    next_offset: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    checksums: TableChecksums
+    key_id: str | None = None
+
+
+def encode_sidecar(sidecar: Sidecar) -> bytes:
+    """One line of JSON, one line with its checksum."""
+    line = msgspec.json.encode(sidecar)
+    return b"%s\n%08x\n" % (line, crc32c(line))
+
+
+def decode_sidecar(content: bytes, path: str) -> Sidecar | None:
+    """The sidecar, or None where it is torn or rotten (the segment is scanned then).
+
+    Raises `UnreadableSegmentError` where the content is sound but not for us.
+    """
+    line, _, checksum = content.partition(b"\n")
+    if checksum != b"%08x\n" % crc32c(line):
+        return None
+    sidecar = msgspec.json.decode(line, type=Sidecar)
+    if sidecar.format > FORMAT:
+        raise UnreadableSegmentError(
+            f"{path} has format {sidecar.format}, this version of qanat reads up to {FORMAT}: upgrade qanat to open it"
+        )
+    if sidecar.key_id is not None:
+        raise UnreadableSegmentError(
+            f"{path} says that its segment is encrypted with key {sidecar.key_id!r}, which is not available: "
+            "provide the key; the segment is left untouched"
+        )
+    return sidecar

@@ -1,0 +1,130 @@
+"""Cutting a log's end off: what a follower does with records that its leader never had.
+
+Bytes that somebody may be looking at are never cut: the segment that holds the
+new end is written again, shorter, and renamed over the old one. Later segments
+go first, newest first, so that a crash on the way leaves a longer log, never
+one with a hole.
+"""
+
+from __future__ import annotations
+
+from qanat.log import names
+from qanat.log.leader_epochs import LeaderEpochs
+from qanat.log.partition_log import PartitionLog
+from qanat.log.producers import Producers
+from qanat.log.replay import load_producers, remove_snapshots
+from qanat.log.scan import read_batches
+from qanat.log.segment import Segment
+from qanat.log.whole_files import replace
+from qanat.model.ids import Offset
+
+_COPY_BYTES = 1024 * 1024
+
+
+class TruncateJob:
+    """Makes a log end at `end_offset`, or at the batch that holds it. No append may come in between."""
+
+    def __init__(self, log: PartitionLog, end_offset: int, *, is_restart: bool = False) -> None:
+        self._log = log
+        self._end_offset = end_offset
+        self._kept = [] if is_restart else [segment for segment in log.segments if segment.base_offset < end_offset]
+        self._removed = log.segments[len(self._kept) :]
+        self._cut_at = self._kept[-1].position_of(end_offset) if self._kept else 0
+        self._producers = Producers()
+        self._epochs = LeaderEpochs(list(log.epochs.entries))
+        log.job_in_hand = "truncation"
+
+    def run(self) -> None:
+        log = self._log
+        while len(self._removed) > (0 if self._kept else 1):
+            self._remove(self._removed.pop())
+        if not self._kept:
+            self._start_afresh(self._removed[0])
+        elif self._cut_at < self._kept[-1].size:
+            self._shorten(self._kept.pop())
+        elif self._kept[-1].is_sealed:
+            self._kept.append(self._write_log(self._kept[-1].next_offset, None, 0))
+        end_offset = self._kept[-1].next_offset
+        remove_snapshots(log.files, log.directory, keep_to=end_offset)
+        self._producers = load_producers(self._kept, end_offset)
+        self._epochs.truncate_end(Offset(end_offset))
+        replace(log.files, f"{log.directory}/{names.LEADER_EPOCHS}", self._epochs.encode())
+
+    def _remove(self, segment: Segment) -> None:
+        for path in segment.all_files():
+            self._log.files.remove(path)
+            self._log.files.sync_directory(self._log.directory)
+        segment.close()
+
+    def _start_afresh(self, old: Segment) -> None:
+        """Put an empty segment at the new end in the place of the only one left."""
+        self._remove_beside(old)
+        self._kept.append(self._write_log(self._end_offset, None, 0))
+        if old.base_offset != self._end_offset:
+            self._remove(old)
+        old.close()
+
+    def _shorten(self, old: Segment) -> None:
+        """Replace the last kept segment by a copy that ends where the log will end."""
+        self._remove_beside(old)
+        segment = self._write_log(old.base_offset, old, self._cut_at)
+        segment.first_append_ms = old.first_append_ms
+        self._kept.append(segment)
+        old.close()
+
+    def _remove_beside(self, segment: Segment) -> None:
+        """From here on the segment counts as open, and is scanned after a crash."""
+        for suffix in names.BESIDE_LOG:
+            self._log.files.remove(segment.path(suffix))
+        self._log.files.sync_directory(self._log.directory)
+
+    def _write_log(self, base_offset: int, source: Segment | None, length: int) -> Segment:
+        """An open segment with the first `length` bytes of `source`, durable under its name."""
+        log, files = self._log, self._log.files
+        path = names.segment_file(log.directory, base_offset, names.LOG)
+        copy = files.open(path + names.TRUNCATED, create=True)
+        if source is not None:
+            for position in range(0, length, _COPY_BYTES):
+                copy.write((source.file.read(position, min(_COPY_BYTES, length - position)),), position)
+        copy.sync()
+        copy.rename(path)
+        files.sync_directory(log.directory)
+        segment = Segment(files, log.directory, base_offset, copy, log.settings.index_interval_bytes)
+        for position, header, _ in read_batches(copy, 0, length, base_offset):
+            segment.enter(position, header.size, header.last_offset, header.max_timestamp)
+        return segment
+
+    def finish(self) -> None:
+        log = self._log
+        log.segments = self._kept
+        log.producers = self._producers
+        log.epochs = self._epochs
+        log.epochs.is_dirty = False
+        log.unflushed_bytes = log.unflushed_records = 0
+        log.flushed_offset = log.end_offset
+        log.high_watermark = min(log.high_watermark, log.end_offset)
+        log.log_start_offset = min(max(log.log_start_offset, log.segments[0].base_offset), log.end_offset)
+        log.cleaned_offset = min(log.cleaned_offset, log.end_offset)
+        log.job_in_hand = None
+
+
+def begin_truncation(log: PartitionLog, end_offset: int) -> TruncateJob | None:
+    """A job that cuts the log back to `end_offset`; None where it ends there already.
+
+    The log must be flushed first, so that every segment but the last is sealed.
+    """
+    assert end_offset >= 0, f"offset {end_offset}"
+    _assert_idle(log)
+    return TruncateJob(log, end_offset) if end_offset < log.end_offset else None
+
+
+def begin_restart(log: PartitionLog, offset: int) -> TruncateJob:
+    """A job that empties the log and lets it go on at `offset`: for a follower too far behind its leader."""
+    _assert_idle(log)
+    return TruncateJob(log, offset, is_restart=True)
+
+
+def _assert_idle(log: PartitionLog) -> None:
+    assert not log.closed, "flush first"
+    assert not log.is_flushing, "flush first"
+    assert log.job_in_hand is None, "one job at a time"

@@ -1,0 +1,46 @@
+"""Small files that are read and replaced whole: checkpoints, sidecars, snapshots.
+
+`replace` is atomic: after a crash there is the old content or the new one.
+"""
+
+from __future__ import annotations
+
+from qanat.log.files import Buffer, Files
+
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def parent(path: str) -> str:
+    return path.rpartition("/")[0] or "."
+
+
+def read_whole(files: Files, path: str) -> bytes | None:
+    """The file's content, or None where there is no such file."""
+    if not files.exists(path):
+        return None
+    file = files.open(path)
+    try:
+        return bytes(file.read(0, file.size()))
+    finally:
+        file.close()
+
+
+def write_volatile(files: Files, path: str, content: Buffer) -> None:
+    """Write a file that can be rebuilt: it may be gone or torn after a power loss."""
+    file = files.open(path, create=True)
+    try:
+        file.write((content,), 0)
+    finally:
+        file.close()
+
+
+def replace(files: Files, path: str, content: Buffer) -> None:
+    """Write a file durably and in one step."""
+    file = files.open(path + TEMPORARY_SUFFIX, create=True)
+    try:
+        file.write((content,), 0)
+        file.sync()
+        file.rename(path)
+    finally:
+        file.close()
+    files.sync_directory(parent(path))
