@@ -21,6 +21,7 @@ NATIVE := $(PXD) $(PXD:.pxd=.py)
 TOOLS_STAMP  := $(VENV)/.tools-installed
 NATIVE_STAMP := $(VENV)/.native-compiled
 DOCS_STAMP   := $(VENV)/.docs-installed
+READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -31,37 +32,37 @@ help: ## show this list
 	@echo
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' Makefile | while IFS='|' read -r name meaning; do printf '%-12s %s\n' "$$name" "$$meaning"; done
 
-setup: $(TOOLS_STAMP) $(NATIVE_STAMP) ## make .venv with Qanat (editable) and every tool
+setup: $(READY) ## make .venv with Qanat (editable) and every tool
 	@echo "Ready: $(BIN)/qanat --help"
 
-demo: setup ## see Qanat at work, in less than a minute
+demo: $(READY) ## see Qanat at work, in less than a minute
 	@$(BIN)/python -m qanat.app.demo $(ARGS)
 
-test: setup ## run the tests; make test ARGS="-k retention -x"
+test: $(READY) ## run the tests; make test ARGS="-k retention -x"
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci $(ARGS)
 
-check: setup ## formatting, lint, strict types, import contracts
+check: $(READY) ## formatting, lint, strict types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-format: setup ## put the sources into the form that check asks for
+format: $(READY) ## put the sources into the form that check asks for
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup ## measure on this machine; make bench ARGS="--help" for the knobs
+bench: $(READY) ## measure on this machine; make bench ARGS="--help" for the knobs
 	@$(BIN)/qanat bench log $(ARGS)
 
-sim: setup ## run under seeded faults; make sim SECONDS=60 or SEEDS=1-200
+sim: $(READY) ## run under seeded faults; make sim SECONDS=60 or SEEDS=1-200
 	@$(BIN)/python -m qanat.sim $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
-docs: setup $(DOCS_STAMP) ## build the documentation into ./site, offline, every link checked
+docs: $(READY) $(DOCS_STAMP) ## build the documentation into ./site, offline, every link checked
 	@$(BIN)/mkdocs build --strict --quiet
 	@$(BIN)/python tools/check_site.py site
 	@echo "Open site/index.html"
 
-dist: setup ## build sdist and wheel into ./dist and try both in empty environments
+dist: $(READY) ## build sdist and wheel into ./dist and try both in empty environments
 	@$(BIN)/python tools/build_dist.py dist
 
 clean: ## remove what was built; the environment stays
