@@ -156,7 +156,8 @@ def encode_columns(
     0 in each batch, whatever the offset column says: a broker gives them their
     place. Sequence numbers run on from `fields.base_sequence`, if there is one.
     """
-    encoder = RowEncoder(_viewed(columns))
+    columns = _viewed(columns)
+    encoder = RowEncoder(columns)
     end_row = len(columns) if end_row is None else end_row
     while first_row < end_row:
         next_row, size, max_timestamp = encoder.fit(first_row, end_row, batch_bytes)

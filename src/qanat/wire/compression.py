@@ -180,6 +180,8 @@ def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
     while position < len(view):
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
+            if position > len(view):
+                raise CorruptBatchError("snappy data ends within its header")
             continue
         length = _BLOCK_LENGTH.unpack_from(view, position)[0]
         position += _BLOCK_LENGTH.size

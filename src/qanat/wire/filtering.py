@@ -60,12 +60,14 @@ def retain(
     """
     header, payload = open_batch(batch, limit_bytes)
     decisions = bytes(map(bool, keep))
-    kept, max_delta = filter_records(payload, header.record_count, header.last_offset_delta, decisions)
+    kept, latest = filter_records(
+        payload, header.record_count, header.last_offset_delta, decisions, header.base_timestamp
+    )
     header = header._replace(record_count=sum(decisions))
     if header.record_count == 0:
         return _emptied(header)
     if not header.is_log_append_time:
-        header = header._replace(max_timestamp=wrapped(header.base_timestamp + max_delta))
+        header = header._replace(max_timestamp=latest)
     target = bytearray(HEADER_SIZE)
     target += kept
     if delete_horizon_ms is not None:

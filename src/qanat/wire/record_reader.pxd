@@ -53,5 +53,11 @@ cdef int fill_scan(
     RecordCursor cursor, Py_ssize_t count, int64_t[::1] deltas, unsigned char[::1] tombstones, list keys
 ) except -1
 
-@cython.locals(row=Py_ssize_t, end=Py_ssize_t, length=Py_ssize_t, max_delta=int64_t)
-cdef tuple fill_kept(RecordCursor cursor, Py_ssize_t count, const unsigned char[::1] keep, unsigned char[::1] kept)
+@cython.locals(row=Py_ssize_t, end=Py_ssize_t, length=Py_ssize_t, timestamp=int64_t, latest=int64_t)
+cdef tuple fill_kept(
+    RecordCursor cursor,
+    Py_ssize_t count,
+    const unsigned char[::1] keep,
+    int64_t base_timestamp,
+    unsigned char[::1] kept,
+)

@@ -236,26 +236,29 @@ def fill_scan(
     cursor.end_payload()
 
 
-def filter_records(payload: Buffer, count: int, last_offset_delta: int, keep: bytes) -> tuple[bytearray, int]:
-    """The kept records byte for byte, and the largest timestamp delta among them."""
+def filter_records(
+    payload: Buffer, count: int, last_offset_delta: int, keep: bytes, base_timestamp: int
+) -> tuple[bytearray, int]:
+    """The kept records byte for byte, and the largest timestamp among them."""
     if len(keep) != count:
         raise AssertionError(f"{len(keep)} decisions about {count} records")
     kept = bytearray(len(payload))
-    end, max_delta = fill_kept(RecordCursor(payload, last_offset_delta), count, keep, kept)
+    end, latest = fill_kept(RecordCursor(payload, last_offset_delta), count, keep, base_timestamp, kept)
     del kept[end:]
-    return kept, max_delta
+    return kept, latest
 
 
-def fill_kept(cursor: RecordCursor, count: int, keep: bytes, kept: bytearray) -> tuple[int, int]:
+def fill_kept(cursor: RecordCursor, count: int, keep: bytes, base_timestamp: int, kept: bytearray) -> tuple[int, int]:
     end = 0
-    max_delta = 0
+    latest = 0
     for row in range(count):
         cursor.next_record()
         cursor.skip_headers()
         cursor.end_record()
         if keep[row]:
-            if end == 0 or cursor.timestamp_delta > max_delta:
-                max_delta = cursor.timestamp_delta
+            timestamp = cursor.timestamp(base_timestamp)
+            if end == 0 or timestamp > latest:
+                latest = timestamp
             length = cursor.record_end - cursor.record_start
             if COMPILED:
                 native_copy(kept, end, cursor, length)  # type: ignore[name-defined]  # noqa: F821
@@ -263,4 +266,4 @@ def fill_kept(cursor: RecordCursor, count: int, keep: bytes, kept: bytearray) ->
                 kept[end : end + length] = cursor.data[cursor.record_start : cursor.record_end]
             end += length
     cursor.end_payload()
-    return end, max_delta
+    return end, latest

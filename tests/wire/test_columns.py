@@ -1,0 +1,253 @@
+"""Columns from batches and batches from columns, with pyarrow as the judge of every buffer."""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from tests.wire.conftest import Wire
+from tests.wire.samples import CODECS, LIMIT, NOW, build, contents, plain, raw_record, varint, with_payload
+
+from qanat.model.errors import BatchTooLargeError, CorruptBatchError, InvalidRecordError
+from qanat.wire.batch_header import check_batch
+from qanat.wire.compression import Codec
+
+
+def wrapped(column: Any, kind: Any, rows: int) -> Any:
+    buffers = [pa.py_buffer(column.validity), pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(kind, rows, buffers, column.null_count)
+
+
+def as_arrow(columns: Any) -> Any:
+    """A record batch on our buffers, not a byte of them copied, and valid in every respect."""
+    rows, headers = len(columns), len(columns.header_keys.offsets) - 1
+    pairs = pa.StructArray.from_arrays(
+        [wrapped(columns.header_keys, pa.utf8(), headers), wrapped(columns.header_values, pa.binary(), headers)],
+        fields=[pa.field("key", pa.utf8(), nullable=False), pa.field("value", pa.binary())],
+    )
+    lists = pa.Array.from_buffers(
+        pa.list_(pairs.type), rows, [None, pa.py_buffer(columns.header_offsets)], 0, children=[pairs]
+    )
+    batch = pa.record_batch(
+        {
+            "offset": pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(columns.offsets)]),
+            "timestamp": pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(columns.timestamps)]),
+            "key": wrapped(columns.keys, pa.binary(), rows),
+            "value": wrapped(columns.values, pa.binary(), rows),
+            "headers": lists,
+        }
+    )
+    batch.validate(full=True)
+    return batch
+
+
+def as_rows(records: list[Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": record.key,
+            "value": record.value,
+            "headers": [{"key": key, "value": value} for key, value in record.headers],
+        }
+        for record in records
+    ]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@given(content=contents)
+def test_columns_hold_what_the_records_hold(wire: Wire, codec: Codec, content: list[tuple[Any, ...]]) -> None:
+    first = build(wire.records, content)
+    second = build(wire.records, content[::-1], base_offset=2**40)
+    batches = [wire.records.encode_batch(records, codec=codec) for records in (first, second)]
+
+    columns = wire.columns.decode_columns(batches, limit_bytes=LIMIT)
+
+    assert as_arrow(columns).to_pylist() == as_rows(first + second)
+
+
+def test_no_batches_are_empty_columns(wire: Wire) -> None:
+    assert as_arrow(wire.columns.decode_columns([], limit_bytes=LIMIT)).num_rows == 0
+
+
+def test_only_the_offsets_asked_for_become_rows(wire: Wire) -> None:
+    records = plain(wire.records, 20)
+    batches = [wire.records.encode_batch(records[start : start + 5]) for start in (0, 5, 10, 15)]
+
+    for first, end in itertools.product((0, 3, 5, 12, 25), (0, 4, 10, 18, 2**62)):
+        columns = wire.columns.decode_columns(batches, limit_bytes=LIMIT, first_offset=first, end_offset=end)
+        assert as_arrow(columns).to_pylist() == as_rows([r for r in records if first <= r.offset < end])
+
+
+def test_control_batches_have_no_rows(wire: Wire) -> None:
+    marker = wire.control.encode_marker(
+        wire.control.Marker(True, 1), producer_id=1, producer_epoch=0, timestamp_ms=NOW, base_offset=5
+    )
+    records = plain(wire.records)
+
+    columns = wire.columns.decode_columns([wire.records.encode_batch(records), marker], limit_bytes=LIMIT)
+
+    assert as_arrow(columns).to_pylist() == as_rows(records)
+
+
+def test_log_append_time_and_delete_horizon_are_understood(wire: Wire) -> None:
+    records = plain(wire.records)
+    stamped = wire.records.encode_batch(records, log_append_time_ms=NOW + 99)
+    horizon = wire.records.encode_batch(records, delete_horizon_ms=NOW + 1000)
+
+    columns = wire.columns.decode_columns([stamped, horizon], limit_bytes=LIMIT)
+
+    assert list(columns.timestamps) == [NOW + 99] * 5 + [record.timestamp for record in records]
+
+
+def test_a_header_key_that_is_no_text_is_mended(wire: Wire) -> None:
+    header = varint(1) + varint(3) + b"a\xffb" + varint(-1)
+    payload = raw_record(b"\x00", varint(0), varint(0), varint(-1), varint(-1), header)
+    batches = [with_payload(payload, 1), wire.records.encode_batch(plain(wire.records))]
+
+    rows = as_arrow(wire.columns.decode_columns(batches, limit_bytes=LIMIT)).to_pylist()
+
+    assert rows[0]["headers"] == [{"key": "a\ufffdb", "value": None}]
+    assert rows[1:] == as_rows(plain(wire.records))
+    assert wire.records.decode_records(batches[0], LIMIT)[0].headers == (("a\ufffdb", None),)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@given(content=contents)
+def test_columns_become_batches_again(wire: Wire, codec: Codec, content: list[tuple[Any, ...]]) -> None:
+    dense = [(*rest, 1) for *rest, _distance in content]
+    records = build(wire.records, dense)
+    columns = wire.columns.decode_columns([wire.records.encode_batch(records)], limit_bytes=LIMIT)
+
+    (batch, count), *more = wire.columns.encode_columns(columns, codec=codec)
+
+    assert (count, more) == (len(records), [])
+    assert batch == wire.records.encode_batch(records, codec=codec)
+    check_batch(batch)
+
+
+def test_batches_are_cut_at_the_size_asked_for(wire: Wire) -> None:
+    records = [wire.records.Record(i, NOW, b"k", bytes(100 + 10_000 * (i == 50))) for i in range(100)]
+    columns = wire.columns.decode_columns([wire.records.encode_batch(records)], limit_bytes=LIMIT)
+    fields = wire.records.BatchFields(producer_id=1, producer_epoch=0, base_sequence=10)
+
+    batches = list(wire.columns.encode_columns(columns, batch_bytes=1000, fields=fields))
+
+    assert all(len(batch) <= 1061 for batch, count in batches if count > 1)
+    assert [count for batch, count in batches if len(batch) > 1061] == [1]
+    read = [record.value for batch, _ in batches for record in wire.records.decode_records(batch, LIMIT)]
+    assert read == [record.value for record in records]
+    sequences = [check_batch(batch).base_sequence for batch, _ in batches]
+    assert sequences == [10 + sum(count for _, count in batches[:i]) for i in range(len(batches))]
+
+
+def test_arrows_own_buffers_can_be_encoded(wire: Wire) -> None:
+    records = plain(wire.records, 20)
+    batch = as_arrow(wire.columns.decode_columns([wire.records.encode_batch(records)], limit_bytes=LIMIT))
+    foreign = pa.RecordBatch.from_pylist(batch.to_pylist(), schema=batch.schema)
+    columns = from_arrow(wire, foreign)
+
+    assert sum(count for _, count in wire.columns.encode_columns(columns)) == 20
+    ((encoded, _),) = wire.columns.encode_columns(columns, first_row=3, end_row=15)
+
+    read = wire.records.decode_records(encoded, LIMIT)
+    assert [(r.timestamp, r.key, r.value, r.headers) for r in read] == [
+        (r.timestamp, r.key, r.value, r.headers) for r in records[3:15]
+    ]
+
+
+def from_arrow(wire: Wire, batch: Any) -> Any:
+    def binary(values: Any) -> Any:
+        validity, offsets, data = values.buffers()
+        return wire.columns.BinaryColumn(
+            None if validity is None else memoryview(validity), memoryview(offsets), memoryview(data)
+        )
+
+    headers = batch.column("headers")
+    return wire.columns.Columns(
+        offsets=array("q"),
+        timestamps=memoryview(batch.column("timestamp").buffers()[1])[: 8 * batch.num_rows],
+        keys=binary(batch.column("key")),
+        values=binary(batch.column("value")),
+        header_offsets=memoryview(headers.buffers()[1]),
+        header_keys=binary(headers.values.field("key")),
+        header_values=binary(headers.values.field("value")),
+    )
+
+
+def lie(columns: Any, what: str) -> None:
+    match what:
+        case "offsets fall":
+            columns.values.offsets[2] = 0
+        case "offsets beyond the data":
+            columns.values.offsets[len(columns)] = 10**6
+        case "offsets negative":
+            columns.keys.offsets[0] = -1
+        case "validity too short":
+            columns.keys.validity = bytearray()
+        case "offsets too few":
+            columns.keys.offsets = columns.keys.offsets[:3]
+        case "headers beyond their columns":
+            columns.header_offsets[len(columns)] = 100
+        case "headers fall":
+            columns.header_offsets[3] = 0
+        case "header rows too few":
+            columns.header_offsets = columns.header_offsets[:2]
+        case "header rows negative":
+            columns.header_offsets[0] = -5
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "offsets fall",
+        "offsets beyond the data",
+        "offsets negative",
+        "validity too short",
+        "offsets too few",
+        "headers beyond their columns",
+        "headers fall",
+        "header rows too few",
+        "header rows negative",
+    ],
+)
+def test_columns_that_lie_are_refused(wire: Wire, what: str) -> None:
+    records = [wire.records.Record(i, NOW, b"key", b"value", (("h", b"v"),)) for i in range(9)]
+    columns = wire.columns.decode_columns([wire.records.encode_batch(records)], limit_bytes=LIMIT)
+    lie(columns, what)
+
+    with pytest.raises(InvalidRecordError):
+        list(wire.columns.encode_columns(columns))
+
+
+def test_rows_that_do_not_exist_are_a_bug(wire: Wire) -> None:
+    columns = wire.columns.decode_columns([wire.records.encode_batch(plain(wire.records))], limit_bytes=LIMIT)
+    for first, end in ((-1, 3), (2, 9)):
+        with pytest.raises(AssertionError):
+            list(wire.columns.encode_columns(columns, first_row=first, end_row=end))
+
+
+def test_a_payload_that_grew_after_it_was_measured_is_noticed(wire: Wire) -> None:
+    small = wire.records.encode_batch([wire.records.Record(0, NOW, b"k", b"v", (("h", b"x"),))])
+    for grown in (
+        [wire.records.Record(0, NOW, b"longer", b"v", (("h", b"x"),))],
+        [wire.records.Record(0, NOW, b"k", b"longer", (("h", b"x"),))],
+        [wire.records.Record(0, NOW, b"k", b"v", (("h", b"x"), ("h", b"x")))],
+        [wire.records.Record(0, NOW, b"k", b"v", (("longer", b"x"),))],
+        [wire.records.Record(0, NOW, b"k", b"v", (("h", b"longer"),))],
+        [wire.records.Record(i, NOW, b"", b"") for i in range(2)],
+    ):
+        filler = wire.column_reader.ColumnFiller(wire.columns.decode_columns([small], limit_bytes=LIMIT))
+        payload = wire.records.encode_batch(grown)[61:]
+        with pytest.raises(CorruptBatchError, match="changed"):
+            filler.fill(payload, len(grown), 5, 0, 10, 0, NOW, False)
+
+
+def test_more_than_arrow_can_address_is_refused(wire: Wire) -> None:
+    totals = array("q", [1, 2**31, 0, 0, 0, 0])
+    with pytest.raises(BatchTooLargeError, match="2 GiB"):
+        wire.columns._allocate(totals)
