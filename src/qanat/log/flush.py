@@ -47,15 +47,19 @@ class FlushJob:
             closed.segment.become_sealed(closed.sidecar)
         del log.closed[: len(self._closed)]
         log.unflushed_bytes -= self._bytes
+        log.state.unflushed_bytes -= self._bytes
         log.unflushed_records -= self._records
         log.flushed_offset = self.end_offset
         log.is_flushing = False
 
 
 def begin_flush(log: PartitionLog) -> FlushJob | None:
-    """A job that makes the log durable as it is now; None where it is already, or a flush is under way."""
-    assert log.job_in_hand != "truncation", "a log that is being cut makes itself durable"
+    """A job that makes the log durable as it is now.
+
+    None where it is already, a flush is under way, or the log is being cut (which makes it durable itself).
+    """
     is_clean = (
         log.flushed_offset == log.end_offset and not log.closed and not log.has_new_names and not log.epochs.is_dirty
     )
-    return None if log.is_flushing or is_clean else FlushJob(log)
+    is_busy = log.is_flushing or log.job_in_hand == "truncation"
+    return None if is_busy or is_clean else FlushJob(log)

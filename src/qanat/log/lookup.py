@@ -6,11 +6,11 @@ worth a worker when it may be large.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from qanat.log.files import Buffer
 from qanat.log.partition_log import PartitionLog
-from qanat.log.segment import Segment
-from qanat.wire.batch_header import read_header
 from qanat.wire.records import decode_records
 
 
@@ -21,31 +21,31 @@ class TimestampedOffset(NamedTuple):
     offset: int
 
 
-def find_timestamp(log: PartitionLog, timestamp: int, limit_bytes: int) -> TimestampedOffset | None:
-    """The first record at or after the log's start whose timestamp is at least `timestamp`."""
-    for index in range(log.segment_index(log.log_start_offset), len(log.segments)):
-        segment = log.usable(index)
-        position = segment.position_of_timestamp(timestamp)
-        while position < segment.size:
-            header = read_header(segment.view(), position)
+def batches_as_new(log: PartitionLog, timestamp: int) -> Iterator[memoryview]:
+    """Batches with a record as new as `timestamp`, oldest first: the first of them nearly always has the answer."""
+    for segment in [log.usable(index) for index in range(log.segment_index(log.log_start_offset), len(log.segments))]:
+        for position, header in segment.batches(segment.position_of_timestamp(timestamp)):
             if header.max_timestamp >= timestamp:
-                found = _first_in_batch(segment, position, timestamp, log.log_start_offset, limit_bytes)
-                if found is not None:
-                    return found
-            position += header.size
-    return None
+                yield segment.batch(position)
 
 
-def _first_in_batch(
-    segment: Segment, position: int, timestamp: int, first_offset: int, limit_bytes: int
-) -> TimestampedOffset | None:
-    for record in decode_records(segment.batch(position), limit_bytes):
+def first_as_new(batch: Buffer, timestamp: int, first_offset: int, limit_bytes: int) -> TimestampedOffset | None:
+    """The first record of a batch as new as `timestamp`, at or after `first_offset`. Safe on any thread."""
+    for record in decode_records(batch, limit_bytes):
         if record.timestamp >= timestamp and record.offset >= first_offset:
             return TimestampedOffset(record.timestamp, record.offset)
     return None
 
 
-def find_newest(log: PartitionLog, limit_bytes: int) -> TimestampedOffset | None:
-    """The record with the largest timestamp (Kafka's MAX_TIMESTAMP); the first of them where several share it."""
-    newest = max((segment.max_timestamp for segment in log.segments), default=-1)
-    return find_timestamp(log, newest, limit_bytes) if newest >= 0 else None
+def find_timestamp(log: PartitionLog, timestamp: int, limit_bytes: int) -> TimestampedOffset | None:
+    """The first record at or after the log's start whose timestamp is at least `timestamp`."""
+    for batch in batches_as_new(log, timestamp):
+        found = first_as_new(batch, timestamp, log.log_start_offset, limit_bytes)
+        if found is not None:
+            return found
+    return None
+
+
+def newest_timestamp(log: PartitionLog) -> int:
+    """The largest timestamp in the log, -1 where it has none: looking it up answers Kafka's MAX_TIMESTAMP."""
+    return max(segment.max_timestamp for segment in log.segments)

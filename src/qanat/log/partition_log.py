@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from qanat.log.aborted import AbortedTransaction
 from qanat.log.admission import Admitted
+from qanat.log.directory_state import DirectoryState
 from qanat.log.files import Buffer, Files
 from qanat.log.leader_epochs import EpochEnd, LeaderEpochs
 from qanat.log.producers import CompletedTransaction, Producers
@@ -32,7 +33,14 @@ from qanat.log.settings import LogSettings
 from qanat.log.sidecar import Sidecar
 from qanat.log.snapshots import encode_snapshot
 from qanat.log.tables import GrowingTables
-from qanat.model.errors import CorruptBatchError, CorruptLogError, OffsetOutOfRangeError
+from qanat.log.warming import is_warm
+from qanat.model.errors import (
+    CorruptBatchError,
+    CorruptLogError,
+    DiskFullError,
+    OffsetOutOfRangeError,
+    StorageError,
+)
 from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
 from qanat.wire.batch_header import PREFIX_SIZE, BatchHeader, placed, read_header
 from qanat.wire.control import Marker, encode_marker
@@ -71,6 +79,7 @@ class PartitionLog:
         epochs: LeaderEpochs,
         producers: Producers,
         log_start_offset: int,
+        state: DirectoryState | None = None,
     ) -> None:
         self.files = files
         self.directory = directory
@@ -84,6 +93,8 @@ class PartitionLog:
         self.high_watermark = log_start_offset
         self.cleaned_offset = 0
         """Compaction has been through everything before this offset."""
+        self.state = state or DirectoryState()
+        """Shared with all logs of the data directory."""
         self.closed: list[ClosedSegment] = []
         self.unflushed_bytes = 0
         self.unflushed_records = 0
@@ -179,6 +190,9 @@ class PartitionLog:
 
     def _write(self, header: BatchHeader, batch: Buffer, base_offset: int, leader_epoch: int, now_ms: int) -> None:
         assert self.job_in_hand != "truncation", "nothing is appended to a log that is being cut"
+        state = self.state
+        if state.failure is not None:
+            state.require_working()
         last_offset = base_offset + header.last_offset_delta
         size = len(batch)
         segment = self.segments[-1]
@@ -186,7 +200,13 @@ class PartitionLog:
             self.roll()
             segment = self.segments[-1]
         prefix = placed(header, base_offset, leader_epoch)
-        segment.append((prefix, memoryview(batch)[PREFIX_SIZE:]), size, last_offset, header.max_timestamp)
+        try:
+            segment.append((prefix, memoryview(batch)[PREFIX_SIZE:]), size, last_offset, header.max_timestamp)
+        except StorageError as error:
+            if not isinstance(error, DiskFullError):
+                state.fail(error)
+            raise
+        state.unflushed_bytes += size
         if segment.first_append_ms is None:
             segment.first_append_ms = now_ms
         if leader_epoch != self.epochs.latest:
@@ -250,6 +270,8 @@ class PartitionLog:
         index = self.segment_index(offset)
         while offset < end_offset and index < len(self.segments) and (max_bytes > 0 or not slices):
             segment = self.usable(index)
+            if slices and not is_warm(segment, offset, max_bytes):
+                break  # The next read starts here, and can be warmed up first.
             start = segment.position_of(offset)
             if start < segment.size or (segment.damage and segment.damage_at(start)):
                 end = self._slice_end(segment, start, max_bytes, end_offset, is_first=not slices)
@@ -269,8 +291,9 @@ class PartitionLog:
             if not is_first:
                 return start
             raise CorruptLogError(
-                f"{self.topic_partition}: offsets {damage.first_offset} to {damage.next_offset} (exclusive) are damaged "
-                f"on disk ({damage.reason}): restore them from a replica or a backup, or read on from {damage.next_offset}"
+                f"{self.topic_partition}: offsets {damage.first_offset} to {damage.next_offset} (exclusive) are "
+                f"damaged on disk ({damage.reason}): restore them from a replica or a backup, "
+                f"or read on from {damage.next_offset}"
             )
         stop = segment.size if end_offset >= segment.next_offset else segment.position_of(end_offset)
         end = segment.boundary_before(min(stop, start + max_bytes), start)
@@ -279,7 +302,7 @@ class PartitionLog:
         return max(start, min(end, stop))
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Aborted transactions with records from `offset` on, below `end_offset`: what a read_committed fetch must name."""
+        """Aborted transactions with records from `offset` on, below `end_offset`: a read_committed fetch names them."""
         found: list[AbortedTransaction] = []
         for index in range(self.segment_index(offset), len(self.segments)):
             for entry in self.usable(index).tables.aborted:

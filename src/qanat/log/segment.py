@@ -229,7 +229,8 @@ class Segment:
     def batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """Each batch's position and header from `position` on, damage left out."""
         view = self.view()
-        while position < self.size:
+        end = len(view)
+        while position < end:
             if self.damage and (damage := self.damage_at(position)) is not None:
                 position = damage.end
                 continue

@@ -8,9 +8,17 @@ replayed (`replay.rebuild_tables`).
 from __future__ import annotations
 
 from qanat.log import names
+from qanat.log.aborted import ENTRY_SIZE as ABORTED_ENTRY_SIZE
 from qanat.log.aborted import AbortedTransaction, decode_aborted, encode_aborted
 from qanat.log.files import Buffer, File, Files
-from qanat.log.indexes import add_offset_entry, add_time_entry
+from qanat.log.indexes import (
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    add_offset_entry,
+    add_time_entry,
+    batch_start_before,
+    last_timestamp,
+)
 from qanat.log.sidecar import TableChecksums
 from qanat.log.whole_files import read_whole, write_volatile
 from qanat.wire.crc import crc32c
@@ -51,6 +59,21 @@ class GrowingTables:
         if timestamp > self.last_timestamp:
             self.times += add_time_entry(timestamp, offset - self.base_offset)
             self.last_timestamp = timestamp
+
+    @staticmethod
+    def restored(
+        base_offset: int, interval_bytes: int, size: int, offsets: bytes, times: bytes, aborted: bytes
+    ) -> GrowingTables | None:
+        """Tables read back from their files, to grow on; None where these cannot be tables at all."""
+        if len(offsets) % OFFSET_ENTRY_SIZE or len(times) % TIME_ENTRY_SIZE or len(aborted) % ABORTED_ENTRY_SIZE:
+            return None
+        tables = GrowingTables(base_offset, interval_bytes)
+        tables.offsets += offsets
+        tables.times += times
+        tables.aborted += decode_aborted(aborted)
+        tables.last_timestamp = last_timestamp(times)
+        tables.bytes_since_entry = size - batch_start_before(offsets, size)
+        return tables
 
     def checksums(self) -> TableChecksums:
         return TableChecksums(
@@ -108,6 +131,18 @@ class SealedTables:
             self._offsets = self._files.open(self._path(names.OFFSET_INDEX))
             self._times = self._files.open(self._path(names.TIME_INDEX))
             self._aborted = decode_aborted(self._content(names.ABORTED_INDEX))
+
+    def is_resident(self) -> bool:
+        """Whether looking something up would not wait for the disk."""
+        self.hold()
+        return all(file is not None and file.is_resident(0, file.size()) for file in (self._offsets, self._times))
+
+    def warm(self) -> None:
+        """Bring the files into memory (on a worker)."""
+        self.hold()
+        for file in (self._offsets, self._times):
+            if file is not None:
+                file.read(0, file.size())
 
     @property
     def offsets(self) -> Buffer:

@@ -100,6 +100,7 @@ class TruncateJob:
         log.producers = self._producers
         log.epochs = self._epochs
         log.epochs.is_dirty = False
+        log.state.unflushed_bytes -= log.unflushed_bytes
         log.unflushed_bytes = log.unflushed_records = 0
         log.flushed_offset = log.end_offset
         log.high_watermark = min(log.high_watermark, log.end_offset)

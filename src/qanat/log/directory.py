@@ -1,0 +1,220 @@
+"""Many logs under one roof: a data directory, locked, opened cleanly or recovered, closed for a quick next start.
+
+    meta.properties                 whose data this is
+    .lock                           one process at a time
+    .kafka_cleanshutdown            written last when closing, removed first when opening
+    catalogue.db                    what the last clean close found (adapters.sqlite_catalogue)
+    *-checkpoint                    hints for recovery (checkpoints)
+    <topic>-<partition>/            a log, with its topic's id beside it
+
+Rule 1: a log that cannot be opened is offline; the others are not held up by it.
+Rule 2: see `directory_state`: one failed write or fsync, and the directory is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from qanat.log import checkpoints
+from qanat.log.catalogue import Catalogue, PartitionRow, close_log, reopen_log
+from qanat.log.directory_state import DirectoryState
+from qanat.log.files import Files, Lock
+from qanat.log.flush import begin_flush
+from qanat.log.identity import DirectoryIdentity, claim_identity, read_topic_id, write_topic_id
+from qanat.log.jobs import run_now
+from qanat.log.partition_log import PartitionLog
+from qanat.log.recovery import Checkpoint, open_log
+from qanat.log.settings import DirectorySettings, LogSettings
+from qanat.log.whole_files import read_whole, replace
+from qanat.model.errors import StorageError
+from qanat.model.ids import TopicPartition
+
+_LOCK = ".lock"
+_CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+_DOOMED = "-delete"
+"""Ending of a partition's folder that is being removed; Kafka's spelling."""
+
+TopicSettings = Callable[[str], LogSettings]
+
+
+class LogDirectory:
+    """All logs in one data directory, by partition. Made by `open_directory`."""
+
+    def __init__(
+        self, files: Files, path: str, settings: DirectorySettings, catalogue: Catalogue, lock: Lock, generation: str
+    ) -> None:
+        self.files = files
+        self.path = path
+        self.settings = settings
+        self.state = DirectoryState()
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.offline: dict[TopicPartition, StorageError] = {}
+        self.topic_ids: dict[TopicPartition, str] = {}
+        self.was_clean = False
+        self._catalogue = catalogue
+        self._lock = lock
+        self._generation = generation
+
+    def __repr__(self) -> str:
+        return f"<LogDirectory {self.path} {len(self.logs)} logs, {len(self.offline)} offline>"
+
+    def folder(self, at: TopicPartition) -> str:
+        return f"{self.path}/{at}"
+
+    def create(self, at: TopicPartition, topic_id: str, settings: LogSettings) -> PartitionLog:
+        """A new, empty log, durable under its name."""
+        assert at not in self.logs, f"{at} exists"
+        self.state.require_working()
+        self.files.make_directory(self.folder(at))
+        write_topic_id(self.files, self.folder(at), topic_id)
+        log = open_log(self.files, self.folder(at), at, settings, Checkpoint())
+        self._host(log, topic_id)
+        return log
+
+    def _host(self, log: PartitionLog, topic_id: str) -> None:
+        log.state = self.state
+        self.logs[log.topic_partition] = log
+        self.topic_ids[log.topic_partition] = topic_id
+
+    def begin_delete(self, at: TopicPartition) -> DeleteLogJob:
+        """Let a partition go: at once for everybody here, on disk with the job."""
+        log = self.logs.pop(at)
+        self.topic_ids.pop(at)
+        return DeleteLogJob(self.files, log, f"{self.folder(at)}.{self._generation}{_DOOMED}")
+
+    def begin_checkpoint(self) -> CheckpointJob:
+        """Write down recovery points, log starts, high watermarks and how far compaction came."""
+        logs = self.logs.values()
+        return CheckpointJob(
+            self.files,
+            {
+                f"{self.path}/{checkpoints.LOG_START}": {log.topic_partition: log.log_start_offset for log in logs},
+                f"{self.path}/{checkpoints.RECOVERY_POINT}": {log.topic_partition: log.flushed_offset for log in logs},
+                f"{self.path}/{checkpoints.HIGH_WATERMARK}": {log.topic_partition: log.high_watermark for log in logs},
+                f"{self.path}/{checkpoints.CLEANED}": {log.topic_partition: log.cleaned_offset for log in logs},
+            },
+        )
+
+    def close(self) -> None:
+        """Flush and write down everything, the clean-shutdown marker last. A directory that failed is left as it is."""
+        try:
+            if self.state.failure is None:
+                for log in self.logs.values():
+                    run_now(begin_flush(log))
+                run_now(self.begin_checkpoint())
+                self._catalogue.save(self._generation, self._rows())
+                replace(self.files, f"{self.path}/{_CLEAN_SHUTDOWN}", f"{self._generation}\n".encode())
+        finally:
+            self.logs.clear()
+            self._lock.release()
+
+    def _rows(self) -> list[PartitionRow]:
+        return [close_log(log, self.topic_ids[at]) for at, log in self.logs.items()]
+
+    def load(self, topic_settings: TopicSettings) -> None:
+        """Open what lies in the directory: by the catalogue after a clean stop, by recovery otherwise."""
+        marker = f"{self.path}/{_CLEAN_SHUTDOWN}"
+        generation = (read_whole(self.files, marker) or b"").decode(errors="replace").strip()
+        self.was_clean = bool(generation)
+        self.files.remove(marker)
+        self.files.sync_directory(self.path)
+        rows = {row.topic_partition: row for row in self._catalogue.load(generation)} if generation else {}
+        hints = {
+            name: checkpoints.decode_offsets(read_whole(self.files, f"{self.path}/{name}"))
+            for name in (
+                checkpoints.LOG_START,
+                checkpoints.RECOVERY_POINT,
+                checkpoints.HIGH_WATERMARK,
+                checkpoints.CLEANED,
+            )
+        }
+        for at in self._partitions():
+            self._load_one(at, rows.get(at), checkpoints.checkpoint_of(at, hints), topic_settings(at.topic))
+
+    def _partitions(self) -> list[TopicPartition]:
+        """Partitions by their folders' names; half removed ones are removed for good."""
+        found: list[TopicPartition] = []
+        for name in self.files.list(self.path):
+            topic, dash, partition = name.rpartition("-")
+            if name.endswith(_DOOMED):
+                _remove_folder(self.files, f"{self.path}/{name}")
+            elif dash and topic and partition.isdecimal():
+                found.append(TopicPartition(topic, int(partition)))
+        return found
+
+    def _load_one(self, at: TopicPartition, row: PartitionRow | None, hint: Checkpoint, settings: LogSettings) -> None:
+        folder = self.folder(at)
+        try:
+            log = reopen_log(self.files, folder, row, settings) if row is not None else None
+            topic_id = row.topic_id if row is not None else read_topic_id(self.files, folder)
+            self._host(log or open_log(self.files, folder, at, settings, hint), topic_id)
+        except StorageError as error:
+            self.offline[at] = error
+
+
+def open_directory(
+    files: Files,
+    path: str,
+    settings: DirectorySettings,
+    catalogue: Catalogue,
+    identity: DirectoryIdentity,
+    generation: str,
+    topic_settings: TopicSettings,
+) -> LogDirectory:
+    """Lock a data directory, made if need be, and open every log in it.
+
+    `generation` names this run, never used before. Raises `DirectoryLockedError` where another process
+    has it, `StorageError` where it belongs to somebody else or cannot be written.
+    """
+    files.make_directory(path)
+    lock = files.lock(f"{path}/{_LOCK}")
+    try:
+        claim_identity(files, path, identity)
+        directory = LogDirectory(files, path, settings, catalogue, lock, generation)
+        directory.load(topic_settings)
+    except BaseException:
+        lock.release()
+        raise
+    return directory
+
+
+class CheckpointJob:
+    """Writes the checkpoint files."""
+
+    def __init__(self, files: Files, contents: dict[str, dict[TopicPartition, int]]) -> None:
+        self._files = files
+        self._contents = contents
+
+    def run(self) -> None:
+        for path, offsets in self._contents.items():
+            replace(self._files, path, checkpoints.encode_offsets(offsets))
+
+    def finish(self) -> None:
+        pass
+
+
+class DeleteLogJob:
+    """Removes a partition's folder: renamed first, so that a crash cannot leave half a log under its name."""
+
+    def __init__(self, files: Files, log: PartitionLog, doomed: str) -> None:
+        self._files = files
+        self._log = log
+        self._doomed = doomed
+
+    def run(self) -> None:
+        parent = self._doomed.rpartition("/")[0]
+        self._files.rename(self._log.directory, self._doomed)
+        self._files.sync_directory(parent)
+        _remove_folder(self._files, self._doomed)
+        self._files.sync_directory(parent)
+
+    def finish(self) -> None:
+        self._log.state.unflushed_bytes -= self._log.unflushed_bytes
+        for segment in self._log.segments:
+            segment.close()
+
+
+def _remove_folder(files: Files, path: str) -> None:
+    for name in files.list(path):
+        files.remove(f"{path}/{name}")
+    files.remove_directory(path)

@@ -1,0 +1,34 @@
+"""What all logs of one data directory share: whether it still works, and how much is on its way to the disk.
+
+Rule: the first failed fsync or write is final. From then on nothing in the
+directory is accepted or acknowledged, because nobody can say what is on disk.
+"""
+
+from __future__ import annotations
+
+from qanat.model.errors import DirectoryFailedError, StorageError
+
+
+class DirectoryState:
+    """Shared by reference; changed on the owner's thread only."""
+
+    __slots__ = ("failure", "unflushed_bytes")
+
+    def __init__(self) -> None:
+        self.failure: StorageError | None = None
+        self.unflushed_bytes = 0
+
+    def fail(self, error: StorageError) -> None:
+        """Give the directory up; the first reason is the one that counts."""
+        if self.failure is None:
+            self.failure = error
+
+    def failed_error(self) -> DirectoryFailedError:
+        """What to tell whoever wants something of a directory that failed."""
+        return DirectoryFailedError(
+            f"this data directory was given up after: {self.failure}; check the disk, then restart the broker"
+        )
+
+    def require_working(self) -> None:
+        if self.failure is not None:
+            raise self.failed_error()

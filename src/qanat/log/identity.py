@@ -1,0 +1,70 @@
+"""Whose data a directory holds: Kafka's `meta.properties`, and a topic's id beside each partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qanat.log import names
+from qanat.log.files import Files
+from qanat.log.whole_files import read_whole, replace
+from qanat.model.errors import StorageError
+
+FORMAT = 1
+"""Version of the layout of a data directory."""
+
+_FILE = "meta.properties"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryIdentity:
+    """Which broker of which cluster a directory belongs to."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: str
+
+    def encode(self) -> bytes:
+        lines = [
+            "version=1",
+            f"cluster.id={self.cluster_id}",
+            f"node.id={self.node_id}",
+            f"directory.id={self.directory_id}",
+            f"qanat.format={FORMAT}",
+        ]
+        return ("\n".join(lines) + "\n").encode()
+
+
+def claim_identity(files: Files, path: str, wanted: DirectoryIdentity) -> DirectoryIdentity:
+    """Give a new directory its identity, or check that an old one has ours; its own directory id stays.
+
+    Raises `StorageError` for another broker's data, and for a layout from a later version.
+    """
+    content = read_whole(files, f"{path}/{_FILE}")
+    if content is None:
+        replace(files, f"{path}/{_FILE}", wanted.encode())
+        return wanted
+    found = dict(line.split("=", 1) for line in content.decode(errors="replace").splitlines() if "=" in line)
+    for key, value in (("cluster.id", wanted.cluster_id), ("node.id", str(wanted.node_id))):
+        if found.get(key) != value:
+            raise StorageError(
+                f"{path} belongs to {key} {found.get(key)!r}, this broker has {value!r}: "
+                "use another data directory, or the right id"
+            )
+    if int(found.get("qanat.format", "0")) > FORMAT:
+        raise StorageError(
+            f"{path} has layout {found['qanat.format']}, this version of qanat knows up to {FORMAT}: upgrade qanat"
+        )
+    return DirectoryIdentity(wanted.cluster_id, wanted.node_id, found.get("directory.id", wanted.directory_id))
+
+
+def write_topic_id(files: Files, directory: str, topic_id: str) -> None:
+    replace(files, f"{directory}/{names.PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode())
+
+
+def read_topic_id(files: Files, directory: str) -> str:
+    """The id beside a partition; empty where it is lost (the metadata store knows it)."""
+    content = (read_whole(files, f"{directory}/{names.PARTITION_METADATA}") or b"").decode(errors="replace")
+    for line in content.splitlines():
+        if line.startswith("topic_id: "):
+            return line.removeprefix("topic_id: ").strip()
+    return ""

@@ -1,0 +1,9 @@
+"""The asyncio shell of a data directory: where the log waits, and where its blocking work leaves the loop.
+
+- `group_commit` acknowledges what has reached the disk, many appends per fsync
+- `log_runtime`  appends, reads and changes of single logs, for the broker
+- `upkeep`       what happens by itself: retention, compaction, checkpoints, scrubbing
+
+Rule 1: jobs run on workers, `begin_...` and `finish` on the loop.
+Rule 2: every wait ends: with the disk's answer, or with the directory's failure.
+"""

@@ -1,0 +1,31 @@
+"""What the logs of a data directory have done, as plain numbers."""
+
+from __future__ import annotations
+
+
+class LogCounters:
+    """Monotonic counts; one addition each on the hot path."""
+
+    __slots__ = (
+        "appended_bytes",
+        "appended_records",
+        "cold_reads",
+        "compactions",
+        "damage_found",
+        "deleted_segments",
+        "flushes",
+        "scrubbed_bytes",
+    )
+
+    def __init__(self) -> None:
+        self.appended_bytes = 0
+        self.appended_records = 0
+        self.cold_reads = 0
+        self.compactions = 0
+        self.damage_found = 0
+        self.deleted_segments = 0
+        self.flushes = 0
+        self.scrubbed_bytes = 0
+
+    def __repr__(self) -> str:
+        return "LogCounters(" + ", ".join(f"{name}={getattr(self, name)}" for name in self.__slots__) + ")"
