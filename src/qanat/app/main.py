@@ -50,6 +50,10 @@ def build_app() -> App:
         name="doctor",
         help="Check this machine: Python, native parts, limits, disk; say what to do about each.",
     )
+    log = App(name="log", help="Look into data directories as they lie on disk; nothing is changed.")
+    log.command("qanat.app.log_commands:verify", name="verify", help="Read every byte and compare checksums.")
+    log.command("qanat.app.log_commands:dump", name="dump", help="Show a segment's batches or records.")
+    app.command(log)
     return app
 
 

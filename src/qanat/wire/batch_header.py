@@ -14,6 +14,7 @@ front of `batch[16:]`, and the sender's buffer stays as it came.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -118,6 +119,21 @@ def batch_size_at(buffer: Buffer, position: int) -> int:
     """Size that the batch at `position` claims to have; 12 bytes must be there. Not checked."""
     length: int = _LENGTH.unpack_from(buffer, position + _LENGTH_AT)[0]
     return length + BYTES_BEFORE_LENGTH
+
+
+def split_batches(data: Buffer) -> Iterator[memoryview]:
+    """The batches that stand one after another in `data`, as views; the checksums are not looked at."""
+    view = memoryview(data)
+    position = 0
+    while position < len(view):
+        left = len(view) - position
+        size = batch_size_at(view, position) if left >= HEADER_SIZE else 0
+        if not HEADER_SIZE <= size <= left:
+            raise CorruptBatchError(
+                f"at byte {position}: a batch of {size} bytes cannot stand in the {left} that are left"
+            )
+        yield view[position : position + size]
+        position += size
 
 
 def batch_crc(batch: Buffer) -> int:
