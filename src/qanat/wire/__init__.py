@@ -2,12 +2,17 @@
 
 Read in the data's order:
 
-- `crc`          CRC-32C from whichever library is installed
-- `batch_header` the 61 bytes in front of every record batch: all the hot path ever looks at
-- `compression`  gzip, snappy, lz4, zstd, with a bound that holds while inflating
-- `records`      the records inside a batch, one value each (compaction, HTTP, tools)
-- `columns`      the records of many batches as Arrow-shaped buffers (Spark)
-- `control`      transaction markers
+- `crc`           CRC-32C from whichever library is installed
+- `batch_header`  the 61 bytes in front of every record batch: all the hot path ever looks at
+- `compression`   gzip, snappy, lz4, zstd, with a bound that holds while inflating
+- `records`       the records inside a batch, one value each (HTTP, tools, internal topics)
+- `filtering`     keys, and a batch without some of its records (compaction)
+- `columns`       the records of many batches as Arrow-shaped buffers, and back (Spark)
+- `control`       transaction markers
+
+Below the last four lies the per-record core, the only native code: `record_reader`,
+`column_reader` and `record_writer` are Python with a `.pxd` of C types beside each.
+They are compiled together or not at all, since the second is built on the first.
 
 Rule: no length that came from outside is trusted before it was compared with
 the bytes that are really there.

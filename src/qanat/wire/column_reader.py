@@ -90,7 +90,12 @@ class BinaryFiller:
         if COMPILED:
             native_copy(self, at, cursor, start, length)  # type: ignore[name-defined]  # noqa: F821
         else:
-            self.data[at : at + length] = cursor.data[start : start + length]
+            plain_copy(self, at, cursor, start, length)
+
+
+def plain_copy(target: BinaryFiller, at: int, source: RecordCursor, start: int, length: int) -> None:
+    """Apart, because slices here would cost the compiled function around it 30 ns that it never uses."""
+    target.data[at : at + length] = source.data[start : start + length]
 
 
 class ColumnFiller:

@@ -40,7 +40,7 @@ class BinaryColumn:
 
     @classmethod
     def empty(cls, rows: int, data_bytes: int) -> BinaryColumn:
-        return cls(bytearray(b"\xff") * ((rows + 7) // 8), array("i", bytes(4 * (rows + 1))), bytearray(data_bytes))
+        return cls(bytearray(b"\xff") * ((rows + 7) // 8), array("i", [0]) * (rows + 1), bytearray(data_bytes))
 
 
 @dataclass(slots=True)
@@ -110,11 +110,11 @@ def _allocate(totals: array[int]) -> Columns:
     if max(totals) > INT32_MAX:
         raise _beyond_arrow()
     return Columns(
-        offsets=array("q", bytes(8 * rows)),
-        timestamps=array("q", bytes(8 * rows)),
+        offsets=array("q", [0]) * rows,
+        timestamps=array("q", [0]) * rows,
         keys=BinaryColumn.empty(rows, key_bytes),
         values=BinaryColumn.empty(rows, value_bytes),
-        header_offsets=array("i", bytes(4 * (rows + 1))),
+        header_offsets=array("i", [0]) * (rows + 1),
         header_keys=BinaryColumn.empty(headers, header_key_bytes),
         header_values=BinaryColumn.empty(headers, header_value_bytes),
     )

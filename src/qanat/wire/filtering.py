@@ -33,11 +33,8 @@ def read_keys(batch: Buffer, limit_bytes: int) -> list[KeyedRecord]:
     """Offset, key and whether the value is null, of every record of a stored batch."""
     header, payload = open_batch(batch, limit_bytes)
     deltas, keys, tombstones = scan_keys(payload, header.record_count, header.last_offset_delta)
-    base_offset = header.base_offset
-    return [
-        KeyedRecord(base_offset + delta, key, is_tombstone == 1)
-        for delta, key, is_tombstone in zip(deltas, keys, tombstones, strict=True)
-    ]
+    offsets = map(header.base_offset.__add__, deltas)
+    return list(map(KeyedRecord, offsets, keys, map(bool, tombstones)))
 
 
 def check_records(batch: Buffer, limit_bytes: int, *, keys_required: bool = False) -> None:

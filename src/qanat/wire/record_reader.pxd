@@ -14,7 +14,7 @@ cdef class RecordCursor:
     cdef Py_ssize_t key_start, key_length, value_start, value_length, header_count
     cdef Py_ssize_t header_key_start, header_key_length, header_value_start, header_value_length
 
-    @cython.locals(byte=int64_t)
+    @cython.locals(byte=int64_t, bits=int64_t)
     cdef int64_t varint(self, Py_ssize_t end) except? -9
     @cython.locals(byte=uint64_t, shift=int)
     cdef int64_t long_varint(self, Py_ssize_t end, uint64_t bits) except? -9

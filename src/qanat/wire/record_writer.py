@@ -88,12 +88,17 @@ class PayloadWriter:
             if COMPILED:
                 native_write(self, field, length)  # type: ignore[name-defined]  # noqa: F821
             else:
-                self.target[self.position : self.position + length] = field
+                plain_write(self, field, length)
             self.position += length
 
     def finished(self) -> None:
         if self.position != self.end:
             raise AssertionError("a record is smaller than it was measured")
+
+
+def plain_write(writer: PayloadWriter, field: bytes, length: int) -> None:
+    """Apart, because a slice here would cost the compiled function around it 30 ns that it never uses."""
+    writer.target[writer.position : writer.position + length] = field
 
 
 def encode_records(records: list[RawRecord], reserved: int) -> bytearray:
@@ -176,8 +181,12 @@ class BinaryRows:
             if COMPILED:
                 native_copy(writer, self, start, length)  # type: ignore[name-defined]  # noqa: F821
             else:
-                writer.target[writer.position : writer.position + length] = self.data[start : start + length]
+                plain_copy(writer, self, start, length)
             writer.position += length
+
+
+def plain_copy(writer: PayloadWriter, source: BinaryRows, start: int, length: int) -> None:
+    writer.target[writer.position : writer.position + length] = source.data[start : start + length]
 
 
 class RowEncoder:

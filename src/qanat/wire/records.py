@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 NO_TIMESTAMP = -1
 INT32_MAX = 2**31 - 1
+INT64_HALF = 2**63
 
 _SMALLEST_RECORD = 7
 """Length, attributes, two deltas, two null fields and a header count of one byte each."""
@@ -114,13 +115,17 @@ def _decoded(raw: RawRecord, base_offset: int, base_timestamp: int, fixed: int |
     attributes, timestamp_delta, offset_delta, key, value, raw_headers = raw
     timestamp = wrapped(base_timestamp + timestamp_delta) if fixed is None else fixed
     # Java's client replaces what is not UTF-8, too: a bad key must not make a partition unreadable.
-    headers = tuple([(name.decode("utf-8", "replace"), content) for name, content in raw_headers])
+    headers = (
+        tuple([(name.decode("utf-8", "replace"), content) for name, content in raw_headers]) if raw_headers else ()
+    )
     return Record(base_offset + offset_delta, timestamp, key, value, headers, attributes)
 
 
 def wrapped(timestamp: int) -> int:
     """A sum of timestamps in 64 bits, as Java computes it."""
-    return (timestamp + 2**63) % 2**64 - 2**63
+    if -INT64_HALF <= timestamp < INT64_HALF:
+        return timestamp
+    return (timestamp + INT64_HALF) % (2 * INT64_HALF) - INT64_HALF
 
 
 def encode_batch(
@@ -189,7 +194,7 @@ def _check_offsets(records: Sequence[Record], base_offset: int, last_offset_delt
 
 def _encodable(record: Record, base_offset: int, base_timestamp: int) -> RawRecord:
     try:
-        headers = tuple([(name.encode(), content) for name, content in record.headers])
+        headers = tuple([(name.encode(), content) for name, content in record.headers]) if record.headers else ()
     except UnicodeEncodeError as fault:
         raise InvalidRecordError(f"a header key cannot be written as UTF-8: {fault}") from fault
     delta = wrapped(record.timestamp - base_timestamp)
