@@ -31,14 +31,15 @@ class FlushJob:
 
     def run(self) -> None:
         log = self._log
+        if self._epochs is not None:
+            # Before any segment is sealed: recovery does not look for epochs in sealed ones.
+            replace(log.files, f"{log.directory}/{names.LEADER_EPOCHS}", self._epochs)
         for closed in self._closed:
             path = names.segment_file(log.directory, closed.segment.next_offset, names.SNAPSHOT)
             write_volatile(log.files, path, closed.snapshot)
             closed.segment.write_seal(closed.sidecar)
         self._active.sync()
-        if self._epochs is not None:
-            replace(log.files, f"{log.directory}/{names.LEADER_EPOCHS}", self._epochs)
-        elif self._has_new_names:
+        if self._has_new_names and self._epochs is None:
             log.files.sync_directory(log.directory)
 
     def finish(self) -> None:

@@ -27,7 +27,7 @@ from qanat.log.scan import Damage, find_damage, read_batches
 from qanat.log.segment import Segment
 from qanat.log.settings import LogSettings
 from qanat.log.sidecar import Sidecar, decode_sidecar
-from qanat.log.whole_files import TEMPORARY_SUFFIX, read_whole
+from qanat.log.whole_files import TEMPORARY_SUFFIX, read_whole, replace
 from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
 
 _LEFTOVERS = (names.CLEANED, names.TRUNCATED, TEMPORARY_SUFFIX)
@@ -56,6 +56,10 @@ def open_log(
     remove_snapshots(files, directory, keep_to=end_offset)
     epochs = _load_epochs(files, directory, segments, end_offset)
     producers = load_producers(segments, end_offset) if segments else Producers()
+    if epochs.is_dirty:
+        # Sealed segments are not walked again, so what they say must be written down before.
+        replace(files, f"{directory}/{names.LEADER_EPOCHS}", epochs.encode())
+        epochs.is_dirty = False
     _seal_all_but_active(segments)
     if not segments or segments[-1].is_sealed:
         segments.append(Segment.create(files, directory, end_offset, interval_bytes))
@@ -66,6 +70,7 @@ def open_log(
     log_start = (
         max(checkpoint.log_start_offset, first_offset) if checkpoint.log_start_offset <= end_offset else first_offset
     )
+    epochs.truncate_start(Offset(log_start))
     log = PartitionLog(files, directory, topic_partition, settings, segments, epochs, producers, log_start)
     log.has_new_names = False
     log.high_watermark = min(max(checkpoint.high_watermark, log_start), end_offset)
@@ -217,13 +222,16 @@ def _seal_all_but_active(segments: list[Segment]) -> None:
 
 
 def _load_epochs(files: Files, directory: str, segments: list[Segment], end_offset: int) -> LeaderEpochs:
-    """From the checkpoint file, with what unsealed segments add; from the batches where the file is of no use."""
-    epochs = LeaderEpochs.decode(read_whole(files, f"{directory}/{names.LEADER_EPOCHS}") or b"")
-    walked = segments if epochs is None else [segment for segment in segments if not segment.is_sealed]
-    epochs = epochs or LeaderEpochs()
-    epochs.truncate_end(Offset(end_offset))
-    for segment in walked:
-        for _, header in segment.batches():
+    """From the checkpoint file up to the first unsealed segment, from the batches after that, or where it is no use."""
+    known = LeaderEpochs.decode(read_whole(files, f"{directory}/{names.LEADER_EPOCHS}") or b"")
+    unsealed_from = next((segment.base_offset for segment in segments if not segment.is_sealed), end_offset)
+    believed_to = 0 if known is None else unsealed_from
+    before = list(known.entries) if known is not None else []
+    epochs = LeaderEpochs(list(before))
+    epochs.truncate_end(Offset(believed_to))
+    for segment in segments:
+        for _, header in segment.batches() if segment.base_offset >= believed_to else ():
             if header.leader_epoch != epochs.latest:
                 epochs.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))
+    epochs.is_dirty = epochs != LeaderEpochs(before)
     return epochs

@@ -1,0 +1,208 @@
+"""Leader epochs: what OffsetForLeaderEpoch answers, and what survives truncation, tearing and loss."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.log.batches import FOLDER, append, batch, disk_with, flush, image, new_log, reopened, truncate
+
+from qanat.log import names
+from qanat.log.leader_epochs import UNKNOWN_EPOCH_END, EpochEnd, EpochStart, LeaderEpochs
+from qanat.log.segment import Segment
+from qanat.log.sidecar import Sidecar
+from qanat.log.whole_files import read_whole
+from qanat.model.ids import LeaderEpoch, Offset
+
+
+def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
+    return LeaderEpochs([EpochStart(LeaderEpoch(epoch), Offset(start)) for epoch, start in entries])
+
+
+def plain(known: LeaderEpochs) -> list[tuple[int, int]]:
+    return [(entry.epoch, entry.start_offset) for entry in known.entries]
+
+
+def assigned(known: LeaderEpochs, epoch: int, start: int) -> LeaderEpochs:
+    known.assign(LeaderEpoch(epoch), Offset(start))
+    return known
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (0, EpochEnd(LeaderEpoch(0), Offset(10))),  # C04: older than the first entry
+        (2, EpochEnd(LeaderEpoch(2), Offset(20))),
+        (3, EpochEnd(LeaderEpoch(2), Offset(20))),  # C03: an epoch that this log never had
+        (4, EpochEnd(LeaderEpoch(4), Offset(30))),
+        (6, EpochEnd(LeaderEpoch(4), Offset(30))),
+        (7, EpochEnd(LeaderEpoch(7), Offset(42))),  # the latest ends where the log ends
+        (8, UNKNOWN_EPOCH_END),
+        (-1, UNKNOWN_EPOCH_END),
+    ],
+)
+def test_the_answer_is_the_largest_epoch_at_or_below_and_its_end(asked: int, expected: EpochEnd) -> None:
+    known = epochs((2, 10), (4, 20), (7, 30))
+    assert known.end_of(LeaderEpoch(asked), Offset(42)) == expected
+
+
+def test_a_log_without_epochs_answers_unknown() -> None:
+    assert epochs().end_of(LeaderEpoch(0), Offset(0)) == UNKNOWN_EPOCH_END
+
+
+def test_a_new_leader_enters_its_epoch_though_it_appends_nothing() -> None:
+    log = new_log()
+    append(log, batch(3), leader_epoch=1)
+    log.become_leader(LeaderEpoch(4))
+    assert plain(log.epochs) == [(1, 0), (4, 3)]
+    assert log.end_of_epoch(LeaderEpoch(1)) == EpochEnd(LeaderEpoch(1), Offset(3))
+    assert log.end_of_epoch(LeaderEpoch(4)) == EpochEnd(LeaderEpoch(4), Offset(3))
+
+
+def test_the_epoch_of_a_leader_that_appended_nothing_is_replaced_by_its_successors() -> None:
+    assert plain(assigned(epochs((1, 0), (4, 3)), 5, 3)) == [(1, 0), (5, 3)]
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        ((3, 30), [(1, 0), (2, 10), (3, 30)]),
+        ((2, 50), [(1, 0), (2, 10)]),  # known
+        ((5, 10), [(1, 0), (5, 10)]),  # same start
+        ((5, 5), [(1, 0), (5, 5)]),  # earlier start
+        ((1, 20), [(1, 20)]),  # the epoch went back
+        ((5, 0), [(5, 0)]),
+        ((-1, 50), [(1, 0), (2, 10)]),  # a batch without an epoch
+    ],
+)
+def test_an_entry_that_contradicts_a_new_one_is_dropped(new: tuple[int, int], expected: list[tuple[int, int]]) -> None:
+    assert plain(assigned(epochs((1, 0), (2, 10)), *new)) == expected
+
+
+@given(assignments=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 40)), max_size=20))
+def test_epochs_and_starts_rise_strictly_whatever_is_assigned(assignments: list[tuple[int, int]]) -> None:
+    known = epochs()
+    for epoch, start in assignments:
+        assigned(known, epoch, start)
+    entries = plain(known)
+    assert all(a[0] < b[0] and a[1] < b[1] for a, b in zip(entries, entries[1:], strict=False))
+    assert LeaderEpochs.decode(known.encode()) == known
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [(40, [(1, 0), (2, 10), (3, 20)]), (20, [(1, 0), (2, 10)]), (11, [(1, 0), (2, 10)]), (10, [(1, 0)]), (0, [])],
+)
+def test_truncation_at_the_end_forgets_epochs_that_start_there(end: int, expected: list[tuple[int, int]]) -> None:
+    known = epochs((1, 0), (2, 10), (3, 20))
+    known.truncate_end(Offset(end))
+    assert plain(known) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (0, [(1, 0), (2, 10), (3, 20)]),
+        (5, [(1, 5), (2, 10), (3, 20)]),
+        (10, [(2, 10), (3, 20)]),
+        (15, [(2, 15), (3, 20)]),
+        (99, [(3, 99)]),
+    ],
+)
+def test_truncation_at_the_start_keeps_the_epoch_that_spans_it(start: int, expected: list[tuple[int, int]]) -> None:
+    known = epochs((1, 0), (2, 10), (3, 20))
+    known.truncate_start(Offset(start))
+    assert plain(known) == expected
+
+
+@pytest.mark.parametrize(("offset", "epoch"), [(0, -1), (5, 1), (9, 1), (10, 2), (99, 2)])
+def test_every_offset_has_the_epoch_of_its_leader(offset: int, epoch: int) -> None:
+    assert epochs((1, 5), (2, 10)).epoch_at(Offset(offset)) == epoch
+
+
+def test_the_file_is_kafkas_text() -> None:
+    assert epochs((1, 0), (4, 300)).encode() == b"0\n2\n1 0\n4 300\n"
+    assert LeaderEpochs.decode(b"0\n2\n1 0\n4 300\n") == epochs((1, 0), (4, 300))
+    assert LeaderEpochs.decode(b"0\n0\n") == epochs()
+
+
+def test_a_torn_file_is_not_believed_at_any_length() -> None:
+    content = epochs((1, 0), (4, 300), (12, 1234)).encode()
+    for length in range(len(content)):
+        assert LeaderEpochs.decode(content[:length]) is None, content[:length]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"1\n1\n1 0\n",
+        b"0\n2\n1 0\n",
+        b"0\n1\n1 0\n2 5\n",
+        b"0\n2\n2 0\n1 5\n",
+        b"0\n2\n1 5\n2 5\n",
+        b"0\n1\n-1 0\n",
+        b"0\n1\n1 -5\n",
+        b"0\n1\n1 0 7\n",
+        b"0\n1\na b\n",
+        b"\x00" * 12,
+        b"\xff\xfe0\n",
+    ],
+)
+def test_a_file_that_cannot_be_right_is_not_believed(content: bytes) -> None:
+    assert LeaderEpochs.decode(content) is None
+
+
+def test_the_epochs_of_a_log_come_back_after_a_restart_and_follow_a_truncation() -> None:
+    log = new_log(segment_bytes=300)
+    for epoch in (1, 1, 3, 3, 6, 6):
+        append(log, batch(2), leader_epoch=epoch)
+    flush(log)
+    assert plain(reopened(log).epochs) == [(1, 0), (3, 4), (6, 8)]
+    truncate(log, 8)
+    assert plain(log.epochs) == plain(reopened(log).epochs) == [(1, 0), (3, 4)]
+
+
+def test_epochs_are_on_disk_before_the_segments_that_hold_them_are_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a crash in between leaves sealed segments that nobody walks, and epochs that nobody knows."""
+    log = new_log(segment_bytes=200)
+    for epoch in (1, 2, 3, 4):
+        append(log, batch(2), leader_epoch=epoch)
+    known: list[LeaderEpochs | None] = []
+    write_seal = Segment.write_seal
+
+    def watched(segment: Segment, sidecar: Sidecar) -> None:
+        known.append(LeaderEpochs.decode(read_whole(log.files, f"{FOLDER}/{names.LEADER_EPOCHS}") or b""))
+        write_seal(segment, sidecar)
+
+    monkeypatch.setattr(Segment, "write_seal", watched)
+    flush(log)
+    assert known == [log.epochs] * len(log.segments[:-1]) != []
+
+
+def test_epochs_found_in_a_dead_process_segments_are_on_disk_before_those_are_sealed() -> None:
+    log = new_log(segment_bytes=200)
+    for epoch in (1, 2, 3, 4):
+        append(log, batch(2), leader_epoch=epoch)
+    files = disk_with(image(log.files))
+    assert reopened(log, files).epochs == log.epochs
+    assert reopened(log, files).epochs == log.epochs
+
+
+def test_epochs_before_the_start_of_the_log_are_forgotten_when_it_is_opened() -> None:
+    log = new_log()
+    for epoch in (1, 2, 3):
+        append(log, batch(2), leader_epoch=epoch)
+    flush(log)
+    log.advance_high_watermark(6)
+    stale = image(log.files)
+    log.advance_log_start(5)
+    assert plain(log.epochs) == plain(reopened(log, disk_with(stale)).epochs) == [(3, 5)]
+
+
+@pytest.mark.parametrize("content", [b"", b"0\n1\n1 0", b"0\n1\n9 3\n", b"0\n2\n1 0\n7 99\n", b"rubbish\n"])
+def test_a_file_that_is_torn_or_of_another_time_is_not_believed_over_the_batches(content: bytes) -> None:
+    log = new_log()
+    for epoch in (1, 2, 3):
+        append(log, batch(2), leader_epoch=epoch)
+    flush(log)
+    assert reopened(log, disk_with({**image(log.files), names.LEADER_EPOCHS: content})).epochs == log.epochs
