@@ -31,7 +31,7 @@ INDEX_ADDRESSES = re.compile(
 
 IMPURE = {"asyncio", "os", "random", "secrets", "socket", "threading", "time"}
 CORES = ("model", "wire", "log", "replication", "groups", "transactions", "cluster", "security", "edge")
-SHELLS = {PACKAGE / "log" / "runtime.py"}
+SHELLS = set((PACKAGE / "log" / "runtime").glob("*.py"))
 
 
 def name(path: Path) -> str:
