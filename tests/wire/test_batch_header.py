@@ -10,11 +10,11 @@ import crc32c as fast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wire.conftest import Wire
+from tests.wire.samples import plain
 
 from qanat.wire import crc
 from qanat.wire.batch_header import batch_size_at, check_batch, check_stored_batch, patch, placed, read_header
-from tests.wire.conftest import Wire
-from tests.wire.samples import plain
 
 
 @given(base_offset=st.integers(0, 2**62), leader_epoch=st.integers(-1, 2**31 - 1))

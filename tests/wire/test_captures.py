@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from tests.wire.conftest import Wire
 from tests.wire.samples import CODECS, LIMIT, NOW, plain
+from tools.capture_batches import capture_one
 from tools.fake_broker import TOPIC, running_broker
 
 from qanat.wire.batch_header import check_batch
@@ -65,6 +66,14 @@ def test_every_client_was_captured_in_every_compression() -> None:
     captured = {(capture["file"].rsplit("-", 1)[0], capture["codec"]) for capture in LISTING["captures"]}
 
     assert len(captured) == 3 * len(CODECS)
+
+
+def test_the_capture_tool_still_captures_what_is_checked_in(tmp_path: Path, compiled: Wire) -> None:
+    capture = capture_one(tmp_path, "librdkafka", "zstd")
+
+    batch = (tmp_path / str(capture["file"])).read_bytes()
+    assert capture["records"] == len(LISTING["sent"])
+    assert compiled.records.decode_records(batch, LIMIT) == sent(compiled.records, len(LISTING["sent"]))
 
 
 def consume(address: str, count: int) -> list[Any]:
