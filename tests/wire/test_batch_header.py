@@ -13,8 +13,17 @@ from hypothesis import strategies as st
 from tests.wire.conftest import Wire
 from tests.wire.samples import plain
 
+from qanat.model.errors import CorruptBatchError
 from qanat.wire import crc
-from qanat.wire.batch_header import batch_size_at, check_batch, check_stored_batch, patch, placed, read_header
+from qanat.wire.batch_header import (
+    batch_size_at,
+    check_batch,
+    check_stored_batch,
+    patch,
+    placed,
+    read_header,
+    split_batches,
+)
 
 
 @given(base_offset=st.integers(0, 2**62), leader_epoch=st.integers(-1, 2**31 - 1))
@@ -36,6 +45,16 @@ def test_sizes_count_the_whole_batch(wire: Wire) -> None:
     batch = wire.records.encode_batch(plain(wire.records))
 
     assert batch_size_at(b"before" + batch, 6) == read_header(batch).size == len(batch)
+
+
+def test_batches_in_a_row_are_told_apart_until_one_is_cut_short(wire: Wire) -> None:
+    batch = wire.records.encode_batch(plain(wire.records))
+
+    assert [bytes(view) for view in split_batches(batch * 3)] == [bytes(batch)] * 3
+    assert list(split_batches(b"")) == []
+    for end in (len(batch) + 1, len(batch) + 60, 2 * len(batch) - 1):
+        with pytest.raises(CorruptBatchError):
+            list(split_batches((batch * 2)[:end]))
 
 
 def test_the_last_sequence_number_wraps(wire: Wire) -> None:
