@@ -92,10 +92,19 @@ def compress(codec: Codec, data: Buffer) -> bytes:
         case Codec.SNAPPY:
             return b"".join(_xerial_chunks(data))
         case Codec.LZ4:
-            # The library's default is its slowest level.
-            return bytes(cramjam.lz4.compress(data, level=1))
+            return _compressed_lz4(data)
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data, level=1))
+
+
+def _compressed_lz4(data: Buffer) -> bytes:
+    """A frame of independent blocks: Java refuses linked ones ("Dependent block stream is unsupported").
+
+    No checksum of the content, as Java writes it: the batch has its own. The library's default is its slowest level.
+    """
+    compressor = cramjam.lz4.Compressor(level=1, content_checksum=False, block_linked=False)
+    compressor.compress(bytes(data))
+    return bytes(compressor.finish())
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int) -> Buffer:
