@@ -59,13 +59,19 @@ def _doomed(log: PartitionLog, now_ms: int) -> list[Segment]:
     settings = log.settings
     surplus = log.size - settings.retention_bytes if settings.is_expired and settings.retention_bytes >= 0 else 0
     doomed: list[Segment] = []
+    waiting: list[Segment] = []
+    """Segments without a timestamp, emptied by compaction as a rule: they go with the first dated one after them."""
     for segment, following in zip(log.segments, log.segments[1:], strict=False):
         surplus -= segment.size
         is_deleted = following.base_offset <= log.log_start_offset
         is_due = is_deleted or (settings.is_expired and (surplus >= 0 or _is_expired(segment, log, now_ms)))
-        if not (is_due and segment.is_sealed and following.base_offset <= log.high_watermark):
+        is_undated = settings.is_expired and segment.max_timestamp < 0
+        if not ((is_due or is_undated) and segment.is_sealed and following.base_offset <= log.high_watermark):
             break
-        doomed.append(segment)
+        waiting.append(segment)
+        if is_due:
+            doomed += waiting
+            waiting.clear()
     return doomed
 
 
