@@ -171,7 +171,7 @@ class CompactJob:
         segment = Segment(log.files, log.directory, base_offset, file, log.settings.index_interval_bytes)
         markers: set[int] = set()
         for position, header, _ in read_batches(file, 0, file.size(), base_offset):
-            segment.enter(position, header.size, header.last_offset, header.max_timestamp)
+            segment.enter(position, header.size, header.last_offset, header.newest_timestamp)
             if header.is_control:
                 markers.add(header.base_offset)
         segment.next_offset = end_offset

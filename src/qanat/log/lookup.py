@@ -25,7 +25,7 @@ def batches_as_new(log: PartitionLog, timestamp: int) -> Iterator[memoryview]:
     """Batches with a record as new as `timestamp`, oldest first: the first of them nearly always has the answer."""
     for segment in [log.usable(index) for index in range(log.segment_index(log.log_start_offset), len(log.segments))]:
         for position, header in segment.batches(segment.position_of_timestamp(timestamp)):
-            if header.max_timestamp >= timestamp:
+            if header.newest_timestamp >= timestamp:
                 yield segment.batch(position)
 
 

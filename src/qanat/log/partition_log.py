@@ -201,7 +201,7 @@ class PartitionLog:
             segment = self.segments[-1]
         prefix = placed(header, base_offset, leader_epoch)
         try:
-            segment.append((prefix, memoryview(batch)[PREFIX_SIZE:]), size, last_offset, header.max_timestamp)
+            segment.append((prefix, memoryview(batch)[PREFIX_SIZE:]), size, last_offset, header.newest_timestamp)
         except StorageError as error:
             if not isinstance(error, DiskFullError):
                 state.fail(error)

@@ -184,7 +184,7 @@ def _scan(segment: Segment, torn_from: int, next_offset: int | None) -> bool:
     length = segment.file.size()
     while segment.size < length:
         for position, header, _ in read_batches(segment.file, segment.size, length, segment.next_offset):
-            segment.enter(position, header.size, header.last_offset, header.max_timestamp)
+            segment.enter(position, header.size, header.last_offset, header.newest_timestamp)
             if segment.first_append_ms is None and header.max_timestamp >= 0:
                 segment.first_append_ms = header.max_timestamp
         if segment.size == length:

@@ -72,7 +72,7 @@ def rebuild_tables(segments: Sequence[Segment], index: int, interval_bytes: int)
     producers = load_producers(segments[: index + 1], segment.base_offset)
     walked = Segment(segment.files, segment.directory, segment.base_offset, segment.file, interval_bytes)
     for position, header in segment.batches():
-        walked.enter(position, header.size, header.last_offset, header.max_timestamp)
+        walked.enter(position, header.size, header.last_offset, header.newest_timestamp)
     walked.size, walked.next_offset, walked.damage = segment.size, segment.next_offset, segment.damage
     replay_segment(walked, producers)
     sidecar = walked.describe()

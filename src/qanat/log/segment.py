@@ -222,7 +222,7 @@ class Segment:
             return self.size
         first_offset = self.base_offset + offset_before_timestamp(self.tables.times, timestamp)
         for position, header in self.batches(self.position_of(first_offset)):
-            if header.max_timestamp >= timestamp:
+            if header.newest_timestamp >= timestamp:
                 return position
         return self.size
 

@@ -91,7 +91,7 @@ class TruncateJob:
         files.sync_directory(log.directory)
         segment = Segment(files, log.directory, base_offset, copy, log.settings.index_interval_bytes)
         for position, header, _ in read_batches(copy, 0, length, base_offset):
-            segment.enter(position, header.size, header.last_offset, header.max_timestamp)
+            segment.enter(position, header.size, header.last_offset, header.newest_timestamp)
         return segment
 
     def finish(self) -> None:

@@ -84,6 +84,11 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
+    def newest_timestamp(self) -> int:
+        """The newest record's timestamp; -1 where compaction left none, whatever `max_timestamp` remembers."""
+        return self.max_timestamp if self.record_count else -1
+
+    @property
     def codec(self) -> int:
         return self.attributes & CODEC_MASK
 
