@@ -49,6 +49,7 @@ def admit(batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_
         if header.codec != codec:
             batch = reencode(batch, codec, decompressed_limit_bytes)
             header = read_header(batch)
+            _check_size(len(batch), settings)
     if settings.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
         batch = with_log_append_time(batch, now_ms)
         header = read_header(batch)
@@ -79,6 +80,8 @@ def _check_producer(header: BatchHeader) -> None:
         )
     if header.producer_id < 0 and header.is_transactional:
         raise InvalidRecordError("a transactional batch needs a producer id")
+    if header.is_log_append_time:
+        raise InvalidTimestampError("clients may not set the timestamp type LogAppendTime: that is the topic's to say")
 
 
 def _check_timestamps(header: BatchHeader, settings: LogSettings, now_ms: int) -> None:
