@@ -12,7 +12,7 @@ What stays whatever its key: what cannot be decoded, records without a key, and
 the last batch of every producer, which its sequence numbers depend on.
 
 Commit: `<base>-<end>.cleaned` is written and synced, then renamed to `.swap`.
-From then on it stands for all segments in its range (`recovery.finish_swap`),
+From then on it stands for all segments in its range (`swap`),
 crash or not. Which records stay is decided in `cleaning`.
 """
 
@@ -24,10 +24,10 @@ from qanat.log import names
 from qanat.log.cleaning import Cleaner, KeyMap
 from qanat.log.files import File
 from qanat.log.partition_log import PartitionLog
-from qanat.log.recovery import finish_swap
 from qanat.log.scan import Damage, find_damage, read_batches
 from qanat.log.segment import Segment
 from qanat.log.settings import DirectorySettings
+from qanat.log.swap import finish_swap
 from qanat.model.errors import CorruptLogError
 from qanat.wire.batch_header import BatchHeader
 
@@ -79,7 +79,9 @@ class CompactJob:
         self._throttle = throttle
         self._dirty_from = log.cleaned_offset
         keys = KeyMap(limits.log_cleaner_dedupe_buffer_size, self._dirty_from)
-        aborted = [entry[:3] for segment in self._segments for entry in segment.tables.aborted]
+        # A transaction's marker, and with it the word that it was aborted, may lie in a later segment.
+        end_offset = self._segments[-1].next_offset
+        aborted = [entry[:3] for entry in log.aborted_transactions(self._segments[0].base_offset, end_offset)]
         self._cleaner = Cleaner(log.settings, log.producers, aborted, now_ms, limits.log_decompressed_bytes_max, keys)
         self._swapped: list[tuple[list[Segment], Segment]] = []
         self._damaged: list[tuple[Segment, tuple[Damage, ...]]] = []
@@ -163,20 +165,10 @@ class CompactJob:
     def _swap(self, group: list[Segment], file: File) -> Segment:
         """Put a cleaned file in the place of its group, on disk; readers still hold the old segments."""
         log = self._log
-        base_offset, end_offset = group[0].base_offset, group[-1].next_offset
         aborted = [entry for old in group for entry in old.tables.aborted]
-        file.rename(names.swap_file(log.directory, base_offset, end_offset, names.SWAP))
+        file.rename(names.swap_file(log.directory, group[0].base_offset, group[-1].next_offset, names.SWAP))
         log.files.sync_directory(log.directory)
-        finish_swap(log.files, log.directory, base_offset, end_offset)
-        segment = Segment(log.files, log.directory, base_offset, file, log.settings.index_interval_bytes)
-        markers: set[int] = set()
-        for position, header, _ in read_batches(file, 0, file.size(), base_offset):
-            segment.enter(position, header.size, header.last_offset, header.newest_timestamp)
-            if header.is_control:
-                markers.add(header.base_offset)
-        segment.next_offset = end_offset
-        segment.seal_now([entry for entry in aborted if entry.last_offset in markers])
-        return segment
+        return finish_swap(log.files, log.directory, file, log.settings.index_interval_bytes, aborted)
 
     def finish(self) -> None:
         log = self._log
