@@ -31,7 +31,9 @@ class TruncateJob:
         self._removed = log.segments[len(self._kept) :]
         self._cut_at = self._kept[-1].position_of(end_offset) if self._kept else 0
         self._producers = Producers()
-        self._epochs = LeaderEpochs(list(log.epochs.entries))
+        self._epochs = LeaderEpochs([] if is_restart else list(log.epochs.entries))
+        self._is_restart = is_restart
+        self._replaced: list[Segment] = []
         log.job_in_hand = "truncation"
 
     def run(self) -> None:
@@ -40,12 +42,13 @@ class TruncateJob:
             self._remove(self._removed.pop())
         if not self._kept:
             self._start_afresh(self._removed[0])
-        elif self._cut_at < self._kept[-1].size:
+        elif self._cut_at < self._kept[-1].size or self._kept[-1].next_offset > self._end_offset:
+            # The second where compaction has taken the last records before the new end.
             self._shorten(self._kept.pop())
         elif self._kept[-1].is_sealed:
             self._kept.append(self._write_log(self._kept[-1].next_offset, None, 0))
         end_offset = self._kept[-1].next_offset
-        remove_snapshots(log.files, log.directory, keep_to=end_offset)
+        remove_snapshots(log.files, log.directory, keep_to=-1 if self._is_restart else end_offset)
         self._producers = load_producers(self._kept, end_offset)
         self._epochs.truncate_end(Offset(end_offset))
         replace(log.files, f"{log.directory}/{names.LEADER_EPOCHS}", self._epochs.encode())
@@ -54,7 +57,7 @@ class TruncateJob:
         for path in segment.all_files():
             self._log.files.remove(path)
             self._log.files.sync_directory(self._log.directory)
-        segment.close()
+        self._replaced.append(segment)
 
     def _start_afresh(self, old: Segment) -> None:
         """Put an empty segment at the new end in the place of the only one left."""
@@ -62,7 +65,8 @@ class TruncateJob:
         self._kept.append(self._write_log(self._end_offset, None, 0))
         if old.base_offset != self._end_offset:
             self._remove(old)
-        old.close()
+        else:
+            self._replaced.append(old)
 
     def _shorten(self, old: Segment) -> None:
         """Replace the last kept segment by a copy that ends where the log will end."""
@@ -70,7 +74,7 @@ class TruncateJob:
         segment = self._write_log(old.base_offset, old, self._cut_at)
         segment.first_append_ms = old.first_append_ms
         self._kept.append(segment)
-        old.close()
+        self._replaced.append(old)
 
     def _remove_beside(self, segment: Segment) -> None:
         """From here on the segment counts as open, and is scanned after a crash."""
@@ -86,24 +90,30 @@ class TruncateJob:
         if source is not None:
             for position in range(0, length, _COPY_BYTES):
                 copy.write((source.file.read(position, min(_COPY_BYTES, length - position)),), position)
-        copy.sync()
-        copy.rename(path)
-        files.sync_directory(log.directory)
         segment = Segment(files, log.directory, base_offset, copy, log.settings.index_interval_bytes)
         for position, header, _ in read_batches(copy, 0, length, base_offset):
             segment.enter(position, header.size, header.last_offset, header.newest_timestamp)
+        if segment.size < length:
+            copy.cut(segment.size)  # What follows damage is fetched again, like everything after the new end.
+        copy.sync()
+        copy.rename(path)
+        files.sync_directory(log.directory)
         return segment
 
     def finish(self) -> None:
         log = self._log
         log.segments = self._kept
+        for segment in self._replaced:
+            segment.close()
         log.producers = self._producers
         log.epochs = self._epochs
         log.epochs.is_dirty = False
         log.state.unflushed_bytes -= log.unflushed_bytes
         log.unflushed_bytes = log.unflushed_records = 0
         log.flushed_offset = log.end_offset
-        log.high_watermark = min(log.high_watermark, log.end_offset)
+        log.unflushed_since_ms = None
+        log.has_new_names = False
+        log.high_watermark = log.end_offset if self._is_restart else min(log.high_watermark, log.end_offset)
         log.log_start_offset = min(max(log.log_start_offset, log.segments[0].base_offset), log.end_offset)
         log.cleaned_offset = min(log.cleaned_offset, log.end_offset)
         log.job_in_hand = None
