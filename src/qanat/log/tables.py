@@ -89,8 +89,11 @@ class GrowingTables:
             (names.TIME_INDEX, bytes(self.times)),
             (names.ABORTED_INDEX, encode_aborted(self.aborted)),
         ):
+            path = names.segment_file(directory, self.base_offset, suffix)
             if content or suffix != names.ABORTED_INDEX:
-                write_volatile(files, names.segment_file(directory, self.base_offset, suffix), content)
+                write_volatile(files, path, content)
+            else:
+                files.remove(path)  # Somebody else's must not be taken for ours.
 
 
 class SealedTables:
