@@ -127,7 +127,9 @@ class PartitionLog:
     def last_stable_offset(self) -> int:
         """How far a read_committed consumer may read."""
         unstable = self.producers.first_unstable_offset(self.high_watermark)
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        if unstable is None:
+            return self.high_watermark
+        return max(min(unstable, self.high_watermark), self.log_start_offset)
 
     @property
     def damage(self) -> list[Damage]:
@@ -196,8 +198,8 @@ class PartitionLog:
         last_offset = base_offset + header.last_offset_delta
         size = len(batch)
         segment = self.segments[-1]
-        if segment.size and self._is_full(segment, size, last_offset, now_ms):
-            self.roll()
+        if self._is_full(segment, size, last_offset, now_ms):
+            self.roll(base_offset)
             segment = self.segments[-1]
         prefix = placed(header, base_offset, leader_epoch)
         try:
@@ -217,17 +219,24 @@ class PartitionLog:
         self.unflushed_records += header.last_offset_delta + 1
 
     def _is_full(self, segment: Segment, size: int, last_offset: int, now_ms: int) -> bool:
+        if not segment.size:
+            return not segment.has_room_for(0, last_offset, self.settings.segment_bytes)
         if not segment.has_room_for(size, last_offset, self.settings.segment_bytes):
             return True
-        return segment.first_append_ms is not None and now_ms - segment.first_append_ms >= self.settings.segment_ms
+        return segment.first_append_ms is not None and now_ms - segment.first_append_ms >= self.settings.segment_age_ms
 
     def _is_flush_due(self) -> bool:
         return self.unflushed_records >= self.settings.flush_messages
 
-    def roll(self) -> None:
-        """Close the active segment and go on in a new one. A closed segment is sealed by the next flush."""
+    def roll(self, base_offset: int | None = None) -> None:
+        """Close the active segment and go on in a new one. A closed segment is sealed by the next flush.
+
+        The new one starts at `base_offset` where the next batch is further ahead: after compaction it may
+        be further than a segment's tables can count.
+        """
         old = self.active
-        new = Segment.create(self.files, self.directory, old.next_offset, self.settings.index_interval_bytes)
+        start = old.next_offset if base_offset is None else base_offset
+        new = Segment.create(self.files, self.directory, start, self.settings.index_interval_bytes)
         self.closed.append(ClosedSegment(old, old.describe(), encode_snapshot(self.producers)))
         self.segments.append(new)
         self.has_new_names = True
@@ -279,7 +288,7 @@ class PartitionLog:
                     break
                 slices.append(Slice(segment, start, end))
                 max_bytes -= end - start
-                if end < segment.size:
+                if end < segment.size or (segment.damage and segment.damage_at(end)):
                     return LogRead(tuple(slices), segment.offset_at(end))
             index += 1
             offset = max(offset, self.segments[index].base_offset if index < len(self.segments) else log_end)

@@ -17,16 +17,15 @@ from collections.abc import Iterator
 from struct import Struct
 
 from qanat.log import names
-from qanat.log.aborted import AbortedTransaction
 from qanat.log.files import Buffer, File, Files
 from qanat.log.indexes import batch_start_before, offset_before_timestamp, position_before
-from qanat.log.scan import Damage
+from qanat.log.scan import Damage, find_damage
 from qanat.log.sidecar import Sidecar, encode_sidecar
 from qanat.log.tables import GrowingTables, SealedTables
 from qanat.log.whole_files import replace
-from qanat.model.errors import QanatError
+from qanat.model.errors import CorruptLogError, QanatError
 from qanat.model.ids import NO_TIMESTAMP
-from qanat.wire.batch_header import BatchHeader, read_header
+from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, read_header
 
 _EXTENT = Struct(">qi11xi")
 """Base offset, batch length and last offset delta: enough to walk from batch to batch."""
@@ -85,6 +84,7 @@ class Segment:
         segment.next_offset = sidecar.next_offset
         segment.max_timestamp = sidecar.max_timestamp
         segment.max_timestamp_offset = sidecar.max_timestamp_offset
+        segment.damage = sidecar.damage
         segment.become_sealed(sidecar)
         return segment
 
@@ -144,6 +144,7 @@ class Segment:
             max_timestamp=self.max_timestamp,
             max_timestamp_offset=self.max_timestamp_offset,
             checksums=self.tables.checksums(),
+            damage=self.damage,
         )
 
     def write_seal(self, sidecar: Sidecar) -> None:
@@ -159,14 +160,6 @@ class Segment:
             self.tables.close()
         self.tables = SealedTables(self.files, self.directory, self.base_offset, sidecar.checksums)
 
-    def seal_now(self, aborted: list[AbortedTransaction]) -> None:
-        """Seal a segment that nobody else has seen yet, with these aborted transactions."""
-        assert isinstance(self.tables, GrowingTables), "sealed once"
-        self.tables.aborted[:] = aborted
-        sidecar = self.describe()
-        self.write_seal(sidecar)
-        self.become_sealed(sidecar)
-
     def hold(self) -> None:
         """Keep every file open from here on, so that the segment can be read after its names are gone."""
         assert isinstance(self.tables, SealedTables), "an open segment is never replaced while it is read"
@@ -179,6 +172,8 @@ class Segment:
         if offset >= self.next_offset:
             return self.size
         position = position_before(self.tables.offsets, max(offset - self.base_offset, 0))
+        if position >= self.size:
+            position = 0  # The file is shorter than it was: somewhere before is damage that says so.
         view = self.view()
         while position < self.size:
             if self.damage and (damage := self.damage_at(position)) is not None:
@@ -186,11 +181,26 @@ class Segment:
                     return position
                 position = damage.end
                 continue
-            base_offset, length, delta = _EXTENT.unpack_from(view, position)
+            base_offset, length, delta = self._extent(view, position)
             if base_offset + delta >= offset:
                 return position
             position += length + _BEFORE_LENGTH
         return self.size
+
+    def _extent(self, view: memoryview, position: int) -> tuple[int, int, int]:
+        """Base offset, length and last offset delta of the batch at `position`, which nobody may have checked.
+
+        Where there can be no batch, what is unreadable is looked up for the next who comes this way.
+        """
+        if self.size - position >= HEADER_SIZE:
+            base_offset, length, delta = _EXTENT.unpack_from(view, position)
+            if HEADER_SIZE <= length + _BEFORE_LENGTH <= self.size - position and delta >= 0:
+                return base_offset, length, delta
+        self.damage = tuple(find_damage(self.file, 0, self.size, self.base_offset, self.next_offset))
+        raise CorruptLogError(
+            f"{self.file.path} holds no batch at byte {position}: it is damaged there; "
+            "restore the partition from a replica or a backup"
+        )
 
     def boundary_before(self, limit: int, start: int) -> int:
         """The last end of a whole batch at or before `limit`, from the batch at `start` on; `start` where none fits."""
@@ -201,7 +211,7 @@ class Segment:
         position = max(start, batch_start_before(self.tables.offsets, limit))
         view = self.view()
         while position < limit:
-            _, length, _ = _EXTENT.unpack_from(view, position)
+            _, length, _ = self._extent(view, position)
             if position + length + _BEFORE_LENGTH > limit:
                 break
             position += length + _BEFORE_LENGTH
@@ -209,12 +219,13 @@ class Segment:
 
     def batch_end(self, position: int) -> int:
         """Where the batch at `position` ends."""
-        _, length, _ = _EXTENT.unpack_from(self.view(), position)
-        return position + int(length) + _BEFORE_LENGTH
+        _, length, _ = self._extent(self.view(), position)
+        return position + length + _BEFORE_LENGTH
 
     def offset_at(self, position: int) -> int:
-        """Base offset of the batch at `position`."""
-        return int(_EXTENT.unpack_from(self.view(), position)[0])
+        """Base offset of the batch at `position`, or the first offset that damage there has taken."""
+        damage = self.damage_at(position) if self.damage else None
+        return self._extent(self.view(), position)[0] if damage is None else damage.first_offset
 
     def position_of_timestamp(self, timestamp: int) -> int:
         """Where the first batch with a record as new as `timestamp` starts; `size` where there is none."""
@@ -233,6 +244,12 @@ class Segment:
         while position < end:
             if self.damage and (damage := self.damage_at(position)) is not None:
                 position = damage.end
+                continue
+            try:
+                self._extent(view, position)
+            except CorruptLogError:
+                if self.damage_at(position) is None:
+                    raise
                 continue
             header = read_header(view, position)
             yield position, header

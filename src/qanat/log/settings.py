@@ -138,6 +138,11 @@ class LogSettings(_Settings, frozen=True):
         return self.cleanup_policy is not CleanupPolicy.COMPACT
 
     @property
+    def segment_age_ms(self) -> int:
+        """When a segment is closed for its age: early enough for compaction to keep its promise (KIP-354)."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+
+    @property
     def is_flushed(self) -> bool:
         """Whether fsync is part of the bargain at all (Kafka's own defaults leave it to the kernel)."""
         return self.flush_messages < NEVER_MS or self.flush_ms < NEVER_MS

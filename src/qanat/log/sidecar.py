@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import msgspec
 
+from qanat.log.scan import Damage
 from qanat.model.errors import UnreadableSegmentError
 from qanat.wire.crc import crc32c
 
@@ -35,7 +36,15 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
     max_timestamp: int
     max_timestamp_offset: int
     checksums: TableChecksums
+    damage: tuple[Damage, ...] = ()
+    """What was already unreadable when the segment was sealed (by recovery)."""
     key_id: str | None = None
+
+
+class _AnyFormat(msgspec.Struct):
+    """What every version of a sidecar says, whatever else it holds."""
+
+    format: int
 
 
 def encode_sidecar(sidecar: Sidecar) -> bytes:
@@ -52,11 +61,16 @@ def decode_sidecar(content: bytes, path: str) -> Sidecar | None:
     line, _, checksum = content.partition(b"\n")
     if checksum != b"%08x\n" % crc32c(line):
         return None
-    sidecar = msgspec.json.decode(line, type=Sidecar)
-    if sidecar.format > FORMAT:
-        raise UnreadableSegmentError(
-            f"{path} has format {sidecar.format}, this version of qanat reads up to {FORMAT}: upgrade qanat to open it"
-        )
+    try:
+        written_format = msgspec.json.decode(line, type=_AnyFormat).format
+        if written_format > FORMAT:
+            raise UnreadableSegmentError(
+                f"{path} has format {written_format}, this version of qanat reads up to {FORMAT}: "
+                "upgrade qanat to open it"
+            )
+        sidecar = msgspec.json.decode(line, type=Sidecar)
+    except msgspec.DecodeError:
+        return None
     if sidecar.key_id is not None:
         raise UnreadableSegmentError(
             f"{path} says that its segment is encrypted with key {sidecar.key_id!r}, which is not available: "
