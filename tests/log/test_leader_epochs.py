@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,7 +87,7 @@ def test_epochs_and_starts_rise_strictly_whatever_is_assigned(assignments: list[
     for epoch, start in assignments:
         assigned(known, epoch, start)
     entries = plain(known)
-    assert all(a[0] < b[0] and a[1] < b[1] for a, b in zip(entries, entries[1:], strict=False))
+    assert all(a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(entries))
     assert LeaderEpochs.decode(known.encode()) == known
 
 

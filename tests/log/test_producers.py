@@ -1,0 +1,272 @@
+"""Idempotent producers and open transactions, without a file in sight."""
+
+from __future__ import annotations
+
+import pytest
+from tests.log.batches import LIMIT, NOW, Writer, append, batch, marker, new_log, reopened, truncate
+
+from qanat.log.admission import admit
+from qanat.log.partition_log import PartitionLog
+from qanat.log.producers import BATCHES_REMEMBERED, Producers
+from qanat.log.settings import LogSettings
+from qanat.log.snapshots import decode_snapshot, encode_snapshot
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import (
+    CoordinatorFencedError,
+    InvalidProducerEpochError,
+    InvalidTransactionStateError,
+    OutOfOrderSequenceError,
+)
+from qanat.wire.batch_header import BatchHeader, read_header
+
+DAY = 24 * 60 * 60 * 1000
+LAST = 2**31 - 1
+
+
+def header(sequence: int, count: int = 1, epoch: int = 0, *, is_transactional: bool = False) -> BatchHeader:
+    return read_header(batch(count, writer=Writer(7, epoch, sequence), is_transactional=is_transactional))
+
+
+def written(producers: Producers, *headers: BatchHeader, at: int = 0) -> Producers:
+    """Check and record one batch after the other."""
+    for one in headers:
+        assert producers.check(one) is None
+        producers.record(one, at, NOW)
+        at += one.last_offset_delta + 1
+    return producers
+
+
+def end(producers: Producers, at: int, *, epoch: int = 0, is_commit: bool = True, producer_id: int = 7) -> None:
+    content = marker(producer_id, epoch, at=at, is_commit=is_commit)
+    producers.replay(read_header(content), content, NOW)
+
+
+def test_a_retry_of_any_of_the_last_five_gets_the_offsets_it_got_before() -> None:
+    batches = [header(sequence, count=2) for sequence in range(0, 12, 2)]
+    producers = written(Producers(), *batches)
+    for number, repeated in list(enumerate(batches))[-BATCHES_REMEMBERED:]:
+        found = producers.check(repeated)
+        assert found is not None
+        assert (found.base_offset, found.last_offset) == (2 * number, 2 * number + 1)
+
+
+def test_a_retry_of_an_older_batch_is_out_of_order() -> None:
+    producers = written(Producers(), *[header(sequence) for sequence in range(6)])
+    with pytest.raises(OutOfOrderSequenceError, match="sequence 0 where 6 is next") as caught:
+        producers.check(header(0))
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize(("sequence", "count"), [(4, 2), (5, 1), (4, 3)])
+def test_a_batch_that_overlaps_a_written_one_is_no_retry(sequence: int, count: int) -> None:
+    producers = written(Producers(), header(0, 3), header(3, 3))
+    with pytest.raises(OutOfOrderSequenceError):
+        producers.check(header(sequence, count))
+
+
+def test_a_gap_is_refused() -> None:
+    with pytest.raises(OutOfOrderSequenceError, match="sequence 5 where 3 is next"):
+        written(Producers(), header(0, 3)).check(header(5))
+
+
+def test_sequences_wrap_between_batches() -> None:
+    producers = written(Producers(), header(LAST, 1), header(0, 2))
+    found = producers.check(header(LAST, 1))
+    assert found is not None
+    assert found.base_sequence == LAST
+
+
+def test_sequences_wrap_inside_a_batch() -> None:
+    producers = written(Producers(), header(LAST - 1, 5), header(3, 2), at=10)
+    found = producers.check(header(LAST - 1, 5))
+    assert found is not None
+    assert (found.base_sequence, found.last_sequence, found.base_offset) == (LAST - 1, 2, 10)
+    with pytest.raises(OutOfOrderSequenceError):
+        producers.check(header(LAST, 5))
+
+
+def test_an_unknown_producer_may_start_anywhere() -> None:
+    assert Producers().check(header(1234)) is None
+
+
+def test_a_fenced_producer_is_refused_even_with_sequence_zero() -> None:
+    producers = written(Producers(), header(0, epoch=3))
+    with pytest.raises(InvalidProducerEpochError, match="epoch 2 was fenced: epoch 3") as caught:
+        producers.check(header(0, epoch=2))
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_new_epoch_starts_at_zero() -> None:
+    producers = written(Producers(), header(0), header(1))
+    with pytest.raises(OutOfOrderSequenceError, match="sequence 2 where 0 is next"):
+        producers.check(header(2, epoch=1))
+    written(producers, header(0, epoch=1), at=2)
+    assert producers.check(header(1, epoch=1)) is None
+
+
+def test_a_batch_of_an_older_epoch_is_never_taken_for_a_retry() -> None:
+    producers = written(Producers(), header(0), header(0, epoch=1))
+    found = producers.check(header(0, epoch=1))
+    assert found is not None
+    assert found.base_offset == 1
+    with pytest.raises(InvalidProducerEpochError):
+        producers.check(header(0))
+
+
+def test_a_marker_with_a_higher_epoch_fences_the_producer_and_restarts_its_sequence() -> None:
+    producers = written(Producers(), header(0, is_transactional=True), header(1, is_transactional=True))
+    end(producers, 2, epoch=1, is_commit=False)
+    with pytest.raises(InvalidProducerEpochError):
+        producers.check(header(0, is_transactional=True))
+    with pytest.raises(InvalidProducerEpochError):
+        producers.check(header(2, is_transactional=True))
+    with pytest.raises(OutOfOrderSequenceError):
+        producers.check(header(2, epoch=1, is_transactional=True))
+    assert producers.check(header(0, epoch=1, is_transactional=True)) is None
+
+
+def test_a_marker_with_the_same_epoch_lets_the_sequence_go_on() -> None:
+    producers = written(Producers(), header(0, is_transactional=True))
+    end(producers, 1)
+    assert producers.check(header(1, is_transactional=True)) is None
+    retried = producers.check(header(0, is_transactional=True))
+    assert retried is not None
+    assert retried.base_offset == 0
+
+
+def test_a_marker_of_an_older_epoch_is_refused() -> None:
+    with pytest.raises(InvalidProducerEpochError):
+        written(Producers(), header(0, epoch=2, is_transactional=True)).check_marker(7, 1, 0)
+
+
+def test_a_replaced_coordinator_may_not_end_transactions() -> None:
+    producers = written(Producers(), header(0, is_transactional=True))
+    content = marker(7, at=1, coordinator_epoch=5, is_commit=True)
+    producers.replay(read_header(content), content, NOW)
+    producers.check_marker(7, 0, 5)
+    producers.check_marker(7, 0, 6)
+    with pytest.raises(CoordinatorFencedError, match="coordinator epoch 4: 5 has taken over") as caught:
+        producers.check_marker(7, 0, 4)
+    assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_any_coordinator_may_end_what_an_unknown_producer_left() -> None:
+    Producers().check_marker(7, 0, 0)
+
+
+def test_a_plain_write_inside_an_open_transaction_is_refused() -> None:
+    producers = written(Producers(), header(0, is_transactional=True))
+    with pytest.raises(InvalidTransactionStateError) as caught:
+        producers.check(header(1))
+    assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+    end(producers, 1)
+    assert producers.check(header(1)) is None
+
+
+def test_the_first_unstable_offset_is_that_of_the_oldest_open_transaction() -> None:
+    producers = written(Producers(), header(0, is_transactional=True), at=5)
+    other = read_header(batch(writer=Writer(8), is_transactional=True))
+    producers.record(other, 3, NOW)
+    assert producers.first_unstable_offset(100) == 3
+    end(producers, 9, producer_id=8)
+    assert producers.first_unstable_offset(100) == 5
+    end(producers, 10)
+    assert producers.first_unstable_offset(100) is None
+
+
+def test_a_decision_counts_only_once_it_is_replicated() -> None:
+    producers = written(Producers(), header(0, is_transactional=True), at=5)
+    end(producers, 6)
+    assert producers.first_unstable_offset(5) == 5
+    assert producers.first_unstable_offset(6) == 5, "the marker itself is at 6 and not yet below the high watermark"
+    assert producers.first_unstable_offset(7) is None
+
+
+def test_a_marker_without_a_transaction_holds_nothing_back() -> None:
+    producers = Producers()
+    end(producers, 3)
+    assert producers.first_unstable_offset(0) is None
+    assert len(producers) == 1
+
+
+def test_a_silent_producer_is_forgotten_and_taken_back_at_any_sequence() -> None:
+    producers = written(Producers(), header(0))
+    assert producers.expire(NOW + DAY, DAY) == 0
+    assert producers.expire(NOW + DAY + 1, DAY) == 1
+    assert producers.check(header(41)) is None
+
+
+def test_a_producer_with_an_open_transaction_is_never_forgotten() -> None:
+    producers = written(Producers(), header(0, is_transactional=True))
+    assert producers.expire(NOW + 100 * DAY, DAY) == 0
+    end(producers, 1)
+    assert producers.expire(NOW + 100 * DAY, DAY) == 1
+
+
+def test_what_an_aborted_transaction_leaves_in_the_index_is_what_kafka_writes() -> None:
+    producers = written(Producers(), header(0, is_transactional=True), at=5)
+    producers.record(read_header(batch(writer=Writer(8), is_transactional=True)), 3, NOW)
+    content = marker(7, at=9, is_commit=False)
+    completed = producers.replay(read_header(content), content, NOW)
+    assert completed is not None
+    assert tuple(completed.as_aborted()) == (7, 5, 9, 3)
+
+
+def test_control_batches_of_other_kinds_change_nothing() -> None:
+    producers = written(Producers(), header(0, is_transactional=True))
+    before = encode_snapshot(producers)
+    content = bytearray(marker(7, at=1, is_commit=True))
+    content[-8:] = b"\xff" * 8
+    assert producers.replay(read_header(content), bytes(content), NOW) is None
+    assert encode_snapshot(producers) == before
+
+
+# C30 in a log: the answer is the same after everything that may happen to the memory of it.
+
+
+def retries_are_recognised(log_after: PartitionLog, up_to: int = 8) -> None:
+    for sequence in range(up_to - BATCHES_REMEMBERED, up_to):
+        again = append(log_after, batch(writer=Writer(7, 0, sequence)))
+        assert (again.base_offset, again.is_duplicate) == (sequence, True)
+    with pytest.raises(OutOfOrderSequenceError):
+        append(log_after, batch(writer=Writer(7, 0, up_to - BATCHES_REMEMBERED - 1)))
+    assert append(log_after, batch(writer=Writer(7, 0, up_to))).base_offset == up_to
+
+
+@pytest.mark.parametrize("segment_bytes", [100, 300, 100_000])
+def test_retries_are_recognised_in_a_log_and_after_it_is_opened_again(segment_bytes: int) -> None:
+    log = new_log(segment_bytes=segment_bytes)
+    for sequence in range(8):
+        append(log, batch(writer=Writer(7, 0, sequence)))
+    retries_are_recognised(reopened(log))
+    retries_are_recognised(log)
+
+
+@pytest.mark.parametrize("segment_bytes", [100, 300, 100_000])
+def test_retries_are_recognised_after_a_truncation(segment_bytes: int) -> None:
+    log = new_log(segment_bytes=segment_bytes)
+    for sequence in range(12):
+        append(log, batch(writer=Writer(7, 0, sequence)))
+    truncate(log, 8)
+    retries_are_recognised(reopened(log))
+    retries_are_recognised(log)
+
+
+def test_retries_are_recognised_after_a_snapshot_was_written_and_read() -> None:
+    producers = written(Producers(), *[header(sequence, count=3) for sequence in range(0, 24, 3)])
+    loaded = decode_snapshot(encode_snapshot(producers))
+    assert loaded is not None
+    assert loaded.states == producers.states
+    for sequence in range(9, 24, 3):
+        assert loaded.check(header(sequence, count=3)) == producers.check(header(sequence, count=3)) is not None
+    with pytest.raises(OutOfOrderSequenceError):
+        loaded.check(header(6, count=3))
+
+
+def test_a_duplicate_waits_for_the_flush_of_the_first_copy() -> None:
+    log = new_log()
+    content = admit(batch(writer=Writer(7)), LogSettings(), NOW, LIMIT)
+    assert log.append(content, 0, NOW).is_flush_due
+    assert log.append(content, 0, NOW).is_flush_due
+    truncate(log, 1)
+    assert not log.append(content, 0, NOW).is_flush_due
