@@ -17,16 +17,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from qanat.log import names
 from qanat.log.files import Files
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
 from qanat.log.producers import Producers
 from qanat.log.replay import load_producers, remove_snapshots
-from qanat.log.scan import Damage, find_damage, read_batches
+from qanat.log.scan import Damage, find_damage
 from qanat.log.segment import Segment
 from qanat.log.settings import LogSettings
-from qanat.log.sidecar import Sidecar, decode_sidecar
+from qanat.log.sidecar import Sidecar, decode_sidecar, encode_sidecar
+from qanat.log.swap import finish_swap
+from qanat.log.unsealed import take_in
 from qanat.log.whole_files import TEMPORARY_SUFFIX, read_whole, replace
 from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
 
@@ -48,10 +52,10 @@ def open_log(
     files: Files, directory: str, topic_partition: TopicPartition, settings: LogSettings, checkpoint: Checkpoint
 ) -> PartitionLog:
     """Make what lies in the folder into a valid log, whatever happened to it; an empty folder is an empty log."""
-    _finish_swaps(files, directory)
-    _remove_leftovers(files, directory)
     interval_bytes = settings.index_interval_bytes
-    segments = _open_segments(files, directory, interval_bytes, checkpoint.recovery_point)
+    _finish_swaps(files, directory, interval_bytes)
+    _remove_leftovers(files, directory)
+    segments = _open_segments(files, directory, settings, checkpoint.recovery_point)
     end_offset = segments[-1].next_offset if segments else 0
     remove_snapshots(files, directory, keep_to=end_offset)
     epochs = _load_epochs(files, directory, segments, end_offset)
@@ -78,30 +82,11 @@ def open_log(
     return log
 
 
-def _finish_swaps(files: Files, directory: str) -> None:
+def _finish_swaps(files: Files, directory: str, interval_bytes: int) -> None:
     """A swap file is a compaction that was decided: the segments that it stands for go, it takes their place."""
     for name in files.list(directory):
-        extent = names.range_of(name, names.SWAP)
-        if extent is not None:
-            finish_swap(files, directory, *extent)
-
-
-def finish_swap(files: Files, directory: str, base_offset: int, end_offset: int) -> None:
-    """The second half of compaction's commit; the first is the swap file's name."""
-    replaced = [
-        f"{directory}/{name}"
-        for name in files.list(directory)
-        for suffix in (names.LOG, *names.BESIDE_LOG)
-        if (offset := names.offset_of(name, suffix)) is not None and base_offset <= offset < end_offset
-    ]
-    for path in replaced:
-        files.remove(path)
-    files.sync_directory(directory)
-    files.rename(
-        names.swap_file(directory, base_offset, end_offset, names.SWAP),
-        names.segment_file(directory, base_offset, names.LOG),
-    )
-    files.sync_directory(directory)
+        if names.range_of(name, names.SWAP) is not None:
+            finish_swap(files, directory, files.open(f"{directory}/{name}"), interval_bytes).close()
 
 
 def _remove_leftovers(files: Files, directory: str) -> None:
@@ -115,26 +100,56 @@ def _remove_leftovers(files: Files, directory: str) -> None:
             files.remove(f"{directory}/{name}")
 
 
-def _open_segments(files: Files, directory: str, interval_bytes: int, recovery_point: int) -> list[Segment]:
+def _open_segments(files: Files, directory: str, settings: LogSettings, recovery_point: int) -> list[Segment]:
     """All segments, oldest first; those without a sidecar are scanned, and the tail is cut where it is torn."""
     bases = [base for name in files.list(directory) if (base := names.offset_of(name, names.LOG)) is not None]
     sidecars = [_read_sidecar(files, directory, base) for base in bases]
     tail_from = next((index + 1 for index in reversed(range(len(bases))) if sidecars[index] is not None), 0)
-    recovery_point = _plausible(recovery_point, files, directory, bases[tail_from:])
     segments: list[Segment] = []
     for index, (base_offset, sidecar) in enumerate(zip(bases, sidecars, strict=True)):
+        torn_from = recovery_point if index >= tail_from else None
+        if segments and not _follows(segments[-1], base_offset, torn_from):
+            _remove_newest_first(files, directory, bases[index:])
+            return segments
         if sidecar is not None:
             segments.append(_measured(Segment.sealed(files, directory, base_offset, sidecar)))
             continue
-        segment = _unscanned(files, directory, base_offset, interval_bytes)
-        following = bases[index + 1] if index + 1 < len(bases) else None
-        if index < tail_from:
-            _scan(segment, torn_from=2**63, next_offset=following)
-        elif not _scan(segment, torn_from=recovery_point, next_offset=following):
-            _remove_newest_first(files, directory, bases[index + 1 :])
-            return [*segments, segment]
+        segment = _unscanned(files, directory, base_offset, settings.index_interval_bytes)
         segments.append(segment)
+        following = bases[index + 1] if index + 1 < len(bases) else None
+        if not take_in(segment, torn_from=torn_from, next_offset=following, is_dense=not settings.is_compacted):
+            # Later segments first: a crash between the two must not leave them behind a hole.
+            _remove_newest_first(files, directory, bases[index + 1 :])
+            segment.file.cut(segment.size)
+            segment.file.sync()
+            return segments
     return segments
+
+
+def _follows(before: Segment, base_offset: int, torn_from: int | None) -> bool:
+    """Whether a segment goes on where the one before it ends.
+
+    Where it does not, in the tail, bytes or a whole file before it never reached the disk. Elsewhere something
+    is gone that once was there: the hole is noted as damage.
+    """
+    if before.next_offset == base_offset:
+        return True
+    if torn_from is not None and not before.next_offset < torn_from <= base_offset:
+        return False
+    if before.next_offset < base_offset:
+        _note_hole(before, base_offset)
+    return True
+
+
+def _note_hole(segment: Segment, next_offset: int) -> None:
+    """Take offsets that are gone for good into a segment's extent, so that nobody takes the rest for a torn tail."""
+    hole = Damage(segment.size, segment.size, segment.next_offset, next_offset, "what was here is gone")
+    segment.damage = (*segment.damage, hole)
+    segment.next_offset = next_offset
+    if segment.sidecar is not None:
+        sidecar = msgspec.structs.replace(segment.sidecar, next_offset=next_offset, damage=segment.damage)
+        replace(segment.files, segment.path(names.SIDECAR), encode_sidecar(sidecar))
+        segment.sidecar = sidecar
 
 
 def _read_sidecar(files: Files, directory: str, base_offset: int) -> Sidecar | None:
@@ -148,59 +163,22 @@ def _unscanned(files: Files, directory: str, base_offset: int, interval_bytes: i
     return Segment(files, directory, base_offset, file, interval_bytes)
 
 
-def _plausible(recovery_point: int, files: Files, directory: str, tail: list[int]) -> int:
-    """The recovery point, or 0 if it lies further ahead than the bytes of the tail could ever hold."""
-    held = 0
-    for base_offset in tail:
-        file = files.open(names.segment_file(directory, base_offset, names.LOG))
-        held += file.size()
-        file.close()
-    return recovery_point if tail and recovery_point <= tail[0] + held else 0
-
-
 def _measured(segment: Segment) -> Segment:
     """A sealed segment must have the size that was sealed; where it is shorter, find out what is left of it."""
     held = segment.file.size()
     if held < segment.size:
         sealed_size, segment.size = segment.size, held
         damage = list(find_damage(segment.file, 0, held, segment.base_offset, segment.next_offset))
-        readable_to = damage[-1].next_offset if damage else _next_offset(segment)
+        segment.damage = tuple(damage)
+        readable_to = max([_next_offset(segment), *(one.next_offset for one in damage)])
         if readable_to < segment.next_offset:
             reason = f"{sealed_size - held} bytes of the file are gone"
-            damage.append(Damage(held, held, readable_to, segment.next_offset, reason))
-        segment.damage = tuple(damage)
+            segment.damage += (Damage(held, held, readable_to, segment.next_offset, reason),)
     return segment
 
 
 def _next_offset(segment: Segment) -> int:
     return max((header.next_offset for _, header in segment.batches()), default=segment.base_offset)
-
-
-def _scan(segment: Segment, torn_from: int, next_offset: int | None) -> bool:
-    """Take an unsealed segment's sound batches in; False if its end was torn and has been cut off.
-
-    Unsound bytes below offset `torn_from` are damage, not a tear: they are left as they are and noted.
-    """
-    length = segment.file.size()
-    while segment.size < length:
-        for position, header, _ in read_batches(segment.file, segment.size, length, segment.next_offset):
-            segment.enter(position, header.size, header.last_offset, header.newest_timestamp)
-            if segment.first_append_ms is None and header.max_timestamp >= 0:
-                segment.first_append_ms = header.max_timestamp
-        if segment.size == length:
-            break
-        if segment.next_offset >= torn_from:
-            segment.file.cut(segment.size)
-            segment.file.sync()
-            return False
-        # Lost records cannot be more than the bytes that held them.
-        lost_to = (
-            next_offset if next_offset is not None else min(torn_from, segment.next_offset + length - segment.size)
-        )
-        damage = next(find_damage(segment.file, segment.size, length, segment.next_offset, lost_to))
-        segment.damage = (*segment.damage, damage)
-        segment.size, segment.next_offset = damage.end, damage.next_offset
-    return True
 
 
 def _remove_newest_first(files: Files, directory: str, bases: list[int]) -> None:
