@@ -44,7 +44,6 @@ class WrittenBatch(NamedTuple):
     last_sequence: int
     last_offset: int
     offset_delta: int
-    timestamp: int
 
     @property
     def base_sequence(self) -> int:
@@ -141,7 +140,7 @@ class Producers:
         state = self._at_epoch(header.producer_id, header.producer_epoch)
         if header.base_sequence != NO_SEQUENCE:
             last_offset = base_offset + header.last_offset_delta
-            batch = WrittenBatch(header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp)
+            batch = WrittenBatch(header.last_sequence, last_offset, header.last_offset_delta)
             state.batches = (*state.batches[1 - BATCHES_REMEMBERED :], batch)
         state.last_used_ms = now_ms
         if header.is_transactional and state.transaction_first_offset < 0:

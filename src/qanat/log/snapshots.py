@@ -18,7 +18,7 @@ _VERSION = 1
 _PREAMBLE = Struct(">hI")
 _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
-_NO_BATCH = WrittenBatch(NO_SEQUENCE, NO_OFFSET, 0, -1)
+_NO_BATCH = WrittenBatch(NO_SEQUENCE, NO_OFFSET, 0)
 
 
 def encode_snapshot(producers: Producers) -> bytes:
@@ -27,7 +27,7 @@ def encode_snapshot(producers: Producers) -> bytes:
         _ENTRY.pack(
             producer_id,
             state.epoch,
-            *batch[:3],
+            *batch,
             state.last_used_ms,
             state.coordinator_epoch,
             state.transaction_first_offset,
@@ -55,7 +55,7 @@ def decode_snapshot(content: bytes) -> Producers | None:
     ):
         state = states.setdefault(producer_id, ProducerState(epoch))
         if sequence != NO_SEQUENCE:
-            batch = WrittenBatch(sequence, offset, delta, used_ms)
+            batch = WrittenBatch(sequence, offset, delta)
             state.batches = (*state.batches[1 - BATCHES_REMEMBERED :], batch)
         state.last_used_ms = used_ms
         state.coordinator_epoch = coordinator_epoch
