@@ -237,6 +237,7 @@ class PartitionLog:
         old = self.active
         start = old.next_offset if base_offset is None else base_offset
         new = Segment.create(self.files, self.directory, start, self.settings.index_interval_bytes)
+        old.next_offset = start
         self.closed.append(ClosedSegment(old, old.describe(), encode_snapshot(self.producers)))
         self.segments.append(new)
         self.has_new_names = True
