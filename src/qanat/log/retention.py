@@ -76,7 +76,5 @@ def _doomed(log: PartitionLog, now_ms: int) -> list[Segment]:
 
 
 def _is_expired(segment: Segment, log: PartitionLog, now_ms: int) -> bool:
-    """By its newest record; a segment that compaction has emptied must not keep the later ones from going."""
     retention_ms = log.settings.retention_ms
-    is_emptied = segment.is_sealed and not segment.size and not segment.damage
-    return retention_ms >= 0 and (is_emptied or 0 <= segment.max_timestamp < now_ms - retention_ms)
+    return retention_ms >= 0 and 0 <= segment.max_timestamp < now_ms - retention_ms
