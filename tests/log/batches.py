@@ -89,7 +89,7 @@ def marker(
     )
 
 
-def new_log(files: Files | None = None, folder: str = FOLDER, **settings: object) -> PartitionLog:
+def new_log(files: Files | None = None, folder: str = FOLDER, /, **settings: object) -> PartitionLog:
     """An empty log, in memory unless told otherwise; settings by field name, with small index steps."""
     files = MemoryFiles() if files is None else files
     files.make_directory(folder)
@@ -124,8 +124,9 @@ def fill(log: PartitionLog, count: int, size: int = 1, leader_epoch: int = 0) ->
 
 
 def end_transaction(log: PartitionLog, producer_id: int, *, is_commit: bool, epoch: int = 0, now_ms: int = NOW) -> int:
-    """Append the marker; return its offset."""
-    return log.append_marker(producer_id, epoch, 0, 0, now_ms, is_commit=is_commit).base_offset
+    """Append the marker, as the leader in office; return its offset."""
+    leader_epoch = max(log.epochs.latest, 0)
+    return log.append_marker(producer_id, epoch, 0, leader_epoch, now_ms, is_commit=is_commit).base_offset
 
 
 def flush(log: PartitionLog) -> None:
