@@ -3,13 +3,15 @@
 A job takes all that is in the log when it begins, so that appends that arrive
 while it runs share the next one. Closed segments are sealed on the way, oldest
 first: where a later segment has a durable byte, every earlier one is complete.
+Producer snapshots are made durable on the way: once retention has removed what
+they were made from, nothing else remembers.
 """
 
 from __future__ import annotations
 
 from qanat.log import names
 from qanat.log.partition_log import PartitionLog
-from qanat.log.whole_files import replace, write_volatile
+from qanat.log.whole_files import replace, write_content
 
 
 class FlushJob:
@@ -36,7 +38,7 @@ class FlushJob:
             replace(log.files, f"{log.directory}/{names.LEADER_EPOCHS}", self._epochs)
         for closed in self._closed:
             path = names.segment_file(log.directory, closed.segment.next_offset, names.SNAPSHOT)
-            write_volatile(log.files, path, closed.snapshot)
+            write_content(log.files, path, closed.snapshot)
             closed.segment.write_seal(closed.sidecar)
         self._active.sync()
         if self._has_new_names and self._epochs is None:

@@ -23,7 +23,6 @@ from qanat.log import names
 from qanat.log.files import Files
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
-from qanat.log.producers import Producers
 from qanat.log.replay import load_producers, remove_snapshots
 from qanat.log.scan import Damage, find_damage
 from qanat.log.segment import Segment
@@ -56,30 +55,36 @@ def open_log(
     _finish_swaps(files, directory, interval_bytes)
     _remove_leftovers(files, directory)
     segments = _open_segments(files, directory, settings, checkpoint.recovery_point)
-    end_offset = segments[-1].next_offset if segments else 0
+    if not segments:
+        segments.append(Segment.create(files, directory, 0, interval_bytes))
+    end_offset = segments[-1].next_offset
+    log_start, high_watermark = _bounds(checkpoint, segments[0].base_offset, end_offset)
     remove_snapshots(files, directory, keep_to=end_offset)
     epochs = _load_epochs(files, directory, segments, end_offset)
-    producers = load_producers(segments, end_offset) if segments else Producers()
+    producers = load_producers(segments, end_offset, high_watermark)
     if epochs.is_dirty:
         # Sealed segments are not walked again, so what they say must be written down before.
         replace(files, f"{directory}/{names.LEADER_EPOCHS}", epochs.encode())
         epochs.is_dirty = False
     _seal_all_but_active(segments)
-    if not segments or segments[-1].is_sealed:
+    if segments[-1].is_sealed:
         segments.append(Segment.create(files, directory, end_offset, interval_bytes))
     segments[-1].file.sync()
     files.sync_directory(directory)
-    first_offset = segments[0].base_offset
-    # A start beyond the end was not written for this log; believing it would empty it.
-    log_start = (
-        max(checkpoint.log_start_offset, first_offset) if checkpoint.log_start_offset <= end_offset else first_offset
-    )
     epochs.truncate_start(Offset(log_start))
     log = PartitionLog(files, directory, topic_partition, settings, segments, epochs, producers, log_start)
     log.has_new_names = False
-    log.high_watermark = min(max(checkpoint.high_watermark, log_start), end_offset)
+    log.high_watermark = high_watermark
     log.cleaned_offset = checkpoint.cleaned_offset if checkpoint.cleaned_offset <= end_offset else 0
     return log
+
+
+def _bounds(checkpoint: Checkpoint, first_offset: int, end_offset: int) -> tuple[int, int]:
+    """Log start and high watermark, as far as the checkpoint can be meant for this log."""
+    # A start beyond the end was not written for this log; believing it would empty it.
+    is_start_known = first_offset <= checkpoint.log_start_offset <= end_offset
+    log_start = checkpoint.log_start_offset if is_start_known else first_offset
+    return log_start, min(max(checkpoint.high_watermark, log_start), end_offset)
 
 
 def _finish_swaps(files: Files, directory: str, interval_bytes: int) -> None:

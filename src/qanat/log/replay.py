@@ -17,15 +17,17 @@ from qanat.log.tables import GrowingTables
 from qanat.log.whole_files import read_whole
 
 
-def load_producers(segments: Sequence[Segment], offset: int) -> Producers:
+def load_producers(segments: Sequence[Segment], offset: int, high_watermark: int | None = None) -> Producers:
     """Producer state just before `offset`, a segment's base or the end of the last one.
 
     Starts from the newest sound snapshot at or before `offset` and replays from there. Aborted
     transactions of segments that are not sealed are entered in their tables on the way, so a
-    snapshot inside such a segment is not used.
+    snapshot inside such a segment is not used. Transactions that ended after the high watermark
+    are not decided for consumers, which a snapshot does not say: they are replayed as well.
     """
     unsealed_from = next((segment.base_offset for segment in segments if not segment.is_sealed), offset)
-    start, producers = _latest_snapshot(segments[0].files, segments[0].directory, min(offset, unsealed_from))
+    up_to = min(offset, unsealed_from, offset if high_watermark is None else high_watermark)
+    start, producers = _latest_snapshot(segments[0].files, segments[0].directory, up_to)
     for segment in segments:
         if segment.next_offset > start and segment.base_offset < offset:
             replay_segment(segment, producers, start)

@@ -116,7 +116,9 @@ class SealedTables:
         if not self.is_checked:
             expected = self.checksums
             self.is_checked = (
-                crc32c(self._content(names.OFFSET_INDEX)) == expected.offset_index
+                # An empty table has a file too, which must be there to be opened.
+                all(self._files.exists(self._path(suffix)) for suffix in (names.OFFSET_INDEX, names.TIME_INDEX))
+                and crc32c(self._content(names.OFFSET_INDEX)) == expected.offset_index
                 and crc32c(self._content(names.TIME_INDEX)) == expected.time_index
                 and crc32c(self._content(names.ABORTED_INDEX)) == expected.aborted_index
             )

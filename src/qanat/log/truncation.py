@@ -30,9 +30,11 @@ class TruncateJob:
         self._kept = [] if is_restart else [segment for segment in log.segments if segment.base_offset < end_offset]
         self._removed = log.segments[len(self._kept) :]
         self._cut_at = self._kept[-1].position_of(end_offset) if self._kept else 0
+        self._high_watermark = log.high_watermark
         self._producers = Producers()
-        self._epochs = LeaderEpochs([] if is_restart else list(log.epochs.entries))
-        self._is_restart = is_restart
+        # Before its first record the log has no past to go back to: it starts afresh there.
+        self._is_restart = is_restart or end_offset < log.segments[0].base_offset
+        self._epochs = LeaderEpochs([] if self._is_restart else list(log.epochs.entries))
         self._replaced: list[Segment] = []
         log.job_in_hand = "truncation"
 
@@ -48,10 +50,13 @@ class TruncateJob:
         elif self._kept[-1].is_sealed:
             self._kept.append(self._write_log(self._kept[-1].next_offset, None, 0))
         end_offset = self._kept[-1].next_offset
-        remove_snapshots(log.files, log.directory, keep_to=-1 if self._is_restart else end_offset)
-        self._producers = load_producers(self._kept, end_offset)
+        remove_snapshots(log.files, log.directory, keep_to=end_offset)
+        self._producers = load_producers(self._kept, end_offset, min(self._high_watermark, end_offset))
         self._epochs.truncate_end(Offset(end_offset))
-        replace(log.files, f"{log.directory}/{names.LEADER_EPOCHS}", self._epochs.encode())
+        self._write_epochs()
+
+    def _write_epochs(self) -> None:
+        replace(self._log.files, f"{self._log.directory}/{names.LEADER_EPOCHS}", self._epochs.encode())
 
     def _remove(self, segment: Segment) -> None:
         for path in segment.all_files():
@@ -62,6 +67,10 @@ class TruncateJob:
     def _start_afresh(self, old: Segment) -> None:
         """Put an empty segment at the new end in the place of the only one left."""
         self._remove_beside(old)
+        if self._is_restart:
+            # The past goes before the new start is there: a crash must not hand it on.
+            remove_snapshots(self._log.files, self._log.directory, keep_to=-1)
+            self._write_epochs()
         self._kept.append(self._write_log(self._end_offset, None, 0))
         if old.base_offset != self._end_offset:
             self._remove(old)

@@ -34,6 +34,16 @@ def write_volatile(files: Files, path: str, content: Buffer) -> None:
         file.close()
 
 
+def write_content(files: Files, path: str, content: Buffer) -> None:
+    """Write a file and make its bytes durable; its name is with the next sync of the folder."""
+    file = files.open(path, create=True)
+    try:
+        file.write((content,), 0)
+        file.sync()
+    finally:
+        file.close()
+
+
 def replace(files: Files, path: str, content: Buffer) -> None:
     """Write a file durably and in one step."""
     file = files.open(path + TEMPORARY_SUFFIX, create=True)
