@@ -1,20 +1,17 @@
 """What a log may be told: topic settings under Kafka's names, and those of a data directory.
 
 Each field's name is Kafka's with underscores for dots; `parse` takes Kafka's
-spelling, strings included, and refuses what it does not know.
+spelling, strings included, and refuses what it does not know (`model.settings`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from difflib import get_close_matches
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
-from qanat.model.errors import InvalidSettingError
+from qanat.model.settings import NotNegative, OrUnlimited, Positive, Ratio, Settings
 
 NEVER_MS = 2**63 - 1
 """Kafka's way of switching a delay off: the largest number there is."""
@@ -22,11 +19,6 @@ NEVER_MS = 2**63 - 1
 _SECOND = 1_000
 _DAY = 24 * 60 * 60 * _SECOND
 _MIB = 1024 * 1024
-
-Positive = Annotated[int, Meta(ge=1)]
-NotNegative = Annotated[int, Meta(ge=0)]
-OrUnlimited = Annotated[int, Meta(ge=-1)]
-Ratio = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class TimestampType(StrEnum):
@@ -55,42 +47,7 @@ class CleanupPolicy(StrEnum):
     BOTH = "compact,delete"
 
 
-def _dotted(name: str) -> str:
-    return name.replace("_", ".")
-
-
-class _Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid_unknown_fields=True):
-    @classmethod
-    def parse(cls, given: Mapping[str, object]) -> Self:
-        """Settings from Kafka's names; raises `InvalidSettingError` naming what is wrong and the nearest right name."""
-        known = cls.__struct_encode_fields__
-        for name in given:
-            if name not in known:
-                near = get_close_matches(name, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
-                raise InvalidSettingError(f"unknown setting {name!r}{hint}")
-        try:
-            return msgspec.convert({name: _normalised(name, value) for name, value in given.items()}, cls, strict=False)
-        except msgspec.ValidationError as error:
-            raise InvalidSettingError(f"bad setting: {_readable(str(error), given)}") from None
-
-
-def _normalised(name: str, value: object) -> object:
-    """Kafka accepts the two policies in either order, with spaces."""
-    if name == "cleanup.policy" and isinstance(value, str):
-        parts = sorted({part.strip() for part in value.split(",")})
-        return ",".join(parts)
-    return value
-
-
-def _readable(problem: str, given: Mapping[str, object]) -> str:
-    """msgspec says where in its own notation (`$.a.b`); say which setting and what it was."""
-    reason, _, where = problem.partition(" - at `$.")
-    name = where.rstrip("`")
-    return f"{name} = {given[name]!r}: {reason[0].lower()}{reason[1:]}" if name in given else problem
-
-
-class LogSettings(_Settings, frozen=True):
+class LogSettings(Settings, frozen=True):
     """One topic's settings, as far as its logs care. Defaults are Qanat's (docs: settings)."""
 
     segment_bytes: Annotated[int, Meta(ge=14, le=2**31 - 1)] = 128 * _MIB
@@ -128,6 +85,13 @@ class LogSettings(_Settings, frozen=True):
     delete_retention_ms: NotNegative = _DAY
     """How long a tombstone or transaction marker stays readable after compaction reached it."""
 
+    @classmethod
+    def _respelled(cls, name: str, value: object) -> object:
+        """Kafka accepts the two policies in either order, with spaces."""
+        if name == "cleanup.policy" and isinstance(value, str):
+            return ",".join(sorted({part.strip() for part in value.split(",")}))
+        return value
+
     @property
     def is_compacted(self) -> bool:
         return self.cleanup_policy is not CleanupPolicy.DELETE
@@ -148,7 +112,7 @@ class LogSettings(_Settings, frozen=True):
         return self.flush_messages < NEVER_MS or self.flush_ms < NEVER_MS
 
 
-class DirectorySettings(_Settings, frozen=True):
+class DirectorySettings(Settings, frozen=True):
     """A data directory's settings."""
 
     log_unflushed_bytes_max: Positive = 16 * _MIB

@@ -1,0 +1,58 @@
+"""Settings under Kafka's names: what every package's settings value has in common.
+
+A package declares one frozen struct per kind of settings; each field's name is
+Kafka's with underscores for dots, and the string under it is its meaning.
+`parse` takes Kafka's spelling, strings included, and refuses what it does not
+know with one clear sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated, Self
+
+import msgspec
+from msgspec import Meta
+
+from qanat.model.errors import InvalidSettingError
+
+Positive = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
+OrUnlimited = Annotated[int, Meta(ge=-1)]
+Ratio = Annotated[float, Meta(ge=0.0, le=1.0)]
+
+
+def _dotted(name: str) -> str:
+    return name.replace("_", ".")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid_unknown_fields=True):
+    """What a package's settings struct derives from."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, object]) -> Self:
+        """Settings from Kafka's names; raises `InvalidSettingError` naming what is wrong and the nearest right name."""
+        known = cls.__struct_encode_fields__
+        for name in given:
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+                raise InvalidSettingError(f"unknown setting {name!r}{hint}")
+        spelled = {name: cls._respelled(name, value) for name, value in given.items()}
+        try:
+            return msgspec.convert(spelled, cls, strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidSettingError(f"bad setting: {_readable(str(error), given)}") from None
+
+    @classmethod
+    def _respelled(cls, name: str, value: object) -> object:
+        """One spelling for values that Kafka accepts in several."""
+        return value
+
+
+def _readable(problem: str, given: Mapping[str, object]) -> str:
+    """msgspec says where in its own notation (`$.a.b`); say which setting and what it was."""
+    reason, _, where = problem.partition(" - at `$.")
+    name = where.rstrip("`")
+    return f"{name} = {given[name]!r}: {reason[0].lower()}{reason[1:]}" if name in given else problem
