@@ -98,11 +98,17 @@ def _remove_leftovers(files: Files, directory: str) -> None:
     """Files that were being written, and companions of logs that are gone."""
     content = files.list(directory)
     bases = {names.offset_of(name, names.LOG) for name in content}
-    for name in content:
-        companions = (names.offset_of(name, suffix) for suffix in names.BESIDE_LOG)
-        is_orphan = any(offset is not None and offset not in bases for offset in companions)
-        if name.endswith(_LEFTOVERS) or is_orphan:
-            files.remove(f"{directory}/{name}")
+    leftovers = [name for name in content if name.endswith(_LEFTOVERS) or _is_orphan(name, bases)]
+    for name in leftovers:
+        files.remove(f"{directory}/{name}")
+    if leftovers:
+        # Durably, before a new log takes the name of one that is gone: it would be taken for sealed.
+        files.sync_directory(directory)
+
+
+def _is_orphan(name: str, bases: set[int | None]) -> bool:
+    companions = (names.offset_of(name, suffix) for suffix in names.BESIDE_LOG)
+    return any(offset is not None and offset not in bases for offset in companions)
 
 
 def _open_segments(files: Files, directory: str, settings: LogSettings, recovery_point: int) -> list[Segment]:
