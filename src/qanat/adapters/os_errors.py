@@ -17,7 +17,8 @@ _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 def storage_error(act: str, path: str, error: OSError) -> StorageError:
     """The fault to raise for `error`, which came from trying to `act` (a verb) on `path`."""
     cause = f"cannot {act} {path}: {error.strerror or error}"
-    if error.errno in _FULL:
+    # A sync that fails is final whatever its reason (`log.files`, rule 3): what is full can be freed, what is lost not.
+    if error.errno in _FULL and not act.startswith("sync"):
         return DiskFullError(f"{cause}; free some space or lower the retention, then restart")
     if error.errno in _FORBIDDEN:
         return ReadOnlyError(f"{cause}; make it writable for this user and check how its file system is mounted")

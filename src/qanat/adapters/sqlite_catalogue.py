@@ -1,8 +1,9 @@
 """The catalogue of partitions and segments in SQLite, behind the port `log.catalogue`.
 
 One process owns the file (the data directory is locked), so the standard
-library's SQLite is enough. A file that cannot be read is as good as none; it
-is replaced when the directory is closed.
+library's SQLite is enough. A file that cannot be read is as good as none, and
+so is one whose rows do not have the checksum that was saved with them (SQLite
+notices broken pages, not flipped digits). It is replaced when the directory is closed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import msgspec
 
 from qanat.log.catalogue import PartitionRow, SegmentRow
 from qanat.log.scan import Damage
-from qanat.log.sidecar import Sidecar, TableChecksums
+from qanat.log.sidecar import Sidecar
 from qanat.model.errors import StorageError
 from qanat.model.ids import TopicPartition
+from qanat.wire.crc import crc32c
 
 _SCHEMA = """
-CREATE TABLE generation (name TEXT NOT NULL);
+CREATE TABLE generation (name TEXT NOT NULL, checksum INTEGER NOT NULL);
 CREATE TABLE partitions (
     topic TEXT NOT NULL, partition INTEGER NOT NULL, topic_id TEXT NOT NULL,
     log_start_offset INTEGER NOT NULL, high_watermark INTEGER NOT NULL, cleaned_offset INTEGER NOT NULL,
@@ -31,10 +33,7 @@ CREATE TABLE partitions (
 ) WITHOUT ROWID;
 CREATE TABLE segments (
     topic TEXT NOT NULL, partition INTEGER NOT NULL, base_offset INTEGER NOT NULL,
-    size INTEGER NOT NULL, next_offset INTEGER NOT NULL,
-    max_timestamp INTEGER NOT NULL, max_timestamp_offset INTEGER NOT NULL,
-    offset_index_crc INTEGER NOT NULL, time_index_crc INTEGER NOT NULL, aborted_index_crc INTEGER NOT NULL,
-    damage TEXT NOT NULL,
+    sidecar TEXT NOT NULL, damage TEXT NOT NULL,
     PRIMARY KEY (topic, partition, base_offset)
 ) WITHOUT ROWID;
 """
@@ -50,51 +49,66 @@ class SqliteCatalogue:
 
     def load(self, generation: str) -> Iterator[PartitionRow]:
         if not os.path.exists(self._path):
-            return
-        with contextlib.closing(sqlite3.connect(self._path)) as database:
-            try:
-                if database.execute("SELECT name FROM generation").fetchall() != [(generation,)]:
-                    return
-                segments = _load_segments(database)
-                partitions = database.execute("SELECT * FROM partitions ORDER BY topic, partition").fetchall()
-            except (sqlite3.DatabaseError, msgspec.ValidationError):
-                return
-        for topic, partition, topic_id, start, watermark, cleaned, epochs, producers, since_ms in partitions:
-            at, rows = TopicPartition(topic, partition), tuple(segments[topic, partition])
-            yield PartitionRow(at, topic_id, start, watermark, cleaned, epochs, producers, since_ms, rows)
+            return iter(())
+        try:
+            with contextlib.closing(sqlite3.connect(self._path)) as database:
+                written = database.execute("SELECT name, checksum FROM generation").fetchall()
+                rows = list(_load_rows(database)) if written and written[0][0] == generation else []
+        except (sqlite3.Error, msgspec.MsgspecError, TypeError, ValueError):
+            return iter(())
+        return iter(rows if written == [(generation, _checksum(rows))] else ())
 
     def save(self, generation: str, rows: Iterable[PartitionRow]) -> None:
         """Build a new file beside the old one and put it in its place."""
+        rows = sorted(rows, key=lambda row: row.topic_partition)
         building = self._path + ".tmp"
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(building)
         try:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(building)
             with contextlib.closing(sqlite3.connect(building)) as database, database:
+                # What is half built is thrown away, so there is nothing to roll back to.
+                database.execute("PRAGMA journal_mode = OFF")
                 database.executescript(_SCHEMA)
-                database.execute("INSERT INTO generation VALUES (?)", (generation,))
+                database.execute("INSERT INTO generation VALUES (?, ?)", (generation, _checksum(rows)))
                 for row in rows:
                     _save_row(database, row)
+            _sync(building)
             os.replace(building, self._path)
+            _sync(os.path.dirname(self._path) or ".")
         except (sqlite3.Error, OSError) as error:
             raise StorageError(f"cannot write the catalogue {self._path}: {error}") from error
+
+
+def _sync(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _checksum(rows: list[PartitionRow]) -> int:
+    return crc32c(msgspec.json.encode(rows))
+
+
+def _load_rows(database: sqlite3.Connection) -> Iterator[PartitionRow]:
+    segments = _load_segments(database)
+    partitions = database.execute("SELECT * FROM partitions ORDER BY topic, partition")
+    for topic, partition, topic_id, start, watermark, cleaned, epochs, producers, since_ms in partitions:
+        at, rows = TopicPartition(topic, partition), tuple(segments[topic, partition])
+        yield PartitionRow(at, topic_id, start, watermark, cleaned, epochs, producers, since_ms, rows)
 
 
 def _load_segments(database: sqlite3.Connection) -> _Segments:
     segments: _Segments = defaultdict(list)
     query = "SELECT * FROM segments ORDER BY topic, partition, base_offset"
-    for topic, partition, base, size, following, timestamp, timestamp_offset, *checksums, damage in database.execute(
-        query
-    ):
-        offset_index, time_index, aborted_index = checksums
-        sidecar = Sidecar(
-            size=size,
-            next_offset=following,
-            max_timestamp=timestamp,
-            max_timestamp_offset=timestamp_offset,
-            checksums=TableChecksums(offset_index=offset_index, time_index=time_index, aborted_index=aborted_index),
+    for topic, partition, base_offset, sidecar, damage in database.execute(query):
+        row = SegmentRow(
+            base_offset,
+            msgspec.json.decode(sidecar, type=Sidecar),
+            msgspec.json.decode(damage, type=tuple[Damage, ...]),
         )
-        found = msgspec.json.decode(damage, type=tuple[Damage, ...])
-        segments[topic, partition].append(SegmentRow(base, sidecar, found))
+        segments[topic, partition].append(row)
     return segments
 
 
@@ -114,22 +128,10 @@ def _save_row(database: sqlite3.Connection, row: PartitionRow) -> None:
         ),
     )
     database.executemany(
-        "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (_segment_values(at, s) for s in row.segments)
+        "INSERT INTO segments VALUES (?, ?, ?, ?, ?)",
+        ((*at, segment.base_offset, _json(segment.sidecar), _json(segment.damage)) for segment in row.segments),
     )
 
 
-def _segment_values(at: tuple[str, int], row: SegmentRow) -> tuple[object, ...]:
-    sidecar = row.sidecar
-    checksums = sidecar.checksums
-    return (
-        *at,
-        row.base_offset,
-        sidecar.size,
-        sidecar.next_offset,
-        sidecar.max_timestamp,
-        sidecar.max_timestamp_offset,
-        checksums.offset_index,
-        checksums.time_index,
-        checksums.aborted_index,
-        msgspec.json.encode(row.damage).decode(),
-    )
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -60,5 +60,7 @@ class Logs:
         return self.runtime
 
     async def __aexit__(self, *_: object) -> None:
-        await self.upkeep.close()
-        await self.runtime.close()
+        try:
+            await self.upkeep.close()
+        finally:
+            await self.runtime.close()

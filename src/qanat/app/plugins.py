@@ -23,5 +23,11 @@ def storage_engine(name: str, settings: DirectorySettings) -> StorageEngine:
         raise UnknownStorageEngineError(
             f"there is no storage engine {name!r}; installed are {', '.join(sorted(found.names))}"
         )
-    engine: Callable[[DirectorySettings], StorageEngine] = found[name].load()
+    try:
+        engine: Callable[[DirectorySettings], StorageEngine] = found[name].load()
+    except (ImportError, AttributeError) as error:
+        raise UnknownStorageEngineError(
+            f"storage engine {name!r} is installed as {found[name].value} but cannot be loaded: {error}; "
+            "repair or remove the package that brings it"
+        ) from error
     return engine(settings)

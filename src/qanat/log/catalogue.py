@@ -89,9 +89,11 @@ def reopen_log(files: Files, directory: str, row: PartitionRow, settings: LogSet
     producers = _producers(files, directory, row)
     segments = [_sealed(files, directory, entry) for entry in row.segments[:-1]]
     active = _open_segment(files, directory, row, settings)
-    if epochs is None or producers is None or active is None or None in segments:
-        return None
     whole = [segment for segment in (*segments, active) if segment is not None]
+    if epochs is None or producers is None or len(whole) < len(row.segments):
+        for segment in whole:
+            segment.close()
+        return None
     log = PartitionLog(files, directory, row.topic_partition, settings, whole, epochs, producers, row.log_start_offset)
     log.high_watermark = row.high_watermark
     log.cleaned_offset = row.cleaned_offset
@@ -113,7 +115,17 @@ def _sealed(files: Files, directory: str, row: SegmentRow) -> Segment | None:
         return None
     segment = Segment.sealed(files, directory, row.base_offset, row.sidecar)
     segment.damage = row.damage
-    return segment if segment.file.size() == row.sidecar.size or row.damage else None
+    held = segment.file.size()
+    if held != row.sidecar.size and not _is_known_short(row, held):
+        segment.close()
+        return None
+    segment.size = held
+    return segment
+
+
+def _is_known_short(row: SegmentRow, held: int) -> bool:
+    """Whether the file's end was missing before, and so much of it."""
+    return bool(row.damage) and row.damage[-1].start == row.damage[-1].end == held < row.sidecar.size
 
 
 def _open_segment(files: Files, directory: str, partition: PartitionRow, settings: LogSettings) -> Segment | None:

@@ -7,6 +7,7 @@ They are hints that save work after a crash; none is believed over a log
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import astuple
 
 from qanat.log.recovery import Checkpoint
 from qanat.model.ids import TopicPartition
@@ -15,6 +16,8 @@ LOG_START = "log-start-offset-checkpoint"
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
 CLEANED = "cleaner-offset-checkpoint"
+FILES = (LOG_START, RECOVERY_POINT, HIGH_WATERMARK, CLEANED)
+"""In the order of the fields of `recovery.Checkpoint`."""
 
 _VERSION = "0"
 
@@ -31,18 +34,22 @@ def encode_offsets(offsets: Offsets) -> bytes:
 def decode_offsets(content: bytes | None) -> dict[TopicPartition, int]:
     """The offsets in a file; none where it is missing, torn or not of this format."""
     try:
-        version, count, *lines = (content or b"").decode("ascii").splitlines()
+        version, count, *lines = (content or b"").decode("ascii").removesuffix("\n").split("\n")
         fields = [line.split() for line in lines]
         offsets = {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in fields}
     except ValueError:
         return {}
-    return offsets if version == _VERSION and count == str(len(offsets)) else {}
+    # A last line without its end may be the first digits of a larger number.
+    is_whole = content is not None and content.endswith(b"\n") and count == str(len(lines)) == str(len(offsets))
+    return offsets if version == _VERSION and is_whole else {}
 
 
 def checkpoint_of(at: TopicPartition, files: Mapping[str, Offsets]) -> Checkpoint:
     """What the four files say of one partition; negative offsets count for nothing."""
+    return Checkpoint(*(max(files[name].get(at, 0), 0) for name in FILES))
 
-    def offset(name: str) -> int:
-        return max(files[name].get(at, 0), 0)
 
-    return Checkpoint(offset(LOG_START), offset(RECOVERY_POINT), offset(HIGH_WATERMARK), offset(CLEANED))
+def encode_files(hints: Mapping[TopicPartition, Checkpoint]) -> dict[str, bytes]:
+    """The content of the four files, by name."""
+    rows = {at: astuple(hint) for at, hint in hints.items()}
+    return {name: encode_offsets({at: row[column] for at, row in rows.items()}) for column, name in enumerate(FILES)}

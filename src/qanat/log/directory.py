@@ -14,6 +14,7 @@ Rule 2: see `directory_state`: one failed write or fsync, and the directory is g
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from qanat.log import checkpoints
 from qanat.log.catalogue import Catalogue, PartitionRow, close_log, reopen_log
@@ -26,7 +27,7 @@ from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery import Checkpoint, open_log
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.log.whole_files import read_whole, replace
-from qanat.model.errors import StorageError
+from qanat.model.errors import DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
 
 _LOCK = ".lock"
@@ -51,6 +52,10 @@ class LogDirectory:
         self.offline: dict[TopicPartition, StorageError] = {}
         self.topic_ids: dict[TopicPartition, str] = {}
         self.was_clean = False
+        self.cutting: dict[TopicPartition, int] = {}
+        """Where logs will end that are being cut: until that is done, checkpoints must not promise more."""
+        self._hints: dict[TopicPartition, Checkpoint] = {}
+        """What the checkpoint files say, as far as it was read or written here."""
         self._catalogue = catalogue
         self._lock = lock
         self._generation = generation
@@ -65,9 +70,20 @@ class LogDirectory:
         """A new, empty log, durable under its name."""
         assert at not in self.logs, f"{at} exists"
         self.state.require_working()
-        self.files.make_directory(self.folder(at))
-        write_topic_id(self.files, self.folder(at), topic_id)
-        log = open_log(self.files, self.folder(at), at, settings, Checkpoint())
+        if at in self.offline:
+            raise StorageError(f"{at} is there but cannot be opened: {self.offline[at]}")
+        try:
+            if at in self._hints:
+                # Of a log that had this name before: believed after a crash, it would hide records of this one.
+                run_now(self.begin_checkpoint())
+            self.files.make_directory(self.folder(at))
+            write_topic_id(self.files, self.folder(at), topic_id)
+            log = open_log(self.files, self.folder(at), at, settings, Checkpoint())
+        except DiskFullError:
+            raise
+        except StorageError as error:
+            self.state.fail(error)
+            raise
         self._host(log, topic_id)
         return log
 
@@ -76,24 +92,41 @@ class LogDirectory:
         self.logs[log.topic_partition] = log
         self.topic_ids[log.topic_partition] = topic_id
 
+    def let_go(self, at: TopicPartition) -> PartitionLog:
+        """Take a partition out: whoever still holds its log is refused from here on."""
+        log = self.logs.pop(at)
+        del self.topic_ids[at]
+        self.state.unflushed_bytes -= log.unflushed_bytes
+        log.state = DirectoryState.of_deleted(at, log.unflushed_bytes)
+        return log
+
     def begin_delete(self, at: TopicPartition) -> DeleteLogJob:
         """Let a partition go: at once for everybody here, on disk with the job."""
-        log = self.logs.pop(at)
-        self.topic_ids.pop(at)
-        return DeleteLogJob(self.files, log, f"{self.folder(at)}.{self._generation}{_DOOMED}")
+        return self.begin_removal(self.let_go(at))
+
+    def begin_removal(self, log: PartitionLog) -> DeleteLogJob:
+        """A job that removes what was let go. No flush of the log may be under way."""
+        assert log.topic_partition not in self.logs, "let it go first"
+        assert not log.is_flushing, "wait for its flush"
+        return DeleteLogJob(self.files, log, f"{log.directory}.{self._generation}{_DOOMED}")
 
     def begin_checkpoint(self) -> CheckpointJob:
         """Write down recovery points, log starts, high watermarks and how far compaction came."""
-        logs = self.logs.values()
-        return CheckpointJob(
-            self.files,
-            {
-                f"{self.path}/{checkpoints.LOG_START}": {log.topic_partition: log.log_start_offset for log in logs},
-                f"{self.path}/{checkpoints.RECOVERY_POINT}": {log.topic_partition: log.flushed_offset for log in logs},
-                f"{self.path}/{checkpoints.HIGH_WATERMARK}": {log.topic_partition: log.high_watermark for log in logs},
-                f"{self.path}/{checkpoints.CLEANED}": {log.topic_partition: log.cleaned_offset for log in logs},
-            },
-        )
+        # Nobody has looked into the logs that are offline: what is known of them stays as it is.
+        hints = {at: self._hints[at] for at in self.offline if at in self._hints}
+        for at, log in self.logs.items():
+            end_offset = self.cutting.get(at, log.end_offset)
+            hints[at] = Checkpoint(
+                min(log.log_start_offset, end_offset),
+                min(log.flushed_offset, end_offset),
+                min(log.high_watermark, end_offset),
+                min(log.cleaned_offset, end_offset),
+            )
+        return CheckpointJob(self, hints)
+
+    def note_hints(self, hints: dict[TopicPartition, Checkpoint]) -> None:
+        """Remember what the checkpoint files now say."""
+        self._hints = hints
 
     def close(self) -> None:
         """Flush and write down everything, the clean-shutdown marker last. A directory that failed is left as it is."""
@@ -105,6 +138,10 @@ class LogDirectory:
                 self._catalogue.save(self._generation, self._rows())
                 replace(self.files, f"{self.path}/{_CLEAN_SHUTDOWN}", f"{self._generation}\n".encode())
         finally:
+            for log in self.logs.values():
+                for segment in log.segments:
+                    with suppress(StorageError):
+                        segment.close()
             self.logs.clear()
             self._lock.release()
 
@@ -121,25 +158,21 @@ class LogDirectory:
         rows = {row.topic_partition: row for row in self._catalogue.load(generation)} if generation else {}
         hints = {
             name: checkpoints.decode_offsets(read_whole(self.files, f"{self.path}/{name}"))
-            for name in (
-                checkpoints.LOG_START,
-                checkpoints.RECOVERY_POINT,
-                checkpoints.HIGH_WATERMARK,
-                checkpoints.CLEANED,
-            )
+            for name in checkpoints.FILES
         }
+        self._hints = {at: checkpoints.checkpoint_of(at, hints) for offsets in hints.values() for at in offsets}
         for at in self._partitions():
-            self._load_one(at, rows.get(at), checkpoints.checkpoint_of(at, hints), topic_settings(at.topic))
+            self._load_one(at, rows.get(at), self._hints.get(at, Checkpoint()), topic_settings(at.topic))
 
     def _partitions(self) -> list[TopicPartition]:
         """Partitions by their folders' names; half removed ones are removed for good."""
         found: list[TopicPartition] = []
         for name in self.files.list(self.path):
-            topic, dash, partition = name.rpartition("-")
-            if name.endswith(_DOOMED):
+            at = _parse_folder(name)
+            if at is not None:
+                found.append(at)
+            elif name.endswith(_DOOMED) and _parse_folder(name.removesuffix(_DOOMED).rpartition(".")[0]):
                 _remove_folder(self.files, f"{self.path}/{name}")
-            elif dash and topic and partition.isdecimal():
-                found.append(TopicPartition(topic, int(partition)))
         return found
 
     def _load_one(self, at: TopicPartition, row: PartitionRow | None, hint: Checkpoint, settings: LogSettings) -> None:
@@ -181,16 +214,17 @@ def open_directory(
 class CheckpointJob:
     """Writes the checkpoint files."""
 
-    def __init__(self, files: Files, contents: dict[str, dict[TopicPartition, int]]) -> None:
-        self._files = files
-        self._contents = contents
+    def __init__(self, directory: LogDirectory, hints: dict[TopicPartition, Checkpoint]) -> None:
+        self._directory = directory
+        self._hints = hints
 
     def run(self) -> None:
-        for path, offsets in self._contents.items():
-            replace(self._files, path, checkpoints.encode_offsets(offsets))
+        directory = self._directory
+        for name, content in checkpoints.encode_files(self._hints).items():
+            replace(directory.files, f"{directory.path}/{name}", content)
 
     def finish(self) -> None:
-        pass
+        self._directory.note_hints(self._hints)
 
 
 class DeleteLogJob:
@@ -209,9 +243,15 @@ class DeleteLogJob:
         self._files.sync_directory(parent)
 
     def finish(self) -> None:
-        self._log.state.unflushed_bytes -= self._log.unflushed_bytes
         for segment in self._log.segments:
             segment.close()
+
+
+def _parse_folder(name: str) -> TopicPartition | None:
+    """The partition that a folder is named after; topics may contain dashes and dots."""
+    topic, _, partition = name.rpartition("-")
+    is_number = partition.isascii() and partition.isdecimal() and str(int(partition)) == partition
+    return TopicPartition(topic, int(partition)) if topic and is_number else None
 
 
 def _remove_folder(files: Files, path: str) -> None:

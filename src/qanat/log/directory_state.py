@@ -6,7 +6,8 @@ directory is accepted or acknowledged, because nobody can say what is on disk.
 
 from __future__ import annotations
 
-from qanat.model.errors import DirectoryFailedError, StorageError
+from qanat.model.errors import DirectoryFailedError, PartitionDeletedError, StorageError
+from qanat.model.ids import TopicPartition
 
 
 class DirectoryState:
@@ -18,13 +19,23 @@ class DirectoryState:
         self.failure: StorageError | None = None
         self.unflushed_bytes = 0
 
+    @staticmethod
+    def of_deleted(at: TopicPartition, unflushed_bytes: int) -> DirectoryState:
+        """What a log is given that has no place in the directory any more: it refuses everything."""
+        state = DirectoryState()
+        state.unflushed_bytes = unflushed_bytes
+        state.fail(PartitionDeletedError(f"{at} was deleted"))
+        return state
+
     def fail(self, error: StorageError) -> None:
         """Give the directory up; the first reason is the one that counts."""
         if self.failure is None:
             self.failure = error
 
-    def failed_error(self) -> DirectoryFailedError:
-        """What to tell whoever wants something of a directory that failed."""
+    def failed_error(self) -> StorageError:
+        """What to tell whoever wants something of a directory that failed, or of a log that is gone."""
+        if isinstance(self.failure, PartitionDeletedError):
+            return PartitionDeletedError(str(self.failure))
         return DirectoryFailedError(
             f"this data directory was given up after: {self.failure}; check the disk, then restart the broker"
         )

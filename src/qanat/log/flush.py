@@ -55,6 +55,13 @@ class FlushJob:
         log.flushed_offset = self.end_offset
         log.is_flushing = False
 
+    def put_off(self) -> None:
+        """Leave it to a later job, because there was no room for a small file. A failed sync cannot be put off."""
+        log = self._log
+        log.has_new_names = log.has_new_names or self._has_new_names
+        log.epochs.is_dirty = log.epochs.is_dirty or self._epochs is not None
+        log.is_flushing = False
+
 
 def begin_flush(log: PartitionLog) -> FlushJob | None:
     """A job that makes the log durable as it is now.

@@ -50,10 +50,9 @@ def claim_identity(files: Files, path: str, wanted: DirectoryIdentity) -> Direct
                 f"{path} belongs to {key} {found.get(key)!r}, this broker has {value!r}: "
                 "use another data directory, or the right id"
             )
-    if int(found.get("qanat.format", "0")) > FORMAT:
-        raise StorageError(
-            f"{path} has layout {found['qanat.format']}, this version of qanat knows up to {FORMAT}: upgrade qanat"
-        )
+    layout = found.get("qanat.format", "0")
+    if not layout.isdecimal() or int(layout) > FORMAT:
+        raise StorageError(f"{path} has layout {layout}, this version of qanat knows up to {FORMAT}: upgrade qanat")
     return DirectoryIdentity(wanted.cluster_id, wanted.node_id, found.get("directory.id", wanted.directory_id))
 
 

@@ -53,10 +53,7 @@ class CheckJob:
             self.position = segment.size
 
     def finish(self) -> None:
-        """Note what is new; whoever reads there is told from now on."""
-        known = self._segment.damage
-        self.damage = tuple(damage for damage in self.damage if damage not in known)
-        self._segment.damage = tuple(sorted((*known, *self.damage)))
+        self.damage = _note_damage(self._segment, self.damage)
 
 
 class WarmJob:
@@ -65,18 +62,52 @@ class WarmJob:
     def __init__(self, segment: Segment, offset: int, max_bytes: int) -> None:
         self._segment = segment
         self._offset = offset
-        self._check = CheckJob(segment, 0, segment.base_offset, max_bytes + _AROUND_BYTES)
-
-    @property
-    def damage(self) -> tuple[Damage, ...]:
-        return self._check.damage
+        self._max_bytes = max_bytes
+        self.damage: tuple[Damage, ...] = ()
 
     def run(self) -> None:
-        tables = self._segment.tables
+        segment = self._segment
+        if not self._is_sound(self._first_position()):
+            # From the start, because only there is it certain which offset comes next.
+            found = find_damage(segment.file, 0, segment.size, segment.base_offset, segment.next_offset)
+            self.damage = tuple(found)
+
+    def _first_position(self) -> int:
+        """Where walking starts; at the very beginning if the tables are not what was sealed."""
+        segment, tables = self._segment, self._segment.tables
         if isinstance(tables, SealedTables):
+            if not tables.check():
+                self._offset = segment.base_offset
+                self._max_bytes = segment.size
+                return 0
             tables.warm()
-        self._check.position = position_before(tables.offsets, max(self._offset - self._segment.base_offset, 0))
-        self._check.run()
+        return position_before(tables.offsets, max(self._offset - segment.base_offset, 0))
+
+    def _is_sound(self, position: int) -> bool:
+        """Walk up to the batch that holds the offset and `max_bytes` further; damage that is known is passed over."""
+        segment, left = self._segment, self._max_bytes
+        end = segment.size
+        while position < end:
+            for start, header, _ in read_batches(segment.file, position, end, segment.base_offset):
+                position = start + header.size
+                if header.next_offset > self._offset:
+                    left -= header.size
+                    if left <= 0:
+                        return True
+            if position < end:
+                damage = segment.damage_at(position)
+                if damage is None:
+                    return False
+                position = damage.end
+        return True
 
     def finish(self) -> None:
-        self._check.finish()
+        self.damage = _note_damage(self._segment, self.damage)
+
+
+def _note_damage(segment: Segment, found: tuple[Damage, ...]) -> tuple[Damage, ...]:
+    """Let whoever reads there be told from now on; returns what was not known yet."""
+    known = segment.damage
+    new = tuple(one for one in found if all(one.start >= other.end or one.end <= other.start for other in known))
+    segment.damage = tuple(sorted((*known, *new)))
+    return new

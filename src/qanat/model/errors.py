@@ -103,6 +103,12 @@ class DirectoryFailedError(StorageError):
     """An earlier fsync or write failed; nothing more is accepted in this directory."""
 
 
+class PartitionDeletedError(StorageError):
+    """The partition was removed while somebody still wanted something of it."""
+
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 class UnknownStorageEngineError(StorageError):
     """No storage engine of that name is installed."""
 

@@ -1,6 +1,7 @@
 """The asyncio shell of a data directory: where the log waits, and where its blocking work leaves the loop.
 
 - `group_commit` acknowledges what has reached the disk, many appends per fsync
+- `loans`        segments that a worker reads are not closed under it
 - `log_runtime`  appends, reads and changes of single logs, for the broker
 - `upkeep`       what happens by itself: retention, compaction, checkpoints, scrubbing
 

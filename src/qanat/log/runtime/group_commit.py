@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 
 from qanat.log.directory_state import DirectoryState
 from qanat.log.flush import FlushJob, begin_flush
 from qanat.log.partition_log import PartitionLog
-from qanat.model.errors import StorageError
+from qanat.model.errors import DiskFullError, StorageError
 from qanat.telemetry.log_counters import LogCounters
 
 _Waiters = deque[tuple[int, asyncio.Future[None]]]
+Postponed = dict[FlushJob, DiskFullError]
+"""Jobs of a round that found no room for a small file; nothing is lost by trying them again."""
 
 
 class GroupCommit:
@@ -27,7 +30,7 @@ class GroupCommit:
         self,
         state: DirectoryState,
         unflushed_bytes_max: int,
-        run_all: Callable[[list[FlushJob]], Awaitable[None]],
+        run_all: Callable[[list[FlushJob]], Awaitable[Postponed]],
         counters: LogCounters,
     ) -> None:
         self._state = state
@@ -47,6 +50,7 @@ class GroupCommit:
 
     async def wait(self, log: PartitionLog, end_offset: int) -> None:
         """Return once everything below `end_offset` is on disk; raise if that can no longer be said."""
+        log.state.require_working()
         if log.flushed_offset < end_offset:
             await self._next_round(log, end_offset)
 
@@ -55,17 +59,30 @@ class GroupCommit:
         while log.is_flushing or log.closed or log.flushed_offset < log.end_offset:
             await self._next_round(log, log.end_offset)
 
+    async def idle(self, log: PartitionLog) -> None:
+        """Return once no flush of a log is under way; none must be asked for any more."""
+        while log.is_flushing:
+            self._state.require_working()
+            over = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(log, deque()).append((0, over))
+            with suppress(DiskFullError):
+                await over
+
     async def _next_round(self, log: PartitionLog, end_offset: int) -> None:
-        self._state.require_working()
+        log.state.require_working()
+        self._require_open()
+        if end_offset > log.end_offset:
+            raise StorageError(f"{log.topic_partition} ends at {log.end_offset}: the records after that were cut off")
         flushed = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(log, deque()).append((end_offset, flushed))
         self.ask(log)
         await flushed
 
-    async def wait_for_room(self, logs: dict[PartitionLog, None]) -> None:
-        """Return once little enough is on its way to the disk. `logs` are those that may hold unflushed bytes."""
-        while self._state.unflushed_bytes > self._unflushed_bytes_max and self._state.failure is None:
-            for log in logs:
+    async def wait_for_room(self, unflushed: Callable[[], Iterable[PartitionLog]]) -> None:
+        """Return once little enough is on its way to the disk. `unflushed` names the logs that hold some of it."""
+        while not self.has_room() and self._state.failure is None:
+            self._require_open()
+            for log in unflushed():
                 self.ask(log)
             room = asyncio.get_running_loop().create_future()
             self._short_of_room.append(room)
@@ -74,39 +91,69 @@ class GroupCommit:
     def has_room(self) -> bool:
         return self._state.unflushed_bytes <= self._unflushed_bytes_max
 
-    def abandon(self, log: PartitionLog, error: StorageError) -> None:
+    def abandon(self, log: PartitionLog) -> None:
         """Tell whoever waits for a log that it is gone."""
         self._asked.pop(log, None)
         for _, flushed in self._waiting.pop(log, ()):
             if not flushed.done():
-                flushed.set_exception(error)
+                flushed.set_exception(log.state.failed_error())
+        _wake_all(self._short_of_room)
+
+    def wake(self) -> None:
+        """Let those who wait hear of a failure that somebody else met."""
+        self._wake.set()
 
     async def run(self) -> None:
-        """Serve until `close`, or until the disk fails."""
-        while not self._is_closing:
-            await self._wake.wait()
-            self._wake.clear()
-            await self._commit()
+        """Serve until `close`. From a failure of the disk on, everybody is told of it."""
+        try:
+            while not self._is_closing:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._commit()
+        finally:
+            if self._waiting or self._short_of_room:
+                self._state.fail(StorageError("group commit came to an end before its time"))
+                self._fail()
 
     async def _commit(self) -> None:
         while self._asked and self._state.failure is None:
-            logs = list(self._asked)
-            self._asked.clear()
-            jobs = [job for log in logs if (job := begin_flush(log)) is not None]
-            if jobs:
-                try:
-                    await self._run_all(jobs)
-                except StorageError as error:
-                    self._state.fail(error)
-                    break
-            for job in jobs:
-                job.finish()
-            self._counters.flushes += len(jobs)
-            for log in logs:
-                self._release(log)
-            _wake_all(self._short_of_room)
+            await self._commit_round()
         if self._state.failure is not None:
             self._fail()
+
+    async def _commit_round(self) -> None:
+        logs = list(self._asked)
+        self._asked.clear()
+        jobs = {log: job for log in logs if (job := begin_flush(log)) is not None}
+        try:
+            postponed = await self._run_all(list(jobs.values()))
+        except StorageError as error:
+            self._state.fail(error)
+            return
+        if self._state.failure is not None:
+            return  # Whatever reached the disk in this round: nothing is acknowledged any more.
+        for log in logs:
+            job = jobs.get(log)
+            if job is not None and job in postponed:
+                job.put_off()
+                self._refuse(log, postponed[job])
+                continue
+            if job is not None:
+                job.finish()
+                self._counters.flushes += 1
+            self._release(log)
+        if not postponed:
+            _wake_all(self._short_of_room)
+
+    def _refuse(self, log: PartitionLog, error: DiskFullError) -> None:
+        """Tell those who wait for a log, or for room, that the disk is full."""
+        for _, flushed in self._waiting.pop(log, ()):
+            if not flushed.done():
+                flushed.set_exception(DiskFullError(str(error)))
+        while self._short_of_room:
+            room = self._short_of_room.popleft()
+            if not room.done():
+                room.set_exception(DiskFullError(str(error)))
 
     def _release(self, log: PartitionLog) -> None:
         """Wake those whose records are on disk; ask again for the others."""
@@ -126,6 +173,10 @@ class GroupCommit:
                 if not flushed.done():
                     flushed.set_exception(self._state.failed_error())
         _wake_all(self._short_of_room)
+
+    def _require_open(self) -> None:
+        if self._is_closing:
+            raise StorageError("the data directory is being closed: try again when the broker is back")
 
     def close(self) -> None:
         """Let `run` end after the round that is under way."""

@@ -1,32 +1,39 @@
 """What the broker asks of logs, as coroutines: append and wait for the disk, read hot or cold, cut, delete.
 
-One per data directory. Three workers: one for fsync, one for cold reads and
-large batches, one for upkeep, so that none of them waits for another's disk time.
+One per data directory. Four workers: one for fsync, one for cold reads and large
+batches, one for upkeep, one for compaction (which is slowed down on purpose), so that
+none of them waits for another's disk time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import TypeVar, TypeVarTuple
+from weakref import WeakValueDictionary
 
 from qanat.log.admission import Admitted, admit, is_opened
 from qanat.log.compaction import begin_compaction
 from qanat.log.directory import LogDirectory
 from qanat.log.files import Buffer
+from qanat.log.flush import FlushJob
 from qanat.log.jobs import Job
 from qanat.log.lookup import TimestampedOffset, batches_as_new, first_as_new
 from qanat.log.partition_log import Appended, PartitionLog
 from qanat.log.reading import LogRead
 from qanat.log.retention import begin_retention
-from qanat.log.runtime.group_commit import GroupCommit
+from qanat.log.runtime.group_commit import GroupCommit, Postponed
+from qanat.log.runtime.loans import Loans
+from qanat.log.segment import Segment
 from qanat.log.settings import NEVER_MS, LogSettings
 from qanat.log.truncation import begin_truncation
-from qanat.log.warming import WarmJob, is_warm
-from qanat.model.errors import StorageError
+from qanat.log.warming import CheckJob, WarmJob, is_warm
+from qanat.model.errors import DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.log_counters import LogCounters
+from qanat.wire.batch_header import read_header
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
@@ -45,26 +52,35 @@ class LogRuntime:
         self._flusher = ThreadPoolExecutor(1, "log-flush")
         self._reader = ThreadPoolExecutor(1, "log-read")
         self._upkeeper = ThreadPoolExecutor(1, "log-upkeep")
+        self._cleaner = ThreadPoolExecutor(1, "log-clean")
         self._commits = GroupCommit(
             directory.state, directory.settings.log_unflushed_bytes_max, self._run_flushes, self.counters
         )
         self._commit_task: asyncio.Task[None] | None = None
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
-        self._locks: dict[PartitionLog, asyncio.Lock] = {}
+        self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
+        self._loans = Loans()
+        self._jobs: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         self._commit_task = asyncio.create_task(self._commits.run(), name="log-group-commit")
 
     async def close(self) -> None:
-        """Finish the flush under way, then close the directory cleanly."""
+        """Finish the jobs and the flush under way, then close the directory cleanly."""
         for timer in self._flush_timers.values():
             timer.cancel()
-        self._commits.close()
+        try:
+            while self._jobs:
+                await asyncio.wait(self._jobs)
+            self._commits.close()
+            if self._commit_task is not None:
+                await asyncio.wait([self._commit_task])
+            await self._in(self._upkeeper, self.directory.close)
+        finally:
+            for worker in (self._flusher, self._reader, self._upkeeper, self._cleaner):
+                worker.shutdown()
         if self._commit_task is not None:
-            await self._commit_task
-        await self._in(self._upkeeper, self.directory.close)
-        for worker in (self._flusher, self._reader, self._upkeeper):
-            worker.shutdown()
+            self._commit_task.result()
 
     # Appending
 
@@ -82,9 +98,11 @@ class LogRuntime:
         """
         admitted = await self.admit(batch, log.settings)
         if not self._commits.has_room() and log.settings.is_flushed:
-            await self._commits.wait_for_room(dict.fromkeys(self._unflushed()))
+            await self._commits.wait_for_room(self._unflushed)
         appended = log.append(admitted, leader_epoch, self.clock_ms())
         if not appended.is_duplicate:
+            if not log.settings.is_flushed:
+                self._leave_to_kernel(log, len(admitted.batch))
             self.counters.appended_bytes += len(admitted.batch)
             self.counters.appended_records += appended.last_offset - appended.base_offset + 1
         if appended.is_flush_due or log.closed:
@@ -98,7 +116,12 @@ class LogRuntime:
         await self._commits.wait(log, end_offset)
 
     def _unflushed(self) -> list[PartitionLog]:
-        return [log for log in self.directory.logs.values() if log.unflushed_bytes and log.settings.is_flushed]
+        return [log for log in self.directory.logs.values() if log.unflushed_bytes]
+
+    def _leave_to_kernel(self, log: PartitionLog, size_bytes: int) -> None:
+        """Bytes that nobody promised to flush must not keep others from appending."""
+        log.unflushed_bytes -= size_bytes
+        log.state.unflushed_bytes -= size_bytes
 
     def _schedule_flush(self, log: PartitionLog) -> None:
         """Flush within `flush.ms` of the first record that waits for it."""
@@ -115,96 +138,189 @@ class LogRuntime:
 
     async def read(self, log: PartitionLog, offset: int, max_bytes: int, end_offset: int | None = None) -> LogRead:
         """Read as `PartitionLog.read`, with cold pages brought in beside the loop and checked first."""
+        self._require_here(log)
         if log.log_start_offset <= offset < log.end_offset:
-            segment = log.usable(log.segment_index(offset))
-            if not is_warm(segment, offset, max_bytes):
+            segment = log.segment_at(offset)
+            if not segment.tables.is_checked or not is_warm(segment, offset, max_bytes):
                 self.counters.cold_reads += 1
-                await self._warm(WarmJob(segment, offset, max_bytes))
+                await self._warm(log, offset, max_bytes)
         return log.read(offset, max_bytes, end_offset)
 
-    async def _warm(self, job: WarmJob) -> None:
-        await self._run_on(self._reader, job)
+    async def _warm(self, log: PartitionLog, offset: int, max_bytes: int) -> None:
+        async with self._loans.lent(log):
+            self._require_here(log)
+            job = WarmJob(log.segment_at(offset), offset, max_bytes)
+            await self._to_the_end(self._look(self._reader, job))
         self.counters.damage_found += len(job.damage)
+
+    def _require_here(self, log: PartitionLog) -> None:
+        """Refuse what concerns a log that was deleted: its files are closed."""
+        if log.state is not self.directory.state:
+            log.state.require_working()
 
     async def find_timestamp(self, log: PartitionLog, timestamp: int) -> TimestampedOffset | None:
         """The first record as new as `timestamp`: found here, opened on a worker."""
         limit_bytes = self.directory.settings.log_decompressed_bytes_max
-        for batch in batches_as_new(log, timestamp):
-            found = await self._in(self._reader, first_as_new, batch, timestamp, log.log_start_offset, limit_bytes)
-            if found is not None:
-                return found
-        return None
+        tried_to = -1
+        while True:
+            self._require_here(log)
+            # Looked up anew each time: while the worker is busy, segments may come and go.
+            batches = ((read_header(batch), batch) for batch in batches_as_new(log, timestamp))
+            found = next(((header, batch) for header, batch in batches if header.base_offset > tried_to), None)
+            if found is None:
+                return None
+            header, batch = found
+            record = await self._in(self._reader, first_as_new, batch, timestamp, log.log_start_offset, limit_bytes)
+            if record is not None:
+                return record
+            tried_to = header.base_offset
 
     # Changing
 
     async def create(self, at: TopicPartition, topic_id: str, settings: LogSettings) -> PartitionLog:
         """A new log. The file work is small and happens once per partition: it stays on the loop."""
-        return self.directory.create(at, topic_id, settings)
+        async with self._lock(at):
+            return self.directory.create(at, topic_id, settings)
 
     async def delete(self, at: TopicPartition) -> None:
         """Remove a partition. Whoever waits for its records is told."""
-        log = self.directory.logs[at]
+        await self._to_the_end(self._delete(self.directory.logs[at]))
+
+    async def _delete(self, log: PartitionLog) -> None:
         async with self.changing(log):
-            self._commits.abandon(log, StorageError(f"{at} was deleted"))
-            await self._commits.settle(log)
-            await self.do(self.directory.begin_delete(at))
-        del self._locks[log]
+            self.directory.let_go(log.topic_partition)
+            timer = self._flush_timers.pop(log, None)
+            if timer is not None:
+                timer.cancel()
+            self._commits.abandon(log)
+            await self._commits.idle(log)
+            await self.do(self.directory.begin_removal(log), log)
 
     async def truncate(self, log: PartitionLog, end_offset: int) -> None:
         """Cut a follower's log back."""
         async with self.changing(log):
             await self._commits.settle(log)
+            if end_offset < log.end_offset:
+                await self._to_the_end(self._truncate(log, end_offset))
+
+    async def _truncate(self, log: PartitionLog, end_offset: int) -> None:
+        """Checkpoints first: one that promised more than there is would make damage of the next torn tail."""
+        self.directory.cutting[log.topic_partition] = end_offset
+        try:
+            await self.checkpoint()
             job = begin_truncation(log, end_offset)
-            if job is not None:
-                await self.do(job)
+            assert job is not None, "nobody else changes the log meanwhile"
+            await self.do(job, log)
+        finally:
+            del self.directory.cutting[log.topic_partition]
 
     async def delete_records(self, log: PartitionLog, offset: int) -> int:
         """Move the log's start forward, durably; returns where it now is."""
+        log.state.require_working()
         if log.advance_log_start(offset):
-            await self.do(self.directory.begin_checkpoint())
+            await self.checkpoint()
         return log.log_start_offset
+
+    async def checkpoint(self) -> None:
+        """Write the checkpoint files. A full disk leaves the old ones in place."""
+        self.directory.state.require_working()
+        await self.do(self.directory.begin_checkpoint(), survives_full_disk=True)
 
     async def compact(self, log: PartitionLog, throttle: Callable[[int], None]) -> bool:
         """One pass of compaction now; False where there is nothing to do."""
         async with self.changing(log):
+            cleaned_offset = log.cleaned_offset
             job = begin_compaction(log, self.directory.settings, self.clock_ms(), throttle)
             if job is None:
                 return False
-            await self.do(job)
+            try:
+                await self._to_the_end(self._complete(self._cleaner, job, log, survives_full_disk=True))
+            except DiskFullError:
+                # What is swapped is swapped; the rest is tried again when there is room.
+                job.finish()
+                log.cleaned_offset = cleaned_offset
+                raise
         self.counters.compactions += 1
         return True
 
     async def expire(self, log: PartitionLog) -> None:
         """Let go of segments that are too old or too many."""
         async with self.changing(log):
-            before = len(log.segments)
+            before = list(log.segments)
             job = begin_retention(log, self.clock_ms())
             if job is not None:
-                self.counters.deleted_segments += before - len(log.segments)
-                await self.do(job)
+                self.counters.deleted_segments += sum(segment not in log.segments for segment in before)
+                await self.do(job, log)
         if log.closed:
             self._commits.ask(log)
 
-    def changing(self, log: PartitionLog) -> asyncio.Lock:
-        """Held by whoever changes the set of a log's segments."""
-        return self._locks.setdefault(log, asyncio.Lock())
+    async def check(self, log: PartitionLog, segment: Segment, job: CheckJob) -> bool:
+        """One step of scrubbing; False where the segment is no longer the log's."""
+        async with self.changing(log):
+            if segment not in log.segments:
+                return False
+            await self._to_the_end(self._look(self._upkeeper, job))
+        return True
+
+    @asynccontextmanager
+    async def changing(self, log: PartitionLog) -> AsyncIterator[None]:
+        """Held by whoever changes the set of a log's segments; refuses a log that is gone or has failed."""
+        async with self._lock(log.topic_partition):
+            log.state.require_working()
+            yield
+
+    def _lock(self, at: TopicPartition) -> asyncio.Lock:
+        return self._locks.setdefault(at, asyncio.Lock())
 
     # Workers
 
-    async def do(self, job: Job) -> None:
+    async def do(self, job: Job, log: PartitionLog | None = None, *, survives_full_disk: bool = False) -> None:
         """Run a job of upkeep and install its outcome. A fault of the disk fails the directory."""
-        await self._run_on(self._upkeeper, job)
+        await self._to_the_end(self._complete(self._upkeeper, job, log, survives_full_disk=survives_full_disk))
 
-    async def _run_on(self, worker: ThreadPoolExecutor, job: Job) -> None:
+    async def _complete(
+        self, worker: ThreadPoolExecutor, job: Job, log: PartitionLog | None, *, survives_full_disk: bool
+    ) -> None:
         try:
             await self._in(worker, job.run)
         except StorageError as error:
-            self.directory.state.fail(error)
+            if not (survives_full_disk and isinstance(error, DiskFullError)):
+                self.directory.state.fail(error)
+                self._commits.wake()
             raise
+        if log is None:
+            job.finish()
+            return
+        async with self._loans.recalled(log):
+            job.finish()
+
+    async def _look(self, worker: ThreadPoolExecutor, job: Job) -> None:
+        """Run a job that only reads: what it cannot read is the reader's trouble, not the directory's."""
+        await self._in(worker, job.run)
         job.finish()
 
-    async def _run_flushes(self, jobs: Sequence[Job]) -> None:
-        await self._in(self._flusher, _run_all, jobs)
+    async def _to_the_end(self, work: Coroutine[None, None, None]) -> None:
+        """Await work that must not stop half-way: a caller that is cancelled goes when it is done."""
+        task = asyncio.create_task(work)
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
+        is_cancelled = False
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                is_cancelled = True
+            except StorageError:
+                break
+        if is_cancelled:
+            raise asyncio.CancelledError
+        task.result()
+
+    async def _run_flushes(self, jobs: Sequence[FlushJob]) -> Postponed:
+        if not jobs:
+            await asyncio.sleep(0)
+            return {}
+        return await self._in(self._flusher, _run_all, jobs)
 
     async def _in(
         self, worker: ThreadPoolExecutor, function: Callable[[*Arguments], Result], *arguments: *Arguments
@@ -212,6 +328,11 @@ class LogRuntime:
         return await asyncio.get_running_loop().run_in_executor(worker, function, *arguments)
 
 
-def _run_all(jobs: Sequence[Job]) -> None:
+def _run_all(jobs: Sequence[FlushJob]) -> Postponed:
+    postponed: Postponed = {}
     for job in jobs:
-        job.run()
+        try:
+            job.run()
+        except DiskFullError as error:
+            postponed[job] = error
+    return postponed

@@ -8,33 +8,43 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from qanat.log.compaction import is_compaction_due
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.segment import Segment
 from qanat.log.warming import CheckJob
-from qanat.model.errors import StorageError
+from qanat.model.errors import DiskFullError, PartitionDeletedError, StorageError
 
 _SCRUB_BYTES = 1024 * 1024
-_SCRUB_PAUSE_S = 60.0
+_SCRUB_PAUSE_MS = 60_000
 """Rest between two rounds over everything."""
 _PAUSE_BYTES = 1024 * 1024
+_LONGEST_PAUSE_S = 0.1
 
 
 class Pacer:
-    """Slows a worker down to so many bytes per second, pausing once a megabyte."""
+    """Slows a worker down to so many bytes per second, pausing once a megabyte; until `hurry`."""
 
     def __init__(self, bytes_per_second: int, pause: Callable[[float], None]) -> None:
         self._bytes_per_second = bytes_per_second
         self._pause = pause
         self._owed_bytes = 0
+        self._is_hurried = False
 
     def __call__(self, done_bytes: int) -> None:
         self._owed_bytes += done_bytes
         if self._owed_bytes >= _PAUSE_BYTES:
-            self._pause(self._owed_bytes / self._bytes_per_second)
+            left_s = self._owed_bytes / self._bytes_per_second
+            while left_s > 0 and not self._is_hurried:
+                self._pause(min(left_s, _LONGEST_PAUSE_S))
+                left_s -= _LONGEST_PAUSE_S
             self._owed_bytes = 0
+
+    def hurry(self) -> None:
+        """Pause no more: somebody waits for the end."""
+        self._is_hurried = True
 
 
 class Upkeep:
@@ -47,73 +57,68 @@ class Upkeep:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        periods: list[tuple[str, int, Callable[[], Awaitable[None]]]] = [
+        periods: list[tuple[str, int, Callable[[], Awaitable[object]]]] = [
             ("retention", self._settings.log_retention_check_interval_ms, self.expire),
             ("compaction", self._settings.log_cleaner_backoff_ms, self.compact),
-            ("checkpoint", self._settings.log_flush_offset_checkpoint_interval_ms, self.checkpoint),
+            ("checkpoint", self._settings.log_flush_offset_checkpoint_interval_ms, self._runtime.checkpoint),
         ]
-        self._tasks = [asyncio.create_task(_every(ms, act), name=f"log-{name}") for name, ms, act in periods]
         if self._settings.log_scrub_bytes_per_second:
-            self._tasks.append(asyncio.create_task(self._scrub_for_ever(), name="log-scrub"))
+            periods.append(("scrub", _SCRUB_PAUSE_MS, self.scrub))
+        self._tasks = [asyncio.create_task(self._every(ms, act), name=f"log-{name}") for name, ms, act in periods]
 
     async def close(self) -> None:
-        """Stop between two steps. A job that is under way on a worker is waited for by the runtime's own close."""
+        """Stop between two steps; a job that is under way on a worker is waited for."""
+        self._pacer.hurry()
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for outcome in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome  # A bug: faults of the disk end up in the directory's state.
 
     async def expire(self) -> None:
         """Apply retention to every log, and forget producers that have been silent."""
         now_ms = self._runtime.clock_ms()
         for log in self._logs():
-            await self._runtime.expire(log)
+            with suppress(DiskFullError, PartitionDeletedError):
+                await self._runtime.expire(log)
             log.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
 
     async def compact(self) -> None:
         """Compact every log that is due, the dirtiest first come."""
         for log in self._logs():
             if is_compaction_due(log, self._runtime.clock_ms()):
-                await self._runtime.compact(log, self._pacer)
-
-    async def checkpoint(self) -> None:
-        await self._runtime.do(self._runtime.directory.begin_checkpoint())
+                with suppress(DiskFullError, PartitionDeletedError):
+                    await self._runtime.compact(log, self._pacer)
 
     async def scrub(self) -> int:
         """Compare the checksums of all sealed segments once; returns how much damage is new."""
         found = 0
         for log in self._logs():
             for segment in [segment for segment in log.segments if segment.is_sealed]:
-                found += await self._scrub_segment(log, segment)
+                with suppress(PartitionDeletedError):
+                    found += await self._scrub_segment(log, segment)
         return found
 
     async def _scrub_segment(self, log: PartitionLog, segment: Segment) -> int:
         found = 0
+        pace = self._settings.log_scrub_bytes_per_second
         job = CheckJob(segment, 0, segment.base_offset, _SCRUB_BYTES)
-        while not job.is_done and segment in log.segments:
+        while not job.is_done:
             before = job.position
-            await self._runtime.do(job)
+            if not await self._runtime.check(log, segment, job):
+                break
             found += len(job.damage)
             self._runtime.counters.scrubbed_bytes += job.position - before
             self._runtime.counters.damage_found += len(job.damage)
-            await asyncio.sleep((job.position - before) / max(self._settings.log_scrub_bytes_per_second, 1))
+            await asyncio.sleep((job.position - before) / pace if pace else 0)
         return found
-
-    async def _scrub_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(_SCRUB_PAUSE_S)
-            try:
-                await self.scrub()
-            except StorageError:
-                return  # The directory has failed: there is nothing left to look after.
 
     def _logs(self) -> list[PartitionLog]:
         return list(self._runtime.directory.logs.values())
 
-
-async def _every(period_ms: int, act: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await asyncio.sleep(period_ms / 1000)
-        try:
-            await act()
-        except StorageError:
-            return  # As above.
+    async def _every(self, period_ms: int, act: Callable[[], Awaitable[object]]) -> None:
+        while self._runtime.directory.state.failure is None:
+            await asyncio.sleep(period_ms / 1000)
+            # Where the directory has failed there is nothing left to look after; a full disk may be freed.
+            with suppress(StorageError):
+                await act()
