@@ -80,7 +80,7 @@ class Cleaner:
         self._aborted: dict[int, list[tuple[int, int]]] = {}
         for producer_id, first, last in aborted:
             self._aborted.setdefault(producer_id, []).append((first, last))
-        self._with_records: dict[int, bool] = {}
+        self._with_batches: set[int] = set()
         """Producers whose current transaction has a batch in the log: its marker is still needed."""
 
     def learn(self, header: BatchHeader, batch: Buffer) -> None:
@@ -96,8 +96,9 @@ class Cleaner:
             return batch
         if header.is_control:
             return self._clean_marker(header, batch)
-        if header.is_transactional and header.record_count:
-            self._with_records[header.producer_id] = True
+        if header.is_transactional:
+            # A header without records counts as well: replayed without its marker, it would open a transaction.
+            self._with_batches.add(header.producer_id)
         records = _decoded(batch, self._limit_bytes)
         if records is None:
             return batch
@@ -120,8 +121,9 @@ class Cleaner:
         return retain(batch, keep, self._limit_bytes, delete_horizon_ms=new_horizon)
 
     def _clean_marker(self, header: BatchHeader, batch: Buffer) -> Buffer | None:
-        """A marker goes after its delay, which starts when the last record of its transaction is gone."""
-        is_needed = self._with_records.pop(header.producer_id, False)
+        """A marker goes after its delay, which starts when the last batch of its transaction is gone."""
+        is_needed = header.producer_id in self._with_batches
+        self._with_batches.discard(header.producer_id)
         horizon = header.delete_horizon_ms
         if is_needed or not header.record_count:
             return batch
