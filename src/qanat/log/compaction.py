@@ -144,7 +144,21 @@ class CompactJob:
         log = self._log
         path = names.swap_file(log.directory, group[0].base_offset, group[-1].next_offset, names.CLEANED)
         file = log.files.open(path, create=True)
-        is_changed = len(group) > 1
+        is_needed = False
+        try:
+            is_needed = self._write_kept(group, file) or len(group) > 1
+        finally:
+            if not is_needed:
+                log.files.remove(path)
+                file.close()
+        if not is_needed:
+            return None
+        file.sync()
+        return file
+
+    def _write_kept(self, group: list[Segment], file: File) -> bool:
+        """Write what stays of a group; whether that is anything else than what was there."""
+        is_changed = False
         position, buffer = 0, bytearray()
         for header, batch in (pair for segment in group for pair in self._batches(segment)):
             kept = self._cleaner.clean(header, batch)
@@ -154,13 +168,9 @@ class CompactJob:
                 self._throttle(len(buffer))
                 position += file.write((bytes(buffer),), position)
                 buffer.clear()
+        self._throttle(len(buffer))
         file.write((bytes(buffer),), position)
-        if is_changed:
-            file.sync()
-            return file
-        log.files.remove(path)
-        file.close()
-        return None
+        return is_changed
 
     def _swap(self, group: list[Segment], file: File) -> Segment:
         """Put a cleaned file in the place of its group, on disk; readers still hold the old segments."""
