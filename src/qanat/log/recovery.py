@@ -52,6 +52,7 @@ def open_log(
 ) -> PartitionLog:
     """Make what lies in the folder into a valid log, whatever happened to it; an empty folder is an empty log."""
     interval_bytes = settings.index_interval_bytes
+    _refuse_unreadable(files, directory)
     _finish_swaps(files, directory, interval_bytes)
     _remove_leftovers(files, directory)
     segments = _open_segments(files, directory, settings, checkpoint.recovery_point)
@@ -85,6 +86,13 @@ def _bounds(checkpoint: Checkpoint, first_offset: int, end_offset: int) -> tuple
     is_start_known = first_offset <= checkpoint.log_start_offset <= end_offset
     log_start = checkpoint.log_start_offset if is_start_known else first_offset
     return log_start, min(max(checkpoint.high_watermark, log_start), end_offset)
+
+
+def _refuse_unreadable(files: Files, directory: str) -> None:
+    """Raise before anything is touched where a segment is not for us."""
+    for name in files.list(directory):
+        if (base_offset := names.offset_of(name, names.SIDECAR)) is not None:
+            _read_sidecar(files, directory, base_offset)
 
 
 def _finish_swaps(files: Files, directory: str, interval_bytes: int) -> None:
