@@ -71,17 +71,17 @@ class LogWriter:
         self.producers: dict[int, Producer] = {}
         self.leader_epoch = 0
         self.clock_ms = NOW
-        self.log = self._opened()
+        self.log = self._opened(Checkpoint())
 
-    def _opened(self) -> PartitionLog:
+    def _opened(self, checkpoint: Checkpoint) -> PartitionLog:
         files = OsFiles()
         files.make_directory(str(self.folder))
-        return open_log(files, str(self.folder), TopicPartition("t", 0), self.settings, Checkpoint())
+        return open_log(files, str(self.folder), TopicPartition("t", 0), self.settings, checkpoint)
 
     def reopen(self) -> None:
-        """Take up what lies in the folder, as after the death of a process."""
+        """Take up what lies in the folder, which was all flushed."""
         self.close()
-        self.log = self._opened()
+        self.log = self._opened(Checkpoint(recovery_point=self.log.end_offset))
 
     def close(self) -> None:
         for segment in self.log.segments:

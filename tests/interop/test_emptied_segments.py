@@ -25,9 +25,9 @@ def test_the_newest_record_is_one_that_is_still_there(tmp_path: Path) -> None:
     assert find_timestamp(writer.log, newest + 1, LIMIT) is None
 
 
-def test_looking_up_by_time_is_the_same_after_a_restart(tmp_path: Path) -> None:
+def test_a_compacted_log_that_has_only_its_logs_left_is_whole(tmp_path: Path) -> None:
     writer = compacted(tmp_path / "log")
-    newest = newest_timestamp(writer.log)
+    newest, end_offset = newest_timestamp(writer.log), writer.log.end_offset
     for path in writer.folder.iterdir():
         if path.suffix != ".log":
             path.unlink()
@@ -35,6 +35,7 @@ def test_looking_up_by_time_is_the_same_after_a_restart(tmp_path: Path) -> None:
     writer.reopen()
 
     assert newest_timestamp(writer.log) == newest
+    assert (writer.log.end_offset, writer.log.damage) == (end_offset, [])
 
 
 def test_segments_that_compaction_emptied_do_not_keep_later_ones_from_expiring(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def _open_segments(files: Files, directory: str, settings: LogSettings, recovery
     segments: list[Segment] = []
     for index, (base_offset, sidecar) in enumerate(zip(bases, sidecars, strict=True)):
         torn_from = recovery_point if index >= tail_from else None
-        if segments and not _follows(segments[-1], base_offset, torn_from):
+        if segments and not _follows(segments[-1], base_offset, torn_from, is_dense=not settings.is_compacted):
             _remove_newest_first(files, directory, bases[index:])
             return segments
         if sidecar is not None:
@@ -145,17 +145,20 @@ def _open_segments(files: Files, directory: str, settings: LogSettings, recovery
     return segments
 
 
-def _follows(before: Segment, base_offset: int, torn_from: int | None) -> bool:
+def _follows(before: Segment, base_offset: int, torn_from: int | None, *, is_dense: bool) -> bool:
     """Whether a segment goes on where the one before it ends.
 
-    Where it does not, in the tail, bytes or a whole file before it never reached the disk. Elsewhere something
-    is gone that once was there: the hole is noted as damage.
+    Where it does not, above the recovery point, bytes or a whole file before it never reached the disk. Elsewhere
+    something is gone that once was there: the hole is noted as damage. Compaction leaves such holes, too; a
+    segment that has lost its sidecar, or never had one because Kafka wrote it, cannot tell.
     """
     if before.next_offset == base_offset:
         return True
-    if torn_from is not None and not before.next_offset < torn_from <= base_offset:
+    if torn_from is not None and before.next_offset >= min(torn_from, base_offset):
         return False
-    if before.next_offset < base_offset:
+    if not (is_dense or before.is_sealed):
+        before.next_offset = max(before.next_offset, base_offset)
+    elif before.next_offset < base_offset:
         _note_hole(before, base_offset)
     return True
 
