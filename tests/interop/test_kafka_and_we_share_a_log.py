@@ -45,7 +45,7 @@ class Shared:
     committed: dict[str, list[Record]]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Shared:
     root = tmp_path_factory.mktemp("kafka")
     writers = {name: SCENARIOS[name](root / name) for name in OURS}

@@ -43,7 +43,7 @@ class Judged:
         return [record for batch in self.batches(name) for record in batch.records if record.marker is None]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def judged(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Judged:
     """All logs, and one JVM for all of them."""
     root = tmp_path_factory.mktemp("logs")
