@@ -26,6 +26,7 @@ from qanat.log.reading import LogRead
 from qanat.log.retention import begin_retention
 from qanat.log.runtime.group_commit import GroupCommit, Postponed
 from qanat.log.runtime.loans import Loans
+from qanat.log.runtime.turns import Turns
 from qanat.log.segment import Segment
 from qanat.log.settings import NEVER_MS, LogSettings
 from qanat.log.truncation import begin_truncation
@@ -56,6 +57,7 @@ class LogRuntime:
         self._commits = GroupCommit(
             directory.state, directory.settings.log_unflushed_bytes_max, self._run_flushes, self.counters
         )
+        self._turns = Turns()
         self._commit_task: asyncio.Task[None] | None = None
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
@@ -96,6 +98,7 @@ class LogRuntime:
 
         The caller that promises durability goes on with `flushed`.
         """
+        await self._turns.take(len(batch))
         admitted = await self.admit(batch, log.settings)
         if not self._commits.has_room() and log.settings.is_flushed:
             await self._commits.wait_for_room(self._unflushed)
