@@ -11,13 +11,14 @@ the segment's sidecar; a file that does not match it is rebuilt from the log.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from struct import Struct
 
 from qanat.log.files import Buffer
 
 _OFFSET_ENTRY = Struct(">II")
 _TIME_ENTRY = Struct(">qI")
+_read_entry = _OFFSET_ENTRY.unpack_from
 
 OFFSET_ENTRY_SIZE = _OFFSET_ENTRY.size
 TIME_ENTRY_SIZE = _TIME_ENTRY.size
@@ -30,24 +31,39 @@ add_time_entry = _TIME_ENTRY.pack
 
 def position_before(table: Buffer, relative_offset: int) -> int:
     """Where to start walking for a batch that holds `relative_offset`: never after it."""
-
-    def offset_at(entry: int) -> int:
-        offset: int = _OFFSET_ENTRY.unpack_from(table, entry * OFFSET_ENTRY_SIZE)[0]
-        return offset
-
-    entry = bisect_right(range(len(table) // OFFSET_ENTRY_SIZE), relative_offset, key=offset_at) - 1
-    return 0 if entry < 0 else int(_OFFSET_ENTRY.unpack_from(table, entry * OFFSET_ENTRY_SIZE)[1])
+    return _last_entry(table, 0, relative_offset)[1]
 
 
 def batch_start_before(table: Buffer, position: int) -> int:
     """The last indexed start of a batch at or before `position`."""
+    return _last_entry(table, 1, position)[1]
 
-    def position_at(entry: int) -> int:
-        start: int = _OFFSET_ENTRY.unpack_from(table, entry * OFFSET_ENTRY_SIZE)[1]
-        return start
 
-    entry = bisect_right(range(len(table) // OFFSET_ENTRY_SIZE), position, key=position_at) - 1
-    return 0 if entry < 0 else position_at(entry)
+def _last_entry(table: Buffer, field: int, wanted: int) -> tuple[int, int]:
+    """The last entry with a field of at most `wanted`, or zeros.
+
+    The batches of a topic are much alike, so that the entry is near its share of the table: looking
+    around there takes three or four steps where halving a large table takes fifteen.
+    """
+    last = len(table) // OFFSET_ENTRY_SIZE - 1
+    if last < 0:
+        return 0, 0
+    entry: tuple[int, int] = _read_entry(table, last * OFFSET_ENTRY_SIZE)
+    if entry[field] <= wanted:
+        return entry
+    low, high, step = -1, last, 1
+    probe = max(wanted, 0) * last // entry[field]
+    best = (0, 0)
+    while high - low > 1:
+        entry = _read_entry(table, probe * OFFSET_ENTRY_SIZE)
+        if entry[field] <= wanted:
+            low, best = probe, entry
+            probe = min(low + step, (low + high + 1) // 2)
+        else:
+            high = probe
+            probe = max(high - step, (low + high) // 2)
+        step *= 2
+    return best
 
 
 def offset_before_timestamp(table: Buffer, timestamp: int) -> int:

@@ -99,7 +99,17 @@ class GrowingTables:
 class SealedTables:
     """The tables of a sealed segment: views of their files, opened when first asked for."""
 
-    __slots__ = ("_aborted", "_directory", "_files", "_offsets", "_times", "base_offset", "checksums", "is_checked")
+    __slots__ = (
+        "_aborted",
+        "_directory",
+        "_files",
+        "_offsets",
+        "_offsets_size",
+        "_times",
+        "base_offset",
+        "checksums",
+        "is_checked",
+    )
 
     def __init__(self, files: Files, directory: str, base_offset: int, checksums: TableChecksums) -> None:
         self._files = files
@@ -108,6 +118,7 @@ class SealedTables:
         self.checksums = checksums
         self.is_checked = False
         self._offsets: File | None = None
+        self._offsets_size = 0
         self._times: File | None = None
         self._aborted: list[AbortedTransaction] = []
 
@@ -134,6 +145,7 @@ class SealedTables:
         """Open what is opened lazily otherwise: the names may go away under us."""
         if self._offsets is None or self._times is None:
             self._offsets = self._files.open(self._path(names.OFFSET_INDEX))
+            self._offsets_size = self._offsets.size()  # Asked once: the file never changes, and every look-up is here.
             self._times = self._files.open(self._path(names.TIME_INDEX))
             self._aborted = decode_aborted(self._content(names.ABORTED_INDEX))
 
@@ -151,9 +163,10 @@ class SealedTables:
 
     @property
     def offsets(self) -> Buffer:
-        self.hold()
-        assert self._offsets is not None
-        return self._offsets.view(self._offsets.size())
+        if self._offsets is None:
+            self.hold()
+            assert self._offsets is not None
+        return self._offsets.view(self._offsets_size)
 
     @property
     def times(self) -> Buffer:
