@@ -95,7 +95,9 @@ class OsFile:
             fd = self._fd
             if fd == _CLOSED:
                 fd = self._descriptors.open(self)
-            length = sum(map(len, chunks))
+            length = 0
+            for chunk in chunks:
+                length += len(chunk)
             written = os.pwritev(fd, chunks if len(chunks) <= _IOV_MAX else chunks[:_IOV_MAX], position)
             if written != length:
                 _write_rest(fd, chunks, position, written)

@@ -8,7 +8,7 @@ batch came with.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from qanat.log.files import Buffer
 from qanat.log.settings import NEVER_MS, CompressionType, LogSettings, TimestampType
@@ -19,13 +19,25 @@ from qanat.model.errors import (
     InvalidTimestampError,
 )
 from qanat.model.ids import NO_TIMESTAMP
-from qanat.wire.batch_header import BatchHeader, check_batch, read_header
+from qanat.wire.batch_header import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    BatchHeader,
+    check_batch,
+    read_header,
+)
 from qanat.wire.compression import Codec
 from qanat.wire.filtering import check_records
 from qanat.wire.records import reencode, with_log_append_time
 
+# Looked up once: a member of an enumeration is searched for anew at every use.
+_AS_PRODUCED = CompressionType.PRODUCER
+_LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
+_WORTH_A_LOOK = CONTROL | TRANSACTIONAL | LOG_APPEND_TIME
 
-class Admitted(NamedTuple):
+
+class Admitted(msgspec.Struct, frozen=True, gc=False):
     """A batch that passed: append it as it is."""
 
     header: BatchHeader
@@ -34,23 +46,26 @@ class Admitted(NamedTuple):
 
 def is_opened(settings: LogSettings) -> bool:
     """Whether this topic's batches are opened one and all: worth a worker."""
-    return settings.is_compacted or settings.compression_type is not CompressionType.PRODUCER
+    return settings.is_compacted or settings.compression_type is not _AS_PRODUCED
 
 
 def admit(batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_bytes: int) -> Admitted:
     """Check one batch from a client against a topic's settings; raises what Kafka answers."""
-    _check_size(len(batch), settings)
+    size = len(batch)
+    if size > settings.max_message_bytes or size > settings.segment_bytes:
+        _check_size(size, settings)
     header = check_batch(batch)
-    _check_producer(header)
+    if header.producer_id >= 0 or header.attributes & _WORTH_A_LOOK:
+        _check_producer(header)
     if settings.is_compacted:
         check_records(batch, decompressed_limit_bytes, keys_required=True)
-    if settings.compression_type is not CompressionType.PRODUCER:
+    if settings.compression_type is not _AS_PRODUCED:
         codec = Codec.from_name(settings.compression_type)
         if header.codec != codec:
             batch = reencode(batch, codec, decompressed_limit_bytes)
             header = read_header(batch)
             _check_size(len(batch), settings)
-    if settings.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if settings.message_timestamp_type is _LOG_APPEND_TIME:
         batch = with_log_append_time(batch, now_ms)
         header = read_header(batch)
     else:

@@ -140,13 +140,13 @@ class PartitionLog:
 
     def append(self, admitted: Admitted, leader_epoch: int, now_ms: int) -> Appended:
         """Append a client's batch at the end, unless it is already there."""
-        header, batch = admitted
+        header = admitted.header
         if header.producer_id >= 0 and (written := self.producers.check(header)) is not None:
             # The first copy may still be on its way to the disk: the retry waits for it as well.
             is_flush_due = self.settings.flush_messages == 1 and written.last_offset >= self.flushed_offset
             return Appended(written.base_offset, written.last_offset, True, is_flush_due)
         base_offset = self.segments[-1].next_offset
-        self._write(header, batch, base_offset, leader_epoch, now_ms)
+        self._write(header, admitted.batch, base_offset, leader_epoch, now_ms)
         if header.producer_id >= 0:
             self.producers.record(header, base_offset, now_ms)
         return Appended(base_offset, base_offset + header.last_offset_delta, False, self._is_flush_due())

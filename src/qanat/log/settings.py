@@ -47,6 +47,10 @@ class CleanupPolicy(StrEnum):
     BOTH = "compact,delete"
 
 
+_DELETE = CleanupPolicy.DELETE
+"""Looked up once: every append asks, and a member of an enumeration is searched for anew at every use."""
+
+
 class LogSettings(Settings, frozen=True):
     """One topic's settings, as far as its logs care. Defaults are Qanat's (docs: settings)."""
 
@@ -94,7 +98,7 @@ class LogSettings(Settings, frozen=True):
 
     @property
     def is_compacted(self) -> bool:
-        return self.cleanup_policy is not CleanupPolicy.DELETE
+        return self.cleanup_policy is not _DELETE
 
     @property
     def is_expired(self) -> bool:
