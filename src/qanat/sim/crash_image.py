@@ -13,12 +13,11 @@ Rule 3: an image is a function of the disk and of the generator handed in. Nodes
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from random import Random
 from typing import Literal, assert_never
 
-from qanat.sim.disk_nodes import Folder, Inode, NameJournal, Node, PendingCut, PendingWrite, extend
+from qanat.sim.disk_nodes import Folder, Inode, NameJournal, Node, PendingCut, PendingWrite, copied, extend
 
 CrashMode = Literal["keep_all", "drop_all", "random"]
 
@@ -29,7 +28,7 @@ def crash_image(
     root: Folder, journal: NameJournal, mode: CrashMode, random: Random, *, keeps_name_order: bool
 ) -> tuple[Folder, NameJournal]:
     """A disk after the crash of this one, which stays as it is."""
-    root, journal = copy.deepcopy((root, journal))
+    root, journal = copied(root, journal)
     match mode:
         case "keep_all":
             for inode in _files(root):

@@ -19,7 +19,7 @@ import hashlib
 import posixpath
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from qanat.log.files import Buffer
@@ -39,6 +39,8 @@ class SimDisk:
         self.faults = faults or DiskFaults()
         self.operations = 0
         self.is_off = False
+        self.before_change: Callable[[Act], None] = _look_away
+        """Called before every change of the disk, in the state that a power loss at this point would meet."""
         self.trace: deque[str] = deque(maxlen=_TRACE_LENGTH)
         self._trace_hash = hashlib.sha256()
         self._random = Random(f"disk {seed}")
@@ -172,6 +174,7 @@ class SimDisk:
     def _strikes(self, act: Act, path: str, detail: str = "") -> bool:
         """Number a change; raise if power is out, say whether an I/O error is due."""
         self._require_power()
+        self.before_change(act)
         self.operations += 1
         self._note(f"{self.operations} {act} {path}{detail and ' ' + detail}")
         if self.faults.power_loss_at_operation == self.operations:
@@ -314,6 +317,10 @@ class SimLock:
     def release(self) -> None:
         if self._locks.get(self._path) is self:
             del self._locks[self._path]
+
+
+def _look_away(act: Act) -> None:
+    """What a disk does before a change that nobody watches."""
 
 
 def _absolute(path: str) -> str:

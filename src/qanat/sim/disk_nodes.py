@@ -169,6 +169,46 @@ class NameJournal:
         self.pending = left[::-1]
 
 
+def copied(root: Folder, journal: NameJournal) -> tuple[Folder, NameJournal]:
+    """The same tree again, to be changed on its own; only what never changes (pending writes) is shared."""
+    copies: dict[Node, Node] = {}
+    new_root = _copied_folder(root, copies)
+    changes = [
+        NameChange(
+            tuple(
+                (_copied_folder(folder, copies), name, None if node is None else _copied(node, copies))
+                for folder, name, node in change.steps
+            )
+        )
+        for change in journal.pending
+    ]
+    for node, copy in list(copies.items()):
+        if node.parent is not None:
+            copy.parent = _copied_folder(node.parent, copies)
+    return new_root, NameJournal(changes)
+
+
+def _copied(node: Node, copies: dict[Node, Node]) -> Node:
+    if isinstance(node, Folder):
+        return _copied_folder(node, copies)
+    assert isinstance(node, Inode), "a node is a file or a folder"
+    copy = copies.get(node)
+    if copy is None:
+        buffer, durable = bytearray(node.buffer), bytearray(node.durable)
+        copy = copies[node] = Inode(None, node.name, buffer, node.size, node.shown_end, durable, list(node.pending))
+    return copy
+
+
+def _copied_folder(folder: Folder, copies: dict[Node, Node]) -> Folder:
+    copy = copies.get(folder)
+    if copy is None:
+        copy = copies[folder] = made = Folder(None, folder.name)
+        made.entries = {name: _copied(node, copies) for name, node in folder.entries.items()}
+        made.durable = {name: _copied(node, copies) for name, node in folder.durable.items()}
+    assert isinstance(copy, Folder)
+    return copy
+
+
 def extend(content: bytearray, length: int) -> None:
     """Fill up with zeros to `length`; longer content stays as it is."""
     if length > len(content):
