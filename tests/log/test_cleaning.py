@@ -69,13 +69,8 @@ def test_a_batch_that_loses_nothing_stays_the_very_same_bytes() -> None:
 
 
 def test_records_without_a_key_stay() -> None:
-    assert pairs(
-        cleaned([batch([(None, b"1"), (b"a", b"-")]), batch([(None, b"2"), (b"a", b"+")], at=2)], cleaner())
-    ) == [
-        (0, None, b"1"),
-        (2, None, b"2"),
-        (3, b"a", b"+"),
-    ]
+    batches = [batch([(None, b"1"), (b"a", b"-")]), batch([(None, b"2"), (b"a", b"+")], at=2)]
+    assert pairs(cleaned(batches, cleaner())) == [(0, None, b"1"), (2, None, b"2"), (3, b"a", b"+")]
 
 
 def test_a_tombstone_stays_for_its_delay_after_the_first_pass_and_no_longer() -> None:

@@ -284,19 +284,19 @@ def test_an_empty_folder_is_an_empty_log() -> None:
     assert contents(reopened(log)) == []
 
 
-def harmed_middle(position: int, content: bytes) -> tuple[PartitionLog, PartitionLog]:
-    """A log whose open segment is damaged below the recovery point, as it was and as it opens."""
+def harmed_middle(position: int, content: bytes) -> PartitionLog:
+    """A log whose open segment is damaged below the recovery point, as it opens."""
     log = new_log(segment_bytes=100 * SIZE)
     fill(log, 10, 2)
     replicate(log)
     folder = image(log.files)
     name = f"{0:020d}{names.LOG}"
     folder[name] = folder[name][:position] + content + folder[name][position + len(content) :]
-    return log, opened_from(log, folder)
+    return opened_from(log, folder)
 
 
 def test_damage_below_the_recovery_point_is_kept_reported_and_remembered() -> None:
-    log, opened = harmed_middle(3 * SIZE + 70, b"\xff")
+    opened = harmed_middle(3 * SIZE + 70, b"\xff")
     for one in (opened, reopened(opened), reopened(reopened(opened))):
         assert [(damage.first_offset, damage.next_offset) for damage in one.damage] == [(6, 8)]
         assert one.end_offset == 20
@@ -310,7 +310,7 @@ def test_damage_below_the_recovery_point_is_kept_reported_and_remembered() -> No
 
 
 def test_damage_that_would_stop_a_walk_is_still_walked_around_after_two_restarts() -> None:
-    log, opened = harmed_middle(3 * SIZE + 8, (-12).to_bytes(4, "big", signed=True))
+    opened = harmed_middle(3 * SIZE + 8, (-12).to_bytes(4, "big", signed=True))
     for one in (opened, reopened(opened), reopened(reopened(opened))):
         assert [(damage.first_offset, damage.next_offset) for damage in one.damage] == [(6, 8)]
         assert find_timestamp(one, NOW, LIMIT) == (NOW, 0)
