@@ -47,6 +47,11 @@ class TopicId:
         return urlsafe_b64encode(self.value.bytes).decode().rstrip("=")
 
     @staticmethod
+    def of(raw: bytes) -> TopicId:
+        """An id as it is on the wire: 16 bytes."""
+        return TopicId(UUID(bytes=raw))
+
+    @staticmethod
     def parse(text: str) -> TopicId:
         from base64 import urlsafe_b64decode
 

@@ -31,8 +31,10 @@ class GroupCommit:
         state: DirectoryState,
         unflushed_bytes_max: int,
         run_all: Callable[[list[FlushJob]], Awaitable[Postponed]],
+        on_flushed: Callable[[PartitionLog], None],
         counters: LogCounters,
     ) -> None:
+        self._on_flushed = on_flushed
         self._state = state
         self._unflushed_bytes_max = unflushed_bytes_max
         self._run_all = run_all
@@ -50,9 +52,14 @@ class GroupCommit:
 
     async def wait(self, log: PartitionLog, end_offset: int) -> None:
         """Return once everything below `end_offset` is on disk; raise if that can no longer be said."""
+        flushed = self.when(log, end_offset)
+        if flushed is not None:
+            await flushed
+
+    def when(self, log: PartitionLog, end_offset: int) -> asyncio.Future[None] | None:
+        """A future of the same; None where everything below `end_offset` is on disk already."""
         log.state.require_working()
-        if log.flushed_offset < end_offset:
-            await self._next_round(log, end_offset)
+        return self._next_round(log, end_offset) if log.flushed_offset < end_offset else None
 
     async def settle(self, log: PartitionLog) -> None:
         """Return once a log has nothing unflushed, unsealed or under way. Nothing may be appended meanwhile."""
@@ -68,15 +75,15 @@ class GroupCommit:
             with suppress(DiskFullError):
                 await over
 
-    async def _next_round(self, log: PartitionLog, end_offset: int) -> None:
+    def _next_round(self, log: PartitionLog, end_offset: int) -> asyncio.Future[None]:
         log.state.require_working()
         self._require_open()
         if end_offset > log.end_offset:
             raise StorageError(f"{log.topic_partition} ends at {log.end_offset}: the records after that were cut off")
-        flushed = asyncio.get_running_loop().create_future()
+        flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(log, deque()).append((end_offset, flushed))
         self.ask(log)
-        await flushed
+        return flushed
 
     async def wait_for_room(self, unflushed: Callable[[], Iterable[PartitionLog]]) -> None:
         """Return once little enough is on its way to the disk. `unflushed` names the logs that hold some of it."""
@@ -141,6 +148,7 @@ class GroupCommit:
             if job is not None:
                 job.finish()
                 self._counters.flushes += 1
+                self._on_flushed(log)
             self._release(log)
         if not postponed:
             _wake_all(self._short_of_room)

@@ -55,9 +55,15 @@ class LogRuntime:
         self._upkeeper = ThreadPoolExecutor(1, "log-upkeep")
         self._cleaner = ThreadPoolExecutor(1, "log-clean")
         self._commits = GroupCommit(
-            directory.state, directory.settings.log_unflushed_bytes_max, self._run_flushes, self.counters
+            directory.state,
+            directory.settings.log_unflushed_bytes_max,
+            self._run_flushes,
+            self._tell_flushed,
+            self.counters,
         )
         self._turns = Turns()
+        self.on_flushed: Callable[[PartitionLog], None] | None = None
+        """Told of every log that has more on disk than before."""
         self._commit_task: asyncio.Task[None] | None = None
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
@@ -102,6 +108,18 @@ class LogRuntime:
         admitted = await self.admit(batch, log.settings)
         if not self._commits.has_room() and log.settings.is_flushed:
             await self._commits.wait_for_room(self._unflushed)
+        return self._append(log, admitted, leader_epoch)
+
+    def append_now(self, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended | None:
+        """Append without waiting for anything; None where it cannot be helped (then `append`)."""
+        settings = log.settings
+        is_slow = len(batch) > OPENED_ON_LOOP_BYTES and is_opened(settings)
+        if is_slow or (not self._commits.has_room() and settings.is_flushed):
+            return None
+        admitted = admit(batch, settings, self.clock_ms(), self.directory.settings.log_decompressed_bytes_max)
+        return self._append(log, admitted, leader_epoch)
+
+    def _append(self, log: PartitionLog, admitted: Admitted, leader_epoch: int) -> Appended:
         appended = log.append(admitted, leader_epoch, self.clock_ms())
         if not appended.is_duplicate:
             if not log.settings.is_flushed:
@@ -117,6 +135,10 @@ class LogRuntime:
     async def flushed(self, log: PartitionLog, end_offset: int) -> None:
         """Return once everything below `end_offset` is on disk."""
         await self._commits.wait(log, end_offset)
+
+    def when_flushed(self, log: PartitionLog, end_offset: int) -> asyncio.Future[None] | None:
+        """A future of the same; None where it is so already."""
+        return self._commits.when(log, end_offset)
 
     def _unflushed(self) -> list[PartitionLog]:
         return [log for log in self.directory.logs.values() if log.unflushed_bytes]
@@ -318,6 +340,10 @@ class LogRuntime:
         if is_cancelled:
             raise asyncio.CancelledError
         task.result()
+
+    def _tell_flushed(self, log: PartitionLog) -> None:
+        if self.on_flushed is not None:
+            self.on_flushed(log)
 
     async def _run_flushes(self, jobs: Sequence[FlushJob]) -> Postponed:
         if not jobs:

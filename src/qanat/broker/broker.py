@@ -1,0 +1,201 @@
+"""The broker: the partitions it hosts, the picture of its cluster, and what doors ask of both.
+
+It puts together what others decide: `cluster` says which topics there are,
+`log` keeps their records, `groups` and `transactions` coordinate. Everything here runs on one loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from qanat.broker.fetch_sessions import FetchSessions
+from qanat.broker.metadata import MetadataKeeper
+from qanat.broker.partition import Partition
+from qanat.broker.settings import BrokerSettings
+from qanat.cluster import keys, values
+from qanat.cluster.producer_ids import ProducerIdAllocator
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.store import Absent, Event, MetadataStore, Put
+from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
+from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.log.settings import LogSettings
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicId, TopicPartition
+
+Response = TypeVar("Response")
+
+_DECISIONS_MAX = 10
+"""Attempts at a commit that others keep getting ahead of."""
+
+
+class Broker:
+    """One node. `start` before use, `close` at the end."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        node_id: int,
+        store: MetadataStore,
+        runtime: LogRuntime,
+        *,
+        seed: int | None = None,
+    ) -> None:
+        self.settings = settings
+        self.node_id = node_id
+        self.runtime = runtime
+        self.metadata = MetadataKeeper(store, self._on_events)
+        self.producer_ids = ProducerIdAllocator(store)
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self._random = random.Random(seed)
+        self.fetch_sessions = FetchSessions(
+            settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
+        )
+        self._partitions_by_id: dict[tuple[bytes, int], Partition] = {}
+        self._by_log: dict[PartitionLog, Partition] = {}
+        self._parked: set[asyncio.Task[Any]] = set()
+        self._hosting = asyncio.Lock()
+        runtime.on_flushed = self._on_flushed
+
+    @property
+    def cluster_id(self) -> str:
+        cluster = self.metadata.image.cluster
+        assert cluster is not None, "the cluster has its id before the first client comes"
+        return cluster.cluster_id
+
+    async def start(self, cluster_id: str, listeners: Sequence[values.Listener]) -> None:
+        """Take part in the cluster: its id, our registration, the partitions that are ours."""
+        await self.metadata.start()
+        if self.metadata.image.cluster is None:
+            info = values.ClusterInfo(cluster_id=cluster_id)
+            await self.metadata.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info))])
+        registration = values.BrokerRegistration(
+            node_id=self.node_id, epoch=1, incarnation=uuid.uuid4().hex, listeners=tuple(listeners)
+        )
+        key = keys.broker(self.node_id)
+        await self.metadata.commit([self.metadata.image.unchanged(key)], [Put(key, values.encode(registration))])
+        await self._host_all()
+
+    async def close(self) -> None:
+        """Answer no more, then let everything go; logs are closed by their own runtime."""
+        for task in list(self._parked):
+            task.cancel()
+        await asyncio.gather(*self._parked, return_exceptions=True)
+        await self.metadata.close()
+
+    # Partitions
+
+    def partition(self, topic: str, number: int) -> Partition | ErrorCode:
+        """A partition that we lead, or why not."""
+        found = self.partitions.get(TopicPartition(topic, number))
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found
+
+    def writable_partition(self, topic: str, number: int) -> Partition | ErrorCode:
+        """The same for clients' records: internal topics are written by their owners only."""
+        known = self.metadata.image.topics.get(topic)
+        if known is not None and known.is_internal:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        return self.partition(topic, number)
+
+    def partition_by_id(self, topic_id: bytes, number: int) -> Partition | ErrorCode:
+        found = self._partitions_by_id.get((topic_id, number))
+        if found is not None:
+            return found
+        is_known = TopicId(uuid.UUID(bytes=topic_id)) in self.metadata.image.topics_by_id
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
+
+    def log_settings(self, topic: str) -> LogSettings:
+        return LogSettings.parse(self.metadata.image.overrides(topic))
+
+    async def _host_all(self) -> None:
+        """Bring what we host in line with the picture: new partitions are created, those of deleted topics removed."""
+        async with self._hosting:
+            image = self.metadata.image
+            wanted = {
+                TopicPartition(topic.name, number): topic
+                for topic in image.topics.values()
+                for number, replicas in enumerate(topic.partitions)
+                if self.node_id in replicas
+            }
+            for at in [
+                at for at, one in self.partitions.items() if at not in wanted or one.topic_id != _raw(wanted[at])
+            ]:
+                await self._drop(at)
+            for at, topic in wanted.items():
+                if at not in self.partitions:
+                    await self._host(at, topic)
+
+    async def _host(self, at: TopicPartition, topic: values.Topic) -> None:
+        log = self.runtime.directory.logs.get(at)
+        if log is not None and self.runtime.directory.topic_ids[at] not in ("", topic.topic_id):
+            await self.runtime.delete(at)  # A topic of that name was deleted and made again (C19).
+            log = None
+        if log is None:
+            log = await self.runtime.create(at, topic.topic_id, self.log_settings(at.topic))
+        else:
+            log.settings = self.log_settings(at.topic)
+        partition = Partition(log, self.runtime, _raw(topic), leader_epoch=0)
+        self.partitions[at] = partition
+        self._partitions_by_id[partition.topic_id, at.partition] = partition
+        self._by_log[log] = partition
+
+    async def _drop(self, at: TopicPartition) -> None:
+        partition = self.partitions.pop(at)
+        self._partitions_by_id.pop((partition.topic_id, at.partition), None)
+        self._by_log.pop(partition.log, None)
+        partition.retire()
+        await self.runtime.delete(at)
+
+    def _on_flushed(self, log: PartitionLog) -> None:
+        partition = self._by_log.get(log)
+        if partition is not None:
+            partition.advance()
+
+    def _on_events(self, events: Sequence[Event]) -> None:
+        """Settings take effect at once; topics that come and go are hosted by whoever waits for them (`commit`)."""
+        for event in events:
+            match keys.parse(event.key):
+                case keys.TopicConfigKey(name):
+                    for at, partition in self.partitions.items():
+                        if at.topic == name:
+                            partition.log.settings = self.log_settings(name)
+                case _:
+                    pass
+
+    # Topics
+
+    async def create_topic(self, request: CreateTopic, *, is_dry_run: bool = False) -> TopicPlan | Rejection:
+        """Create a topic and host it; returns once clients can use it."""
+        defaults = TopicDefaults(self.settings.num_partitions, self.settings.default_replication_factor)
+        for _ in range(_DECISIONS_MAX):
+            plan = decide_create(self.metadata.image, request, LogSettings.parse, defaults)
+            if isinstance(plan, Rejection) or is_dry_run or await self.commit(plan):
+                return plan
+        return Rejection(ErrorCode.REQUEST_TIMED_OUT, "others keep changing the same topic; try again")
+
+    async def commit(self, plan: TopicPlan) -> bool:
+        """Commit a decision about topics and bring our partitions in line; False where it must be decided anew."""
+        if not await self.metadata.commit(plan.compares, plan.operations):
+            return False
+        await self._host_all()
+        return True
+
+    def new_topic_id(self) -> TopicId:
+        return TopicId(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    # Waiting
+
+    def park(self, response: Coroutine[Any, Any, Response]) -> asyncio.Task[Response]:
+        """Let an answer wait beside the connection that asked for it."""
+        task = asyncio.get_running_loop().create_task(response)
+        self._parked.add(task)
+        task.add_done_callback(self._parked.discard)
+        return task
+
+
+def _raw(topic: values.Topic) -> bytes:
+    return topic.identity.value.bytes

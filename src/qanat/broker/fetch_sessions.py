@@ -1,0 +1,113 @@
+"""Fetch sessions (KIP-227): a consumer of many partitions names only what changed since its last fetch.
+
+A session remembers what was asked for and what was last told of each partition.
+Its requests are numbered; one out of order ends the session's use and the client
+starts a new one. Sessions are bounded in number: the one unused for longest goes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from qanat.model.error_codes import ErrorCode
+
+NO_SESSION = 0
+FIRST_EPOCH = 0
+FINAL_EPOCH = -1
+_LAST_EPOCH = 2**31 - 1
+
+
+class PartitionKey(NamedTuple):
+    """A partition as the client names it: topic name up to version 12, topic id after."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+
+
+class Asked(NamedTuple):
+    """What a client wants of one partition."""
+
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    log_start_offset: int
+
+
+class Told(NamedTuple):
+    """What a client was last told of a partition, besides records."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+
+
+@dataclass(slots=True)
+class FetchSession:
+    """One consumer's standing request."""
+
+    session_id: int
+    epoch: int = 1
+    """Number of the next request."""
+    partitions: dict[PartitionKey, Asked] = field(default_factory=dict)
+    told: dict[PartitionKey, Told] = field(default_factory=dict)
+
+    def is_worth_telling(self, key: PartitionKey, now: Told, *, has_records: bool, has_error: bool) -> bool:
+        """Whether an incremental answer must name the partition; remembers what it says."""
+        if has_error:
+            self.told.pop(key, None)
+            return True
+        is_new = self.told.get(key) != now
+        self.told[key] = now
+        if has_records and key in self.partitions:
+            # Partitions with records go to the back, so that all get their turn when the answer is full.
+            self.partitions[key] = self.partitions.pop(key)
+        return has_records or is_new
+
+
+class FetchSessions:
+    """All sessions of a broker."""
+
+    def __init__(self, max_sessions: int, draw_id: Callable[[], int]) -> None:
+        self._max_sessions = max_sessions
+        self._draw_id = draw_id
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def create(self, partitions: dict[PartitionKey, Asked]) -> FetchSession | None:
+        """A new session; None where sessions are switched off."""
+        if self._max_sessions == 0:
+            return None
+        while len(self._sessions) >= self._max_sessions:
+            self._sessions.popitem(last=False)
+        session_id = self._draw_id()
+        while session_id in self._sessions or session_id == NO_SESSION:
+            session_id = self._draw_id()
+        session = self._sessions[session_id] = FetchSession(session_id, partitions=partitions)
+        return session
+
+    def use(
+        self, session_id: int, epoch: int, changed: dict[PartitionKey, Asked], forgotten: list[PartitionKey]
+    ) -> FetchSession | ErrorCode:
+        """The session of an incremental request, brought up to date; or why it cannot be used."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if epoch != session.epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        session.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
+        session.partitions.update(changed)
+        for key in forgotten:
+            session.partitions.pop(key, None)
+            session.told.pop(key, None)
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def end(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)

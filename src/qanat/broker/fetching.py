@@ -1,0 +1,166 @@
+"""Reads of many partitions at once: as much as may be answered now, and waiting where that is too little.
+
+One answer is filled partition by partition, in the order asked, up to the
+request's limit; the first partition with records gives at least one batch. A
+fetch that finds less than it wants parks until enough has been written, or its
+time is up; it never polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from qanat.broker.partition import Partition
+from qanat.log.aborted import AbortedTransaction
+from qanat.log.reading import LogRead
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+
+
+class Wanted(NamedTuple):
+    """What is asked of one partition; `partition` is the reason where there is none."""
+
+    partition: Partition | ErrorCode
+    offset: int
+    max_bytes: int
+    leader_epoch: int
+    """The epoch that the asker believes in, or -1."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What one partition has to say."""
+
+    error: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    read: LogRead | None = None
+    aborted: Sequence[AbortedTransaction] | None = None
+    size: int = 0
+
+
+class Fetch:
+    """One fetch request: tried once, and again whenever more has been written."""
+
+    def __init__(self, wanted: Sequence[Wanted], max_bytes: int, min_bytes: int, *, is_committed: bool) -> None:
+        self._wanted = wanted
+        self._max_bytes = max_bytes
+        self._min_bytes = min_bytes
+        self._is_committed = is_committed
+        self._written_at_park = 0
+        self.found: list[Found] = []
+        self.size = 0
+        self.is_cold = False
+
+    @property
+    def is_enough(self) -> bool:
+        return self.size >= self._min_bytes or any(found.error for found in self.found)
+
+    def try_now(self) -> bool:
+        """Read everything that is in memory; False where a partition would have to wait for the disk."""
+        self.found, self.size, self.is_cold = [], 0, False
+        for wanted in self._wanted:
+            self.found.append(self._read_one(wanted))
+        return not self.is_cold
+
+    def _read_one(self, wanted: Wanted) -> Found:
+        found, end_offset = self._bounds(wanted)
+        if end_offset is None:
+            return found
+        assert isinstance(wanted.partition, Partition)
+        try:
+            read = (
+                wanted.partition.read_now(wanted.offset, self._room(wanted), end_offset) if self._has_room() else None
+            )
+        except QanatError as fault:
+            return Found(fault.code, log_start_offset=found.log_start_offset, high_watermark=found.high_watermark)
+        if read is None:
+            self.is_cold = self.is_cold or self._has_room()
+            return found
+        return self._take(wanted, found, read)
+
+    async def read_cold(self) -> None:
+        """The same, waiting for the disk where need be."""
+        self.found, self.size, self.is_cold = [], 0, False
+        for wanted in self._wanted:
+            found, end_offset = self._bounds(wanted)
+            if end_offset is not None and self._has_room():
+                assert isinstance(wanted.partition, Partition)
+                try:
+                    read = await wanted.partition.read(wanted.offset, self._room(wanted), end_offset)
+                    found = self._take(wanted, found, read)
+                except QanatError as fault:
+                    found = Found(fault.code)
+            self.found.append(found)
+
+    def _has_room(self) -> bool:
+        return self.size < self._max_bytes or self.size == 0
+
+    def _room(self, wanted: Wanted) -> int:
+        """The first records come whatever their size; later ones only as far as they fit."""
+        return max(min(wanted.max_bytes, self._max_bytes - self.size), 0)
+
+    def _bounds(self, wanted: Wanted) -> tuple[Found, int | None]:
+        """What can be said before reading, and up to where to read; None where there is nothing to read."""
+        partition = wanted.partition
+        if isinstance(partition, ErrorCode):
+            return Found(partition), None
+        if wanted.leader_epoch >= 0 and wanted.leader_epoch != partition.leader_epoch:
+            is_old = wanted.leader_epoch < partition.leader_epoch
+            return Found(ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH), None
+        log = partition.log
+        found = Found(ErrorCode.NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        return found, found.last_stable_offset if self._is_committed else found.high_watermark
+
+    def _take(self, wanted: Wanted, found: Found, read: LogRead) -> Found:
+        assert isinstance(wanted.partition, Partition)
+        size = read.size
+        if size > self._max_bytes - self.size and self.size > 0:
+            return found  # One batch, larger than what is left: its turn comes with the next request.
+        found.read, found.size = read, size
+        self.size += size
+        if self._is_committed and size:
+            found.aborted = wanted.partition.log.aborted_transactions(wanted.offset, read.next_offset)
+        return found
+
+    # Waiting
+
+    async def wait(self, max_wait_s: float) -> None:
+        """Return when there is enough, or the time is up; `found` is what there is then."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max_wait_s
+        while not self.is_enough and loop.time() < deadline:
+            woken: asyncio.Future[None] = loop.create_future()
+            if not await self._park(woken, deadline - loop.time()):
+                break
+            if not self.try_now():
+                await self.read_cold()
+
+    async def _park(self, woken: asyncio.Future[None], timeout_s: float) -> bool:
+        """Wait until enough has been written to be worth another look; False when the time is up."""
+        partitions = [wanted.partition for wanted in self._wanted if isinstance(wanted.partition, Partition)]
+        needed = sum(partition.written_bytes for partition in partitions) + self._min_bytes - self.size
+
+        def wake() -> None:
+            has_enough = sum(partition.written_bytes for partition in partitions) >= needed
+            if has_enough and not woken.done():
+                woken.set_result(None)
+            elif not woken.done():
+                for partition in partitions:
+                    partition.wait_for_more(wake)
+
+        for partition in partitions:
+            partition.wait_for_more(wake)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await woken
+        except TimeoutError:
+            return False
+        finally:
+            for partition in partitions:
+                partition.stop_waiting(wake)
+        return True

@@ -1,0 +1,95 @@
+"""The broker's picture of the cluster, kept true by watching the store.
+
+A watch may gap or stall: when history is gone, and every `reconcile_ms` besides,
+the whole picture is listed and compared (C80). Whoever has committed something
+waits here until the picture contains it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from qanat.cluster import keys
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.store import Committed, Compacted, Compare, Event, MetadataStore, Operation, Refused, Revision
+from qanat.model.errors import StoreUnavailableError
+
+RECONCILE_S = 30.0
+_RETRY_S = 0.5
+
+OnEvents = Callable[[Sequence[Event]], None]
+
+
+class MetadataKeeper:
+    """Owns the image. `on_events` is told what changed, after the image has it."""
+
+    def __init__(self, store: MetadataStore, on_events: OnEvents) -> None:
+        self.store = store
+        self.image = MetadataImage()
+        self._on_events = on_events
+        self._reached: dict[asyncio.Future[None], Revision] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Take the first picture, then keep it up."""
+        await self._catch_up()
+        self._tasks = [
+            asyncio.create_task(self._watch_for_ever(), name="metadata-watch"),
+            asyncio.create_task(self._reconcile_for_ever(), name="metadata-reconcile"),
+        ]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> bool:
+        """Commit, and return once the image has it; False, with the image caught up, where a compare did not hold."""
+        result = await self.store.commit(compares, operations)
+        match result:
+            case Committed(revision):
+                await self._reach(revision)
+                return True
+            case Refused():
+                await self._catch_up()
+                return False
+
+    async def _reach(self, revision: Revision) -> None:
+        if self.image.revision < revision:
+            reached = asyncio.get_running_loop().create_future()
+            self._reached[reached] = revision
+            await reached
+
+    async def _catch_up(self) -> None:
+        self._tell(self.image.catch_up(await self.store.list(keys.ROOT)))
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        if events:
+            self._on_events(events)
+        for reached, revision in list(self._reached.items()):
+            if self.image.revision >= revision:
+                del self._reached[reached]
+                if not reached.done():
+                    reached.set_result(None)
+
+    async def _watch_for_ever(self) -> None:
+        while True:
+            try:
+                async for change in self.store.watch(keys.ROOT, self.image.revision):
+                    if isinstance(change, Compacted):
+                        await self._catch_up()
+                        break
+                    for event in change.events:
+                        self.image.apply(event)
+                    self._tell(change.events)
+            except StoreUnavailableError:
+                await asyncio.sleep(_RETRY_S)
+
+    async def _reconcile_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(RECONCILE_S)
+            try:
+                await self._catch_up()
+            except StoreUnavailableError:
+                continue  # The watch is trying, too; the next round comes.

@@ -1,0 +1,123 @@
+"""A partition that this broker leads: appends and who waits for them, reads and who waits for more.
+
+Appending takes effect at once; an acknowledgement that needs the disk is a
+future. The high watermark follows what is durable, or the end of the log where
+the topic leaves flushing to the kernel.
+
+Rule: the high watermark moves only in `_advance`, which is also the only place that wakes waiting fetches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from qanat.log.files import Buffer
+from qanat.log.partition_log import Appended, PartitionLog
+from qanat.log.reading import LogRead
+from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.log.settings import TimestampType
+from qanat.log.warming import is_warm
+from qanat.model.errors import OffsetOutOfRangeError
+from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, TopicPartition
+
+Wake = Callable[[], None]
+
+
+class Written(NamedTuple):
+    """A batch in the log, and what its acknowledgement by acks=all waits for."""
+
+    base_offset: int
+    append_time_ms: int
+    durable: asyncio.Future[None] | None
+
+
+class Partition:
+    """The leader's side of one partition."""
+
+    __slots__ = ("_runtime", "_waiting", "at", "leader_epoch", "log", "topic_id", "written_bytes")
+
+    def __init__(self, log: PartitionLog, runtime: LogRuntime, topic_id: bytes, leader_epoch: int) -> None:
+        self.at: TopicPartition = log.topic_partition
+        self.log = log
+        self.topic_id = topic_id
+        self.leader_epoch = leader_epoch
+        self.written_bytes = 0
+        """Bytes appended since the start: waiting fetches count by it."""
+        self._runtime = runtime
+        self._waiting: dict[Wake, None] = {}
+        log.become_leader(LeaderEpoch(leader_epoch))
+        log.advance_high_watermark(log.flushed_offset)
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.at} epoch {self.leader_epoch} {self.log!r}>"
+
+    # Writing
+
+    def append_now(self, batch: Buffer) -> Written | None:
+        """Append a client's batch; None where it must wait for the disk or be opened on a worker."""
+        appended = self._runtime.append_now(self.log, batch, self.leader_epoch)
+        return None if appended is None else self._written(appended, len(batch))
+
+    async def append(self, batch: Buffer) -> Written:
+        """The same, waiting."""
+        return self._written(await self._runtime.append(self.log, batch, self.leader_epoch), len(batch))
+
+    def _written(self, appended: Appended, size: int) -> Written:
+        self.written_bytes += size
+        settings = self.log.settings
+        is_log_time = settings.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+        append_time_ms = self._runtime.clock_ms() if is_log_time else NO_TIMESTAMP
+        if not settings.is_flushed:
+            self.advance()
+            return Written(appended.base_offset, append_time_ms, None)
+        durable = self._runtime.when_flushed(self.log, appended.last_offset + 1) if appended.is_flush_due else None
+        return Written(appended.base_offset, append_time_ms, durable)
+
+    def advance(self) -> None:
+        """Move the high watermark to where it may be, and wake whoever waits to read that far."""
+        log = self.log
+        end_offset = log.flushed_offset if log.settings.is_flushed else log.end_offset
+        if end_offset <= log.high_watermark:
+            return
+        log.advance_high_watermark(end_offset)
+        waiting, self._waiting = self._waiting, {}
+        for wake in waiting:
+            wake()
+
+    # Reading
+
+    def end_of_reading(self, *, is_committed: bool) -> int:
+        """How far a consumer may read."""
+        return self.log.last_stable_offset if is_committed else self.log.high_watermark
+
+    def read_now(self, offset: int, max_bytes: int, end_offset: int) -> LogRead | None:
+        """Read what is in memory; None where the disk would have to be waited for."""
+        log = self.log
+        if not log.log_start_offset <= offset <= log.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"{self.at} holds offsets {log.log_start_offset} to {log.high_watermark} (exclusive), not {offset}"
+            )
+        if offset >= end_offset:
+            return LogRead((), offset)
+        if not is_warm(log.usable(log.segment_index(offset)), offset, max_bytes):
+            return None
+        return log.read(offset, max_bytes, end_offset)
+
+    async def read(self, offset: int, max_bytes: int, end_offset: int) -> LogRead:
+        """Read, waiting for the disk if need be."""
+        return await self._runtime.read(self.log, offset, max_bytes, end_offset)
+
+    def wait_for_more(self, wake: Wake) -> None:
+        """Call `wake` once, when there is more to read."""
+        self._waiting[wake] = None
+
+    def stop_waiting(self, wake: Wake) -> None:
+        self._waiting.pop(wake, None)
+
+    def retire(self) -> None:
+        """Wake everybody: there is nothing more to wait for."""
+        waiting, self._waiting = self._waiting, {}
+        for wake in waiting:
+            wake()

@@ -1,0 +1,48 @@
+"""What a broker may be told, under Kafka's names where Kafka has one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from qanat.model.settings import NotNegative, Positive, Settings
+
+_MIB = 1024 * 1024
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+
+
+class BrokerSettings(Settings, frozen=True):
+    """One broker's settings. Defaults are Qanat's (docs: settings)."""
+
+    host_name: str = "127.0.0.1"
+    """Address that the Kafka listener binds to; loopback unless told otherwise."""
+    port: Port = 9092
+    """Port of the Kafka listener; 0 takes a free one."""
+    advertised_host_name: str | None = None
+    """Name that clients are told to connect to, where it is not the one bound to."""
+    advertised_port: Port | None = None
+    """Port that clients are told to connect to, where it is not the one bound to."""
+    num_partitions: Positive = 4
+    """Partitions of a topic that does not say how many."""
+    default_replication_factor: Positive = 1
+    """Replicas of a topic that does not say how many."""
+    auto_create_topics_enable: bool = True
+    """Whether a topic is created when it is first asked for."""
+    delete_topic_enable: bool = True
+    """Whether topics may be deleted."""
+    socket_request_max_bytes: Positive = 100 * _MIB
+    """Largest request that is accepted."""
+    queued_max_request_bytes: Positive = 512 * _MIB
+    """Request bytes that all connections together may hold unanswered; reading stops above."""
+    max_connections: Positive = 20_000
+    """Connections at one time; more are closed at once."""
+    max_unanswered_requests: Positive = 256
+    """Requests of one connection that wait for their answer; reading stops above."""
+    fetch_max_bytes: Positive = 55 * _MIB
+    """Largest answer to a fetch, whatever the client allows."""
+    max_incremental_fetch_session_cache_slots: NotNegative = 1000
+    """Fetch sessions remembered; 0 switches them off."""
+    offsets_topic_num_partitions: Positive = 50
+    """Partitions of the topic that holds groups and their offsets."""

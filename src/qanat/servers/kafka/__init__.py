@@ -1,0 +1,11 @@
+"""The Kafka protocol's door: frames in, answers out, in order.
+
+- `connection` one client's socket: framing, order of answers, back-pressure
+- `dispatch`   from a frame to the API that serves it; what unknown APIs and versions get
+- `answers`    how an answer is put together: header, body, chunks
+- a file per API, each with its card: versions served, what each added, what deliberately differs
+
+Rule 1: answers leave in the order of their requests, whatever is parked in between.
+Rule 2: a request takes effect before the next one of its connection is looked at;
+        only its answer may wait.
+"""

@@ -1,0 +1,44 @@
+"""ApiVersions (18): which APIs and versions this broker speaks; the first thing any client asks.
+
+v0-2  plain; v1 throttle time, v2 nothing new
+v3    flexible; client software name and version; supported and finalized features
+v4    features with a minimum of 0 may be named (KIP-1022)
+
+The answer's header is always version 0. A version that we do not know is answered
+in version 0 with error 35 and the range of this API alone (KIP-511).
+"""
+
+from __future__ import annotations
+
+import re
+
+from qanat.model.error_codes import ErrorCode
+from qanat.servers.kafka.apis import SERVED
+from qanat.servers.kafka.dispatch import Context
+from qanat.wire.kafka.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from qanat.wire.kafka.registry import ApiKey
+
+_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+"""What Kafka takes for a client's software name and version."""
+
+
+def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+    if context.version >= 3 and not _is_named_well(request):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(api_keys=_served())
+
+
+def _is_named_well(request: ApiVersionsRequest) -> bool:
+    return all(_NAME.fullmatch(name) for name in (request.client_software_name, request.client_software_version))
+
+
+def _served() -> list[ApiVersion]:
+    return [ApiVersion(key, served.advertised_first, served.last_version) for key, served in sorted(SERVED.items())]
+
+
+def unsupported(error_code: ErrorCode) -> ApiVersionsResponse:
+    """What a client gets that asks in a version from the future."""
+    own = SERVED[ApiKey.API_VERSIONS]
+    return ApiVersionsResponse(
+        error_code=error_code, api_keys=[ApiVersion(ApiKey.API_VERSIONS, own.advertised_first, own.last_version)]
+    )

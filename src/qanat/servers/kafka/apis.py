@@ -1,0 +1,60 @@
+"""Which APIs this broker serves, in which versions, and where each lives: one line per API.
+
+`ApiVersions` and the table in the documentation are made from this. A handler
+is imported when its API is first called, so that a broker answers before it
+has read the code of everything it can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+from qanat.wire.kafka.registry import APIS, Api, ApiKey
+
+Handler = Callable[[Any, Any], Any]
+"""(request, context) -> response, a future of it, or a coroutine (see `connection.Outcome`)."""
+
+
+@dataclass(frozen=True)
+class ServedApi:
+    """An API with the versions that are really answered."""
+
+    key: ApiKey
+    first_version: int
+    last_version: int
+    module: str
+    advertised_from: int | None = None
+    """Where it differs from `first_version`: old librdkafka looks for versions that nobody sends (KAFKA-18659)."""
+
+    @cached_property
+    def api(self) -> Api:
+        return APIS[self.key]
+
+    @cached_property
+    def handle(self) -> Handler:
+        handler: Handler = import_module(f"qanat.servers.kafka.{self.module}").handle
+        return handler
+
+    @property
+    def advertised_first(self) -> int:
+        return self.first_version if self.advertised_from is None else self.advertised_from
+
+    def serves(self, version: int) -> bool:
+        return self.first_version <= version <= self.last_version
+
+
+_SERVED = (
+    ServedApi(ApiKey.PRODUCE, 3, 13, "produce", advertised_from=0),
+    ServedApi(ApiKey.FETCH, 4, 17, "fetch"),
+    ServedApi(ApiKey.LIST_OFFSETS, 1, 9, "list_offsets"),
+    ServedApi(ApiKey.METADATA, 0, 12, "metadata"),
+    ServedApi(ApiKey.API_VERSIONS, 0, 4, "api_versions"),
+    ServedApi(ApiKey.INIT_PRODUCER_ID, 0, 5, "init_producer_id"),
+    ServedApi(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, "offset_for_leader_epoch"),
+)
+
+SERVED: dict[int, ServedApi] = {int(served.key): served for served in _SERVED}

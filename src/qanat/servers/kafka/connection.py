@@ -1,0 +1,210 @@
+"""One client's socket: frames in, answers out in order, and never more in memory than agreed.
+
+A handler answers at once (a list of chunks), or parks its answer (a future),
+or must do something slow before the next request may be looked at (a
+coroutine). Nothing is polled, and no task is made for what is answered at once.
+
+Back-pressure: reading stops while the client does not take its answers, while
+too many of its requests are unanswered, or while all connections together hold
+more request bytes than the broker allows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from qanat.model.errors import QanatError
+from qanat.wire.frames import FrameReader
+from qanat.wire.kafka.writing import Chunk
+
+Answer = list[Chunk] | None
+"""None is no answer at all: produce with acks=0."""
+Parked = asyncio.Future[Answer]
+Outcome = Answer | Parked | Coroutine[Any, Any, "Answer | Parked"]
+"""A future is a parked answer; a coroutine holds up the requests behind it, and may then park."""
+
+
+@dataclass(slots=True)
+class ConnectionLimits:
+    """Bounds that all connections of a listener share, and what is in use of them."""
+
+    max_request_bytes: int
+    max_unanswered: int
+    max_inflight_bytes: int
+    inflight_bytes: int = 0
+    starved: dict[KafkaConnection, None] = field(default_factory=dict)
+    """Connections that read nothing because all together hold too much, longest waiting first."""
+
+    def release(self, count: int) -> None:
+        """Give bytes back, and let those who waited for them read again."""
+        self.inflight_bytes -= count
+        while self.starved and self.inflight_bytes < self.max_inflight_bytes:
+            connection = next(iter(self.starved))
+            del self.starved[connection]
+            connection.regulate()
+
+
+class _Slot:
+    """A place in the row of answers."""
+
+    __slots__ = ("answer", "is_done", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.answer: Answer = None
+        self.is_done = False
+
+
+class KafkaConnection(asyncio.BufferedProtocol):
+    """Serves one client. `handle` takes a frame and this connection."""
+
+    def __init__(
+        self,
+        handle: Callable[[memoryview, KafkaConnection], Outcome],
+        limits: ConnectionLimits,
+        on_close: Callable[[KafkaConnection], None],
+        on_fault: Callable[[KafkaConnection, BaseException], None],
+    ) -> None:
+        self._handle = handle
+        self._limits = limits
+        self._on_close = on_close
+        self._on_fault = on_fault
+        self._frames = FrameReader(limits.max_request_bytes)
+        self._waiting: deque[memoryview] = deque()
+        self._slots: deque[_Slot] = deque()
+        self._transport: asyncio.Transport | None = None
+        self._held_by: asyncio.Task[Answer | Parked] | None = None
+        self._is_reading = True
+        self._can_write = True
+        self.peer = ""
+        self.client_id = ""
+
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by behaviour only.
+        self.peer = str(transport.get_extra_info("peername"))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            frames = self._frames.received(nbytes)
+        except QanatError as fault:
+            self._abort(fault)
+            return
+        for frame in frames:
+            self._limits.inflight_bytes += len(frame)
+            self._waiting.append(frame)
+        self._advance()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if self._held_by is not None:
+            self._held_by.cancel()
+        self._limits.starved.pop(self, None)
+        held = sum(map(len, self._waiting)) + sum(slot.size for slot in self._slots)
+        self._waiting.clear()
+        self._slots.clear()
+        self._limits.release(held)
+        self._on_close(self)
+
+    def pause_writing(self) -> None:
+        self._can_write = False
+        self.regulate()
+
+    def resume_writing(self) -> None:
+        self._can_write = True
+        self._advance()
+
+    # Requests
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
+
+    def close(self) -> None:
+        """Send what is written, then close."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _advance(self) -> None:
+        """Look at waiting requests, as far as they may be looked at now."""
+        while self._waiting and self._held_by is None and self._may_go_on():
+            frame = self._waiting.popleft()
+            slot = _Slot(len(frame))
+            self._slots.append(slot)
+            try:
+                outcome = self._handle(frame, self)
+            except QanatError as fault:
+                self._abort(fault)
+                return
+            self._take(slot, outcome)
+        self.regulate()
+
+    def _may_go_on(self) -> bool:
+        return self._can_write and len(self._slots) < self._limits.max_unanswered and self._transport is not None
+
+    def _take(self, slot: _Slot, outcome: Outcome) -> None:
+        if outcome is None or isinstance(outcome, list):
+            self._finish(slot, outcome)
+        elif isinstance(outcome, asyncio.Future):
+            outcome.add_done_callback(lambda future: self._on_parked(slot, future))
+        else:
+            assert isinstance(outcome, Coroutine)
+            self._held_by = asyncio.get_running_loop().create_task(outcome)
+            self._held_by.add_done_callback(lambda task: self._on_held(slot, task))
+
+    def _on_parked(self, slot: _Slot, future: Parked) -> None:
+        if not self._is_lost(future):
+            self._finish(slot, future.result())
+            self._advance()
+
+    def _on_held(self, slot: _Slot, task: asyncio.Future[Answer | Parked]) -> None:
+        self._held_by = None
+        if not self._is_lost(task):
+            self._take(slot, task.result())
+            self._advance()
+
+    def _is_lost(self, future: asyncio.Future[Any]) -> bool:
+        """Whether there is nothing to answer with, or nobody to answer."""
+        if future.cancelled() or (fault := future.exception()) is None:
+            return future.cancelled() or self._transport is None
+        self._abort(fault)
+        return True
+
+    # Answers
+
+    def _finish(self, slot: _Slot, answer: Answer) -> None:
+        slot.answer = answer
+        slot.is_done = True
+        while self._slots and self._slots[0].is_done:
+            done = self._slots.popleft()
+            self._limits.release(done.size)
+            if done.answer is not None and self._transport is not None:
+                self._transport.writelines(done.answer)
+
+    def regulate(self) -> None:
+        """Read or do not read, as the bounds say."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        has_room = self._limits.inflight_bytes < self._limits.max_inflight_bytes
+        may_read = self._can_write and not self._waiting and has_room
+        if not has_room:
+            self._limits.starved[self] = None
+        if may_read and not self._is_reading:
+            self._transport.resume_reading()
+        elif not may_read and self._is_reading:
+            self._transport.pause_reading()
+        self._is_reading = may_read
+
+    def _abort(self, fault: BaseException) -> None:
+        """Close at once: after this, nothing that the client sends can be understood or trusted."""
+        self._on_fault(self, fault)
+        if self._transport is not None:
+            self._transport.abort()

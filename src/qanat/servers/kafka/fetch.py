@@ -1,0 +1,151 @@
+"""Fetch (1): read batches from some partitions, waiting for more where there is little.
+
+v4   record batches; isolation level and aborted transactions    v5   log start offset
+v7   fetch sessions (KIP-227)    v9   the asker's leader epoch    v10  zstd may be sent
+v11  rack id (fetching from the nearest replica comes with the cluster)
+v12  flexible; last fetched epoch, diverging epochs    v13  topics by id
+v15  a replica names itself in a tagged field    v16  node endpoints    v17  replica directory id
+
+Batches are sent whole, from the one that holds the offset asked for; the first one comes even if it is larger than
+the limits. Followers' fetches are refused here: they belong to the inter-broker listener.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from qanat.broker.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, Asked, FetchSession, PartitionKey, Told
+from qanat.broker.fetching import Fetch, Found, Wanted
+from qanat.broker.partition import Partition
+from qanat.model.error_codes import ErrorCode
+from qanat.servers.kafka.dispatch import Context
+from qanat.wire.kafka.layouts import ZERO_UUID
+from qanat.wire.kafka.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+
+_READ_COMMITTED = 1
+_TOPIC_IDS_FROM = 13
+
+
+def handle(request: FetchRequest, context: Context) -> object:
+    if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
+        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    session, asked = _session(request, context)
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session)
+    fetch = Fetch(
+        [_wanted(key, what, context) for key, what in asked.items()],
+        min(request.max_bytes, context.broker.settings.fetch_max_bytes),
+        request.min_bytes,
+        is_committed=request.isolation_level == _READ_COMMITTED,
+    )
+    is_new = request.session_epoch == FIRST_EPOCH or request.session_epoch == FINAL_EPOCH
+    if fetch.try_now() and (fetch.is_enough or request.max_wait_ms <= 0 or not asked):
+        return _response(asked, fetch, session, is_full=is_new)
+    return _later(request, context, fetch, asked, session, is_full=is_new)
+
+
+def _later(
+    request: FetchRequest,
+    context: Context,
+    fetch: Fetch,
+    asked: dict[PartitionKey, Asked],
+    session: FetchSession | None,
+    *,
+    is_full: bool,
+) -> object:
+    """A parked answer: the requests behind this one are looked at meanwhile."""
+
+    async def wait() -> FetchResponse:
+        if fetch.is_cold:
+            await fetch.read_cold()
+        await fetch.wait(request.max_wait_ms / 1000)
+        return _response(asked, fetch, session, is_full=is_full)
+
+    return context.broker.park(wait())
+
+
+def _session(
+    request: FetchRequest, context: Context
+) -> tuple[FetchSession | ErrorCode | None, dict[PartitionKey, Asked]]:
+    """The session to use, if any, and everything that is to be fetched."""
+    named = _named(request.topics)
+    sessions = context.broker.fetch_sessions
+    if request.session_epoch == FINAL_EPOCH:
+        sessions.end(request.session_id)
+        return None, named
+    if request.session_epoch == FIRST_EPOCH:
+        sessions.end(request.session_id)
+        return sessions.create(named), named
+    if request.session_id == NO_SESSION:
+        return ErrorCode.INVALID_FETCH_SESSION_EPOCH, named
+    forgotten = [
+        PartitionKey(topic.topic, topic.topic_id, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    session = sessions.use(request.session_id, request.session_epoch, named, forgotten)
+    return session, dict(session.partitions) if isinstance(session, FetchSession) else named
+
+
+def _named(topics: Iterable[FetchTopic]) -> dict[PartitionKey, Asked]:
+    return {
+        PartitionKey(topic.topic, topic.topic_id, one.partition): Asked(
+            one.fetch_offset,
+            one.partition_max_bytes,
+            one.current_leader_epoch,
+            one.last_fetched_epoch,
+            one.log_start_offset,
+        )
+        for topic in topics
+        for one in topic.partitions
+    }
+
+
+def _wanted(key: PartitionKey, asked: Asked, context: Context) -> Wanted:
+    broker = context.broker
+    partition: Partition | ErrorCode
+    if context.version >= _TOPIC_IDS_FROM:
+        partition = broker.partition_by_id(key.topic_id, key.partition)
+    else:
+        partition = broker.partition(key.topic, key.partition)
+    return Wanted(partition, asked.fetch_offset, asked.max_bytes, asked.current_leader_epoch)
+
+
+def _response(
+    asked: dict[PartitionKey, Asked], fetch: Fetch, session: FetchSession | None, *, is_full: bool
+) -> FetchResponse:
+    topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+    for key, found in zip(asked, fetch.found, strict=True):
+        told = Told(found.high_watermark, found.last_stable_offset, found.log_start_offset)
+        is_told = session is None or session.is_worth_telling(
+            key, told, has_records=found.size > 0, has_error=found.error is not ErrorCode.NONE
+        )
+        if is_full or is_told:
+            topic = topics.setdefault(
+                (key.topic, key.topic_id), FetchableTopicResponse(key.topic, key.topic_id or ZERO_UUID, [])
+            )
+            topic.partitions.append(_partition(key.partition, found))
+    session_id = session.session_id if session is not None else NO_SESSION
+    return FetchResponse(session_id=session_id, responses=list(topics.values()))
+
+
+def _partition(number: int, found: Found) -> PartitionData:
+    aborted = None
+    if found.aborted is not None:
+        aborted = [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found.aborted]
+    return PartitionData(
+        number,
+        found.error,
+        found.high_watermark,
+        found.last_stable_offset,
+        found.log_start_offset,
+        aborted_transactions=aborted,
+        records=found.read.views() if found.read is not None else b"",
+    )

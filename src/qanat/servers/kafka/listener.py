@@ -1,0 +1,57 @@
+"""The listening socket of the Kafka door: accepts, counts and closes connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from qanat.broker.broker import Broker
+from qanat.servers.kafka.connection import ConnectionLimits, KafkaConnection
+from qanat.servers.kafka.dispatch import Dispatcher
+
+OnFault = Callable[[KafkaConnection, BaseException], None]
+
+
+class KafkaListener:
+    """Serves one address. `start`, then `close`."""
+
+    def __init__(self, broker: Broker, on_fault: OnFault) -> None:
+        settings = broker.settings
+        self._settings = settings
+        self._dispatcher = Dispatcher(broker)
+        self._on_fault = on_fault
+        self._limits = ConnectionLimits(
+            settings.socket_request_max_bytes, settings.max_unanswered_requests, settings.queued_max_request_bytes
+        )
+        self._connections: set[KafkaConnection] = set()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None, "started"
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._accept, self._settings.host_name, self._settings.port, backlog=1024
+        )
+
+    def _accept(self) -> KafkaConnection:
+        connection = KafkaConnection(self._dispatcher.handle, self._limits, self._forget, self._on_fault)
+        self._connections.add(connection)
+        if len(self._connections) > self._settings.max_connections:
+            asyncio.get_running_loop().call_soon(connection.close)
+        return connection
+
+    def _forget(self, connection: KafkaConnection) -> None:
+        self._connections.discard(connection)
+
+    async def close(self) -> None:
+        """Stop accepting, then close what is open."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.close()
+        if self._server is not None:
+            await self._server.wait_closed()

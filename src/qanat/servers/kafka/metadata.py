@@ -1,0 +1,99 @@
+"""Metadata (3): brokers, topics, who leads which partition; creates topics on first use.
+
+v0   topics by name, none named means all    v1   null means all, an empty list none; controller, racks
+v2   cluster id    v4   creation may be declined    v5   offline replicas    v7   leader epochs
+v8   authorised operations (when asked; none are computed before there is authorisation)
+v9   flexible    v10  topic ids    v11  no operations of the cluster any more    v12  topics by id
+"""
+
+from __future__ import annotations
+
+from qanat.broker.broker import Broker
+from qanat.cluster import values
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_names import name_problem
+from qanat.cluster.topics import CreateTopic
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicId
+from qanat.servers.kafka.dispatch import Context
+from qanat.wire.kafka.layouts import ZERO_UUID
+from qanat.wire.kafka.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+
+def handle(request: MetadataRequest, context: Context) -> object:
+    broker = context.broker
+    if _is_all(request, context.version):
+        return _response(broker, [describe(broker, topic) for topic in broker.metadata.image.topics.values()])
+    asked = request.topics or []
+    missing = [topic for topic in asked if _is_missing(topic, broker)]
+    if missing and request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
+        return _created_first(asked, missing, broker)
+    return _response(broker, [_named(topic, broker) for topic in asked])
+
+
+def _is_all(request: MetadataRequest, version: int) -> bool:
+    return request.topics is None or (version == 0 and not request.topics)
+
+
+def _is_missing(topic: MetadataRequestTopic, broker: Broker) -> bool:
+    return bool(topic.name) and topic.topic_id == ZERO_UUID and topic.name not in broker.metadata.image.topics
+
+
+async def _created_first(
+    asked: list[MetadataRequestTopic], missing: list[MetadataRequestTopic], broker: Broker
+) -> MetadataResponse:
+    """Kafka lets clients ask again while it creates; we answer once the topics are there."""
+    rejected: dict[str, ErrorCode] = {}
+    for name in dict.fromkeys(topic.name for topic in missing if topic.name):
+        outcome = await broker.create_topic(CreateTopic(name, broker.new_topic_id()))
+        if isinstance(outcome, Rejection) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            rejected[name] = outcome.code
+    topics = [_named(topic, broker) for topic in asked]
+    for topic in topics:
+        if topic.name in rejected:
+            topic.error_code = rejected[topic.name]
+    return _response(broker, topics)
+
+
+def _named(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic:
+    image = broker.metadata.image
+    if asked.topic_id != ZERO_UUID:
+        topic = image.topics_by_id.get(TopicId.of(asked.topic_id))
+        if topic is None:
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        return describe(broker, topic)
+    name = asked.name or ""
+    topic = image.topics.get(name)
+    if topic is not None:
+        return describe(broker, topic)
+    is_bad = name_problem(name) is not None
+    return MetadataResponseTopic(
+        ErrorCode.INVALID_TOPIC_EXCEPTION if is_bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name
+    )
+
+
+def describe(broker: Broker, topic: values.Topic) -> MetadataResponseTopic:
+    """One topic as clients want to know it."""
+    partitions = [
+        MetadataResponsePartition(0, number, replicas[0], 0, list(replicas), list(replicas), [])
+        for number, replicas in enumerate(topic.partitions)
+    ]
+    return MetadataResponseTopic(0, topic.name, topic.identity.value.bytes, topic.is_internal, partitions)
+
+
+def _response(broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    brokers = [
+        MetadataResponseBroker(
+            registration.node_id, registration.listeners[0].host, registration.listeners[0].port, registration.rack
+        )
+        for registration in broker.metadata.image.brokers.values()
+        if registration.listeners
+    ]
+    return MetadataResponse(0, brokers, broker.cluster_id, broker.node_id, topics)

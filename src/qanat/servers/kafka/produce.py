@@ -1,0 +1,178 @@
+"""Produce (0): append one batch to each of some partitions.
+
+v3   record batches only (what is older is refused: versions 0 to 2 are advertised, never served)
+v5   log start offset in the answer     v7   zstd is allowed     v8   error message and bad records
+v9   flexible    v10  the current leader, where it is another    v12  implicit transactions (TV2)
+v13  topics by id
+
+acks=0 is not answered; acks=1 is answered after the append; acks=all once the batch is on disk, where the
+topic's `flush.messages` asks for that.
+Deviation: timestamps are judged by a batch's header, not record by record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from qanat.broker.partition import Partition
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.servers.kafka.dispatch import Context
+from qanat.wire.batch_header import read_header
+from qanat.wire.compression import Codec
+from qanat.wire.kafka.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+ALL, NONE = -1, 0
+_ZSTD_FROM = 7
+_TOPIC_IDS_FROM = 13
+
+Part = tuple[Partition, memoryview, PartitionProduceResponse]
+
+
+class Produce:
+    """One request on its way: what is appended, and what its acknowledgement still waits for."""
+
+    def __init__(self, request: ProduceRequest, context: Context) -> None:
+        self._request = request
+        self._context = context
+        self._broker = context.broker
+        self._waiting: dict[asyncio.Future[None], PartitionProduceResponse] = {}
+        self._answered: asyncio.Future[ProduceResponse] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.response = ProduceResponse(responses=[])
+
+    def parts(self) -> Iterator[Part]:
+        """Every partition that can be appended to; the answers of the others are written on the way."""
+        for topic in self._request.topic_data:
+            answer = TopicProduceResponse(topic.name, topic.topic_id, [])
+            self.response.responses.append(answer)
+            for data in topic.partition_data:
+                result = PartitionProduceResponse(data.index, base_offset=-1)
+                answer.partition_responses.append(result)
+                found = self._find(topic, data)
+                if isinstance(found, ErrorCode):
+                    result.error_code = found
+                elif data.records is None or not len(data.records):
+                    _refuse(result, ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition")
+                else:
+                    yield found, data.records, result
+
+    def _find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
+        if self._request.acks not in (ALL, NONE, 1):
+            return ErrorCode.INVALID_REQUIRED_ACKS
+        broker = self._broker
+        if self._context.version >= _TOPIC_IDS_FROM:
+            return broker.partition_by_id(topic.topic_id, data.index)
+        return broker.writable_partition(topic.name, data.index)
+
+    def append(self, part: Part) -> bool:
+        """Append now; False where that has to wait for the disk or for a worker."""
+        partition, batch, result = part
+        try:
+            self._check_codec(batch)
+            appended = partition.append_now(batch)
+            if appended is None:
+                return False
+            self._appended(part, *appended)
+        except QanatError as fault:
+            _refuse(result, fault.code, str(fault))
+        return True
+
+    async def append_slowly(self, parts: list[Part]) -> None:
+        """The same for what has to wait, in order."""
+        for part in parts:
+            partition, batch, result = part
+            try:
+                self._check_codec(batch)
+                self._appended(part, *await partition.append(batch))
+            except QanatError as fault:
+                _refuse(result, fault.code, str(fault))
+
+    def _check_codec(self, batch: memoryview) -> None:
+        if self._context.version < _ZSTD_FROM and len(batch) >= 61 and read_header(batch).codec == Codec.ZSTD:
+            from qanat.model.errors import UnsupportedCompressionError
+
+            raise UnsupportedCompressionError("zstd needs version 7 of Produce or later: upgrade the client")
+
+    def _appended(
+        self, part: Part, base_offset: int, append_time_ms: int, durable: asyncio.Future[None] | None
+    ) -> None:
+        partition, _, result = part
+        result.base_offset = base_offset
+        result.log_append_time_ms = append_time_ms
+        result.log_start_offset = partition.log.log_start_offset
+        if durable is not None and self._request.acks == ALL:
+            self._waiting[durable] = result
+
+    def answer(self) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+        """What to send: nothing, the response, or the response once everything is durable."""
+        if self._request.acks == NONE:
+            # Who expects no answer learns of a fault only by the connection's end, as with Kafka.
+            is_refused = any(part.error_code for topic in self.response.responses for part in topic.partition_responses)
+            if is_refused:
+                self._context.connection.close()
+            return None
+        if not self._waiting:
+            return self.response
+        loop = asyncio.get_running_loop()
+        self._answered = loop.create_future()
+        self._timer = loop.call_later(max(self._request.timeout_ms, 0) / 1000, self._time_out)
+        for durable in list(self._waiting):
+            durable.add_done_callback(self._one_done)
+        return self._answered
+
+    def _one_done(self, durable: asyncio.Future[None]) -> None:
+        result = self._waiting.pop(durable, None)
+        if result is None:
+            return
+        fault = durable.exception() if not durable.cancelled() else None
+        if isinstance(fault, QanatError):
+            _refuse(result, fault.code, str(fault))
+        elif durable.cancelled() or fault is not None:
+            _refuse(result, ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
+        if not self._waiting:
+            self._finish()
+
+    def _time_out(self) -> None:
+        """Answer for what is not yet on disk; it may well get there."""
+        for result in self._waiting.values():
+            _refuse(result, ErrorCode.REQUEST_TIMED_OUT, "the batch was not on disk in time")
+        self._waiting.clear()
+        self._finish()
+
+    def _finish(self) -> None:
+        assert self._timer is not None
+        assert self._answered is not None
+        self._timer.cancel()
+        if not self._answered.done():
+            self._answered.set_result(self.response)
+
+
+def handle(request: ProduceRequest, context: Context) -> object:
+    produce = Produce(request, context)
+    parts = list(produce.parts())
+    for number, part in enumerate(parts):
+        if not produce.append(part):
+            return _slowly(produce, parts[number:])
+    return produce.answer()
+
+
+async def _slowly(produce: Produce, parts: list[Part]) -> object:
+    await produce.append_slowly(parts)
+    return produce.answer()
+
+
+def _refuse(result: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
+    result.error_code = code
+    result.error_message = message
+    result.base_offset = -1
+    result.log_append_time_ms = -1
+    result.log_start_offset = -1
