@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check format bench sim docs dist clean distclean
+.PHONY: help setup demo test check format codec bench sim docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -50,6 +50,9 @@ check: $(READY) ## formatting, lint, strict types, import contracts
 format: $(READY) ## put the sources into the form that check asks for
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+codec: $(READY) ## generate src/qanat/wire/kafka/messages from Kafka's schemas
+	@$(BIN)/python tools/generate_codec.py $(ARGS)
 
 bench: $(READY) ## measure on this machine; make bench ARGS="--help" for the knobs
 	@$(BIN)/qanat bench log $(ARGS)

@@ -17,6 +17,8 @@ PACKAGE = ROOT / "src" / "qanat"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LONGEST_FILE_LINES = 500
+# One module per API of the protocol, generated: its length is the protocol's, and nobody edits it.
+GENERATED = PACKAGE / "wire" / "kafka" / "messages"
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "manager", "base", "impl", "misc"}
 
 # Spelled in pieces, so that this file does not find itself.
@@ -76,7 +78,8 @@ def calls_print(path: Path) -> bool:
 
 
 def test_source_files_are_short_enough_to_read() -> None:
-    too_long = [name(path) for path in SOURCES if len(path.read_text().splitlines()) > LONGEST_FILE_LINES]
+    written = [path for path in SOURCES if GENERATED not in path.parents]
+    too_long = [name(path) for path in written if len(path.read_text().splitlines()) > LONGEST_FILE_LINES]
 
     assert too_long == [], "split them by noun"
 

@@ -21,6 +21,12 @@ class CorruptBatchError(QanatError):
     code = ErrorCode.CORRUPT_MESSAGE
 
 
+class MalformedMessageError(QanatError):
+    """Bytes that are no valid message of the protocol: a length lies, or something is missing or left over."""
+
+    code = ErrorCode.INVALID_REQUEST
+
+
 class InvalidRecordError(QanatError):
     """A well-formed batch with a content that is refused."""
 
@@ -125,3 +131,15 @@ class InvalidSettingError(QanatError):
     """A setting is unknown, or has a value that it cannot take."""
 
     code = ErrorCode.INVALID_CONFIG
+
+
+class StoreUnavailableError(QanatError):
+    """The metadata store did not answer, or cannot be used as it is; whether a commit took effect may be unknown."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class LeaseExpiredError(QanatError):
+    """A lease in the metadata store has run out or was revoked; the keys attached to it are gone."""
+
+    code = ErrorCode.STALE_BROKER_EPOCH
