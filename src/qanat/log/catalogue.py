@@ -148,4 +148,5 @@ def _open_segment(files: Files, directory: str, partition: PartitionRow, setting
     segment.max_timestamp = row.sidecar.max_timestamp
     segment.max_timestamp_offset = row.sidecar.max_timestamp_offset
     segment.first_append_ms = partition.active_since_ms
+    segment.damage = row.damage
     return segment

@@ -279,9 +279,10 @@ class PartitionLog:
         slices: list[Slice] = []
         index = self.segment_index(offset)
         while offset < end_offset and index < len(self.segments) and (max_bytes > 0 or not slices):
-            segment = self.usable(index)
-            if slices and not is_warm(segment, offset, max_bytes):
+            segment = self.segments[index]
+            if slices and not (segment.tables.is_checked and is_warm(segment, offset, max_bytes)):
                 break  # The next read starts here, and can be warmed up first.
+            self.usable(index)
             start = segment.position_of(offset)
             if start < segment.size or (segment.damage and segment.damage_at(start)):
                 end = self._slice_end(segment, start, max_bytes, end_offset, is_first=not slices)
