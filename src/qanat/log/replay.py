@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from qanat.log import names
 from qanat.log.files import Files
 from qanat.log.producers import Producers
+from qanat.log.scan import find_damage
 from qanat.log.segment import Segment
 from qanat.log.snapshots import decode_snapshot
 from qanat.log.tables import GrowingTables
@@ -30,8 +31,16 @@ def load_producers(segments: Sequence[Segment], offset: int, high_watermark: int
     start, producers = _latest_snapshot(segments[0].files, segments[0].directory, up_to)
     for segment in segments:
         if segment.next_offset > start and segment.base_offset < offset:
-            replay_segment(segment, producers, start)
+            replay_segment(compared(segment), producers, start)
     return producers
+
+
+def compared(segment: Segment) -> Segment:
+    """The segment, fit to be walked. A sealed one is opened unseen: here its checksums are compared."""
+    if segment.is_sealed and not segment.damage:
+        found = find_damage(segment.file, 0, segment.size, segment.base_offset, segment.next_offset)
+        segment.damage = tuple(found)
+    return segment
 
 
 def _latest_snapshot(files: Files, directory: str, up_to: int) -> tuple[int, Producers]:
@@ -73,7 +82,7 @@ def rebuild_tables(segments: Sequence[Segment], index: int, interval_bytes: int)
     segment = segments[index]
     producers = load_producers(segments[: index + 1], segment.base_offset)
     walked = Segment(segment.files, segment.directory, segment.base_offset, segment.file, interval_bytes)
-    for position, header in segment.batches():
+    for position, header in compared(segment).batches():
         walked.enter(position, header.size, header.last_offset, header.newest_timestamp)
     walked.size, walked.next_offset, walked.damage = segment.size, segment.next_offset, segment.damage
     replay_segment(walked, producers)

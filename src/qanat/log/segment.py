@@ -241,6 +241,7 @@ class Segment:
         """Each batch's position and header from `position` on, damage left out."""
         view = self.view()
         end = len(view)
+        walked_from = position
         while position < end:
             if self.damage and (damage := self.damage_at(position)) is not None:
                 position = damage.end
@@ -248,12 +249,14 @@ class Segment:
             try:
                 self._extent(view, position)
             except CorruptLogError:
-                if self.damage_at(position) is None:
+                # Either this is damage, or the batch before it was, and its length has led us astray.
+                if self.damage_at(position) is None and self.damage_at(walked_from) is None:
                     raise
+                position = position if self.damage_at(position) is not None else walked_from
                 continue
             header = read_header(view, position)
             yield position, header
-            position += header.size
+            walked_from, position = position, position + header.size
 
     def batch(self, position: int) -> memoryview:
         """The bytes of the batch at `position`."""

@@ -34,13 +34,11 @@ def take_in(segment: Segment, *, torn_from: int | None, next_offset: int | None,
 
 
 def _enter_sound(segment: Segment, length: int, torn_from: int | None, *, is_dense: bool) -> None:
-    leader_epoch = -1
     for position, header, _ in read_batches(segment.file, segment.size, length, segment.next_offset):
-        is_strange = header.leader_epoch < leader_epoch or (is_dense and header.base_offset != segment.next_offset)
-        if is_strange and torn_from is not None and segment.next_offset >= torn_from:
+        is_astray = is_dense and header.base_offset != segment.next_offset
+        if is_astray and torn_from is not None and segment.next_offset >= torn_from:
             return
         segment.enter(position, header.size, header.last_offset, header.newest_timestamp)
-        leader_epoch = header.leader_epoch
         if segment.first_append_ms is None and header.max_timestamp >= 0:
             segment.first_append_ms = header.max_timestamp
 
