@@ -229,6 +229,24 @@ def test_a_walk_over_nonsense_ends_with_an_error_and_the_damage_noted() -> None:
         assert bases(log.read(12, 10_000)) == [12, 14, 16, 18, 20, 22]
 
 
+@pytest.mark.parametrize("byte", range(8))
+def test_an_offset_that_went_astray_is_never_handed_out(byte: int) -> None:
+    """The checksum does not cover a batch's offset, but a sealed segment knows how far it goes."""
+    log = damaged_log(SIZE + byte, b"\x7f")
+    seen: list[int] = []
+    offset = 0
+    while offset < log.end_offset:
+        try:
+            read = log.read(offset, 1)
+        except CorruptLogError:
+            assert log.damage
+            offset += 1
+            continue
+        seen += bases(read)
+        offset = read.next_offset
+    assert seen == [0, 2, 4, 6, 8, 12, 14, 16, 18, 20, 22]
+
+
 def test_a_read_ends_before_damage_and_the_next_one_is_refused_with_a_way_on() -> None:
     log = damaged_log(SIZE + 8, b"\xff" * 30)
     with pytest.raises(CorruptLogError):

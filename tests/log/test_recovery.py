@@ -329,7 +329,10 @@ def test_a_sealed_segment_that_lost_its_end_hides_nothing(missing: int) -> None:
     first_lost = 8 + 2 * ((4 * SIZE - missing) // SIZE)
     for one in (opened, reopened(opened)):
         assert [(damage.first_offset, damage.next_offset) for damage in one.damage] == [(first_lost, 16)]
-        assert one.read(0, 10_000).next_offset == first_lost
+        offset = 0
+        while offset < first_lost:
+            offset = one.read(offset, 10_000).next_offset
+        assert offset == first_lost
         for offset in range(first_lost, 16):
             with pytest.raises(CorruptLogError):
                 one.read(offset, 10_000)

@@ -110,6 +110,15 @@ def test_several_damages_are_told_apart_and_neighbours_are_one() -> None:
     assert [(one.first_offset, one.next_offset) for one in found] == [(1, 2), (3, 5)]
 
 
+def test_an_offset_that_went_astray_is_damage_though_the_checksum_does_not_cover_it() -> None:
+    content = bytearray(WHOLE)
+    content[STARTS[1] + 2] ^= 0x40
+    assert [one.first_offset for one in find_damage(file_of(bytes(content)), 0, len(content), 0, 6)] != [2]
+    (damage,) = find_damage(file_of(bytes(content)), 0, len(content), 0, 6, end_offset=6)
+    assert (damage.first_offset, damage.next_offset) == (2, 3)
+    assert "everything is before 6" in damage.reason
+
+
 def test_nothing_is_wrong_with_a_sound_file() -> None:
     assert list(find_damage(file_of(WHOLE), 0, len(WHOLE), 0, 6)) == []
     assert list(find_damage(file_of(b""), 0, 0, 0, 0)) == []

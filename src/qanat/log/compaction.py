@@ -98,7 +98,10 @@ class CompactJob:
             # What is swapped is swapped; the rest waits until the damage, which is looked up now, is repaired.
             for segment in self._segments:
                 if not self._is_swapped(segment):
-                    found = find_damage(segment.file, 0, segment.size, segment.base_offset, segment.next_offset)
+                    end_offset = segment.next_offset
+                    found = find_damage(
+                        segment.file, 0, segment.size, segment.base_offset, end_offset, end_offset=end_offset
+                    )
                     self._damaged.append((segment, tuple(found)))
 
     def _is_swapped(self, segment: Segment) -> bool:
@@ -106,7 +109,9 @@ class CompactJob:
 
     def _batches(self, segment: Segment) -> Iterator[tuple[BatchHeader, memoryview]]:
         position = 0
-        for position, header, batch in read_batches(segment.file, 0, segment.size, segment.base_offset):
+        for position, header, batch in read_batches(
+            segment.file, 0, segment.size, segment.base_offset, segment.next_offset
+        ):
             self._throttle(header.size)
             yield header, batch
             position += header.size

@@ -190,7 +190,8 @@ def _measured(segment: Segment) -> Segment:
     held = segment.file.size()
     if held < segment.size:
         sealed_size, segment.size = segment.size, held
-        damage = list(find_damage(segment.file, 0, held, segment.base_offset, segment.next_offset))
+        end_offset = segment.next_offset
+        damage = list(find_damage(segment.file, 0, held, segment.base_offset, end_offset, end_offset=end_offset))
         segment.damage = tuple(damage)
         readable_to = max([_next_offset(segment), *(one.next_offset for one in damage)])
         if readable_to < segment.next_offset:

@@ -16,6 +16,7 @@ from qanat.wire.batch_header import HEADER_SIZE, MAGIC, BatchHeader, batch_crc, 
 
 _CHUNK_BYTES = 1024 * 1024
 _OFFSET = Struct(">q")
+_LARGEST_OFFSET = 2**63 - 1
 _SHARED_OFFSET_BYTES = 5
 """Offsets less than 2^24 apart share this many leading bytes, except across a carry."""
 
@@ -30,8 +31,13 @@ class Damage(NamedTuple):
     reason: str
 
 
-def readable_batch(data: Buffer, position: int, first_offset: int) -> BatchHeader | str:
-    """The header of a sound batch at `position`, or the reason why there is none."""
+def readable_batch(
+    data: Buffer, position: int, first_offset: int, end_offset: int = _LARGEST_OFFSET
+) -> BatchHeader | str:
+    """The header of a sound batch at `position`, or the reason why there is none.
+
+    Its offsets must lie between the given ones: the checksum does not cover them.
+    """
     left = len(data) - position
     if left < HEADER_SIZE:
         return f"{left} bytes left, a batch has at least {HEADER_SIZE}"
@@ -42,15 +48,19 @@ def readable_batch(data: Buffer, position: int, first_offset: int) -> BatchHeade
         return f"the batch claims {header.size} bytes, {left} are there"
     if header.base_offset < first_offset or header.last_offset_delta < 0 or header.record_count < 0:
         return f"offset {header.base_offset} + {header.last_offset_delta} where {first_offset} or later is expected"
+    if header.last_offset >= end_offset:
+        return f"offset {header.base_offset} + {header.last_offset_delta} where everything is before {end_offset}"
     if header.crc != batch_crc(memoryview(data)[position : position + header.size]):
         return f"checksum mismatch in the batch at offset {header.base_offset}"
     return header
 
 
-def sound_batches(data: Buffer, position: int, first_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+def sound_batches(
+    data: Buffer, position: int, first_offset: int, end_offset: int = _LARGEST_OFFSET
+) -> Iterator[tuple[int, BatchHeader]]:
     """Batches from `position` on, up to the first that cannot be believed."""
     while True:
-        header = readable_batch(data, position, first_offset)
+        header = readable_batch(data, position, first_offset, end_offset)
         if isinstance(header, str):
             return
         yield position, header
@@ -58,17 +68,21 @@ def sound_batches(data: Buffer, position: int, first_offset: int) -> Iterator[tu
         first_offset = header.next_offset
 
 
-def next_sound_batch(data: bytes, position: int, first_offset: int) -> int | None:
+def next_sound_batch(data: bytes, position: int, first_offset: int, end_offset: int = _LARGEST_OFFSET) -> int | None:
     """Where reading can go on after damage: the nearest sound batch after `position`."""
     prefix = _OFFSET.pack(first_offset)[:_SHARED_OFFSET_BYTES]
     carried = _OFFSET.pack(first_offset + (1 << 24))[:_SHARED_OFFSET_BYTES]
     found = [
-        at for start in (prefix, carried) if (at := _find_sound(data, position + 1, start, first_offset)) is not None
+        at
+        for start in (prefix, carried)
+        if (at := _find_sound(data, position + 1, start, first_offset, end_offset)) is not None
     ]
     return min(found, default=None)
 
 
-def read_batches(file: File, start: int, end: int, first_offset: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def read_batches(
+    file: File, start: int, end: int, first_offset: int, end_offset: int = _LARGEST_OFFSET
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Position, header and bytes of the batches in a range of a file, up to the first that is not sound.
 
     Read through a buffer and not through a map, for work beside the event loop: touching a cold map
@@ -78,7 +92,7 @@ def read_batches(file: File, start: int, end: int, first_offset: int) -> Iterato
     while position < end:
         data = memoryview(file.read(position, min(wanted, end - position)))
         walked = 0
-        for at, header in sound_batches(data, 0, first_offset):
+        for at, header in sound_batches(data, 0, first_offset, end_offset):
             walked, first_offset = at + header.size, header.next_offset
             yield position + at, header, data[at:walked]
         position += walked
@@ -90,30 +104,35 @@ def read_batches(file: File, start: int, end: int, first_offset: int) -> Iterato
             return
 
 
-def find_damage(file: File, start: int, end: int, first_offset: int, next_offset: int) -> Iterator[Damage]:
-    """What is not sound in a range that should be whole batches with offsets from `first_offset` to `next_offset`."""
+def find_damage(
+    file: File, start: int, end: int, first_offset: int, next_offset: int, *, end_offset: int = _LARGEST_OFFSET
+) -> Iterator[Damage]:
+    """What is not sound in a range that should be whole batches with offsets from `first_offset` to `next_offset`.
+
+    With `end_offset`, a batch that reaches beyond it is not sound.
+    """
     position = start
     while position < end:
-        for at, header, _ in read_batches(file, position, end, first_offset):
+        for at, header, _ in read_batches(file, position, end, first_offset, end_offset):
             position, first_offset = at + header.size, header.next_offset
         if position < end:
-            damage = _damage_at(file, position, end, first_offset, next_offset)
+            damage = _damage_at(file, position, end, first_offset, next_offset, end_offset)
             yield damage
             position, first_offset = damage.end, damage.next_offset
 
 
-def _damage_at(file: File, position: int, end: int, first_offset: int, next_offset: int) -> Damage:
+def _damage_at(file: File, position: int, end: int, first_offset: int, next_offset: int, end_offset: int) -> Damage:
     rest = bytes(file.read(position, end - position))
-    reason = readable_batch(rest, 0, first_offset)
-    sound = next_sound_batch(rest, 0, first_offset)
+    reason = readable_batch(rest, 0, first_offset, end_offset)
+    sound = next_sound_batch(rest, 0, first_offset, end_offset)
     if sound is None:
         return Damage(position, end, first_offset, next_offset, str(reason))
     return Damage(position, position + sound, first_offset, read_header(rest, sound).base_offset, str(reason))
 
 
-def _find_sound(data: bytes, position: int, start: bytes, first_offset: int) -> int | None:
+def _find_sound(data: bytes, position: int, start: bytes, first_offset: int, end_offset: int) -> int | None:
     while (position := data.find(start, position)) >= 0:
-        if not isinstance(readable_batch(data, position, first_offset), str):
+        if not isinstance(readable_batch(data, position, first_offset, end_offset), str):
             return position
         position += 1
     return None

@@ -194,9 +194,12 @@ class Segment:
         """
         if self.size - position >= HEADER_SIZE:
             base_offset, length, delta = _EXTENT.unpack_from(view, position)
-            if HEADER_SIZE <= length + _BEFORE_LENGTH <= self.size - position and delta >= 0:
+            fits = HEADER_SIZE <= length + _BEFORE_LENGTH <= self.size - position
+            if fits and delta >= 0 and self.base_offset <= base_offset <= self.next_offset - delta - 1:
                 return base_offset, length, delta
-        self.damage = tuple(find_damage(self.file, 0, self.size, self.base_offset, self.next_offset))
+        self.damage = tuple(
+            find_damage(self.file, 0, self.size, self.base_offset, self.next_offset, end_offset=self.next_offset)
+        )
         raise CorruptLogError(
             f"{self.file.path} holds no batch at byte {position}: it is damaged there; "
             "restore the partition from a replica or a backup"
