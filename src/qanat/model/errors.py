@@ -143,3 +143,7 @@ class LeaseExpiredError(QanatError):
     """A lease in the metadata store has run out or was revoked; the keys attached to it are gone."""
 
     code = ErrorCode.STALE_BROKER_EPOCH
+
+
+class AddressInUseError(QanatError):
+    """A listener's address cannot be had."""

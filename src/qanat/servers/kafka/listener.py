@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from qanat.broker.broker import Broker
+from qanat.model.errors import AddressInUseError
 from qanat.servers.kafka.connection import ConnectionLimits, KafkaConnection
 from qanat.servers.kafka.dispatch import Dispatcher
 
@@ -13,7 +14,7 @@ OnFault = Callable[[KafkaConnection, BaseException], None]
 
 
 class KafkaListener:
-    """Serves one address. `start`, then `close`."""
+    """Serves one address: `bind` claims it, `serve` begins to answer, `close` ends both."""
 
     def __init__(self, broker: Broker, on_fault: OnFault) -> None:
         settings = broker.settings
@@ -31,11 +32,23 @@ class KafkaListener:
         assert self._server is not None, "started"
         return int(self._server.sockets[0].getsockname()[1])
 
-    async def start(self) -> None:
+    async def bind(self) -> None:
+        """Claim the address, so that its port is known; nobody is answered yet."""
+        settings = self._settings
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            self._accept, self._settings.host_name, self._settings.port, backlog=1024
-        )
+        try:
+            self._server = await loop.create_server(
+                self._accept, settings.host_name, settings.port, backlog=1024, start_serving=False
+            )
+        except OSError as error:
+            raise AddressInUseError(
+                f"cannot listen on {settings.host_name}:{settings.port}: {error.strerror or error}; "
+                "stop what is using it, or choose another port"
+            ) from error
+
+    async def serve(self) -> None:
+        assert self._server is not None, "bound"
+        await self._server.start_serving()
 
     def _accept(self) -> KafkaConnection:
         connection = KafkaConnection(self._dispatcher.handle, self._limits, self._forget, self._on_fault)

@@ -1,0 +1,112 @@
+"""One node, put together: store, logs, broker and doors, started in order and stopped in reverse.
+
+    BASE/metadata.db        the embedded metadata store, shared by all brokers of this host
+    BASE/broker-<id>/       this broker's logs
+
+With the `memory` engine nothing is written anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from qanat.adapters.memory_store import MemoryStore
+from qanat.adapters.sqlite_store import SqliteStore
+from qanat.app.compose import Logs, open_log_directory
+from qanat.app.plugins import storage_engine
+from qanat.broker.broker import Broker
+from qanat.broker.settings import BrokerSettings
+from qanat.cluster import keys, values
+from qanat.cluster.store import MetadataStore
+from qanat.log.settings import DirectorySettings
+from qanat.servers.kafka.connection import KafkaConnection
+from qanat.servers.kafka.listener import KafkaListener
+
+OnFault = Callable[[KafkaConnection, BaseException], None]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """Everything that one node is told."""
+
+    data_dir: str = "data"
+    node_id: int = 0
+    storage_engine: str = "file"
+    broker: BrokerSettings = field(default_factory=BrokerSettings)
+    directory: DirectorySettings = field(default_factory=DirectorySettings)
+
+
+def _ignore(connection: KafkaConnection, fault: BaseException) -> None:
+    pass
+
+
+class Node:
+    """A broker with everything it stands on. `async with Node(settings) as node:`."""
+
+    def __init__(self, settings: NodeSettings, on_fault: OnFault = _ignore) -> None:
+        self.settings = settings
+        self._on_fault = on_fault
+        self._opened = AsyncExitStack()
+        self.broker: Broker
+        self.listener: KafkaListener
+
+    async def __aenter__(self) -> Node:
+        async with AsyncExitStack() as opened:
+            await self._open(opened)
+            self._opened = opened.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._opened.aclose()
+
+    @property
+    def address(self) -> str:
+        """What clients connect to."""
+        return f"{self.settings.broker.host_name}:{self.listener.port}"
+
+    async def _open(self, opened: AsyncExitStack) -> None:
+        settings = self.settings
+        store = await self._open_store()
+        opened.push_async_callback(store.close)
+        cluster_id = await _cluster_id(store)
+        directory = open_log_directory(
+            f"{settings.data_dir}/broker-{settings.node_id}",
+            engine=storage_engine(settings.storage_engine, settings.directory),
+            settings=settings.directory,
+            cluster_id=cluster_id,
+            node_id=settings.node_id,
+        )
+        runtime = await opened.enter_async_context(Logs(directory))
+        self.broker = Broker(settings.broker, settings.node_id, store, runtime)
+        self.listener = KafkaListener(self.broker, self._on_fault)
+        await self.listener.bind()
+        opened.push_async_callback(self.broker.close)
+        await self.broker.start(cluster_id, [self._advertised()])
+        opened.push_async_callback(self.listener.close)
+        await self.listener.serve()
+
+    async def _open_store(self) -> MetadataStore:
+        if self.settings.storage_engine == "memory":
+            return MemoryStore()
+        os.makedirs(self.settings.data_dir, exist_ok=True)
+        return await SqliteStore.open(f"{self.settings.data_dir}/metadata.db")
+
+    def _advertised(self) -> values.Listener:
+        broker = self.settings.broker
+        return values.Listener(
+            name="PLAINTEXT",
+            host=broker.advertised_host_name or broker.host_name,
+            port=broker.advertised_port or self.listener.port,
+        )
+
+
+async def _cluster_id(store: MetadataStore) -> str:
+    """The cluster's id, or a fresh one for the first broker to write down."""
+    entry = await store.get(keys.CLUSTER)
+    if entry is not None:
+        return values.decode(values.ClusterInfo, entry.value).cluster_id
+    return uuid.uuid4().hex[:22]
