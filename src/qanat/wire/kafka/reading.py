@@ -55,18 +55,20 @@ _take_numbers = {
 
 
 def read_message(read: Reader[T], data: memoryview | bytes, position: int, limit: int = ELEMENT_LIMIT) -> T:
-    """Read a message that ends where the data ends; whatever is wrong with it is one kind of fault."""
+    """Read a message; whatever is wrong with it is one kind of fault.
+
+    Bytes after its last field are left alone, as Kafka leaves them: librdkafka sends three of them when it
+    asks for all topics in a flexible version.
+    """
     view = data if isinstance(data, memoryview) else memoryview(data)
     size = len(view)
     budget = FREE_ELEMENTS + size // BYTES_PER_ELEMENT
     try:
-        message, position = read(view, position, [min(limit, budget)])
+        message, _ = read(view, position, [min(limit, budget)])
     except (struct.error, IndexError):
         raise MalformedMessageError(f"A message of {size} bytes ends before its last field.") from None
     except UnicodeDecodeError:
         raise MalformedMessageError("A string in a message is not UTF-8.") from None
-    if position != size:
-        raise MalformedMessageError(f"A message ends at byte {position}, but {size} bytes were sent.")
     return message
 
 
