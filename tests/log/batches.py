@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hypothesis import HealthCheck, settings
+
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.admission import admit
 from qanat.log.compaction import begin_compaction
@@ -28,6 +30,9 @@ PARTITION = TopicPartition("t", 0)
 FOLDER = "/data/t-0"
 
 Pair = tuple[bytes | None, bytes | None]
+
+examples = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""Enough to find what these tests are for, without a limit for one example: the machine may be busy."""
 
 
 @dataclass(frozen=True, slots=True)

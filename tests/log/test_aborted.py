@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.log.batches import examples
 
 from qanat.log.aborted import ENTRY_SIZE, AbortedTransaction, decode_aborted, encode_aborted
 
@@ -21,6 +22,7 @@ def test_an_entry_is_kafkas_bytes() -> None:
     assert ENTRY_SIZE == 34
 
 
+@examples
 @given(st.lists(st.builds(AbortedTransaction, numbers, numbers, numbers, numbers), max_size=5))
 def test_what_was_written_is_read(entries: list[AbortedTransaction]) -> None:
     assert decode_aborted(encode_aborted(entries)) == entries

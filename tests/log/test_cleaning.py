@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.log.batches import LIMIT, NOW, Pair, Writer, batch, log_settings, marker
+from tests.log.batches import LIMIT, NOW, Pair, Writer, batch, examples, log_settings, marker
 
 from qanat.log.cleaning import Cleaner, KeyMap
 from qanat.log.files import Buffer
@@ -40,6 +40,7 @@ def pairs(batches: list[Buffer]) -> list[tuple[int, bytes | None, bytes | None]]
     ]
 
 
+@examples
 @given(
     groups=st.lists(
         st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c", b"d"]), st.binary(max_size=3)), min_size=1, max_size=4),

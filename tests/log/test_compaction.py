@@ -15,6 +15,7 @@ from tests.log.batches import (
     compact,
     contents,
     end_transaction,
+    examples,
     fill,
     flush,
     new_log,
@@ -44,6 +45,7 @@ def put(log: PartitionLog, key: bytes, value: bytes | None, codec: Codec = Codec
     return append(log, batch([(key, value)], codec=codec, timestamps=timestamp)).base_offset
 
 
+@examples
 @given(
     keys=st.lists(st.sampled_from([b"a", b"b", b"c", b"d", b"e"]), min_size=1, max_size=40),
     passes=st.integers(1, 3),

@@ -7,7 +7,7 @@ from bisect import bisect_right
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.log.batches import NOW, append, batch, new_log
+from tests.log.batches import NOW, append, batch, examples, new_log
 
 from qanat.log.indexes import (
     OFFSET_ENTRY_SIZE,
@@ -37,6 +37,7 @@ def test_empty_tables_send_every_search_to_the_start() -> None:
     assert last_timestamp(b"") == -1
 
 
+@examples
 @given(offsets=rising, positions=rising, wanted=st.integers(0, 2**31 - 1))
 def test_positions_are_found_as_by_walking_the_whole_table(
     offsets: list[int], positions: list[int], wanted: int
@@ -47,6 +48,7 @@ def test_positions_are_found_as_by_walking_the_whole_table(
     assert batch_start_before(table, wanted) == max((at for _, at in entries if at <= wanted), default=0)
 
 
+@examples
 @given(timestamps=rising, offsets=rising, wanted=st.integers(0, 2**31 - 1))
 def test_timestamps_are_found_as_by_walking_the_whole_table(
     timestamps: list[int], offsets: list[int], wanted: int
@@ -58,6 +60,7 @@ def test_timestamps_are_found_as_by_walking_the_whole_table(
     assert last_timestamp(table) == (entries[-1][0] if entries else -1)
 
 
+@examples
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=40), step=st.integers(0, 400))
 def test_an_entry_names_the_last_offset_of_the_batch_that_starts_at_its_position(sizes: list[int], step: int) -> None:
     """What Kafka's DumpLogSegments --index-sanity-check looks at."""
@@ -81,6 +84,7 @@ def test_an_entry_names_the_last_offset_of_the_batch_that_starts_at_its_position
         assert log.active.position_of(offset) == holder
 
 
+@examples
 @given(timestamps=st.lists(st.integers(NOW, NOW + 50), min_size=1, max_size=40))
 def test_the_time_table_rises_strictly_and_names_the_batch_that_brought_the_time(timestamps: list[int]) -> None:
     log = new_log(index_interval_bytes=0)
@@ -98,6 +102,7 @@ def test_the_time_table_rises_strictly_and_names_the_batch_that_brought_the_time
     assert entries[-1] == (max(timestamps), timestamps.index(max(timestamps)))
 
 
+@examples
 @given(timestamps=st.lists(st.integers(NOW, NOW + 20), min_size=1, max_size=30), wanted=st.integers(NOW - 2, NOW + 22))
 def test_the_first_batch_as_new_as_a_timestamp_is_found_as_by_walking(timestamps: list[int], wanted: int) -> None:
     log = new_log(index_interval_bytes=150)

@@ -7,7 +7,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.log.batches import FOLDER, append, batch, disk_with, flush, image, new_log, reopened, truncate
+from tests.log.batches import FOLDER, append, batch, disk_with, examples, flush, image, new_log, reopened, truncate
 
 from qanat.log import names
 from qanat.log.leader_epochs import UNKNOWN_EPOCH_END, EpochEnd, EpochStart, LeaderEpochs
@@ -81,6 +81,7 @@ def test_an_entry_that_contradicts_a_new_one_is_dropped(new: tuple[int, int], ex
     assert plain(assigned(epochs((1, 0), (2, 10)), *new)) == expected
 
 
+@examples
 @given(assignments=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 40)), max_size=20))
 def test_epochs_and_starts_rise_strictly_whatever_is_assigned(assignments: list[tuple[int, int]]) -> None:
     known = epochs()

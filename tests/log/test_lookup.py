@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.log.batches import LIMIT, NOW, append, batch, flush, new_log, overwrite, replicate
+from tests.log.batches import LIMIT, NOW, append, batch, examples, flush, new_log, overwrite, replicate
 
 from qanat.log.lookup import TimestampedOffset, find_timestamp, newest_timestamp
 from qanat.wire.compression import Codec
@@ -34,6 +34,7 @@ def test_the_first_record_as_new_is_found_inside_its_batch(
     assert find_timestamp(log, wanted, LIMIT) == (None if expected is None else TimestampedOffset(*expected))
 
 
+@examples
 @given(
     timestamps=st.lists(st.lists(st.integers(NOW, NOW + 30), min_size=1, max_size=4), min_size=1, max_size=20),
     wanted=st.integers(NOW - 1, NOW + 31),

@@ -231,6 +231,21 @@ def test_the_last_stable_offset_waits_for_the_marker_and_for_its_replication() -
     assert log.last_stable_offset == 6
 
 
+@pytest.mark.parametrize("segment_bytes", [100, 10_000])
+def test_a_decision_above_the_high_watermark_is_still_open_after_a_restart(segment_bytes: int) -> None:
+    """Also where a snapshot, which knows of no high watermark, was made after the marker."""
+    log = new_log(segment_bytes=segment_bytes)
+    append(log, batch(1, writer=Writer(7), is_transactional=True))
+    end_transaction(log, 7, is_commit=False)
+    fill(log, 3)
+    flush(log)
+    log.advance_high_watermark(1)
+    opened = reopened(log)
+    assert (opened.last_stable_offset, opened.high_watermark) == (0, 1)
+    opened.advance_high_watermark(2)
+    assert opened.last_stable_offset == 2
+
+
 def test_the_last_stable_offset_is_never_before_the_start_of_the_log() -> None:
     log = new_log()
     append(log, batch(2, writer=Writer(7), is_transactional=True))

@@ -15,6 +15,7 @@ from tests.log.batches import (
     batches_in,
     compact,
     contents,
+    examples,
     fill,
     flush,
     new_log,
@@ -41,6 +42,7 @@ def bases(read: LogRead) -> list[int]:
     return [header.base_offset for view in read.views() for header, _ in batches_in(view)]
 
 
+@examples
 @given(
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=25),
     segment_bytes=st.integers(150, 900),
@@ -57,6 +59,7 @@ def test_reading_step_by_step_gives_every_batch_once(
     assert [header.base_offset for header, _ in stored(log, max_bytes)] == expected
 
 
+@examples
 @given(
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=20),
     offset=st.integers(0, 60),

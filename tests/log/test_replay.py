@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.log.batches import FOLDER, Writer, append, batch, end_transaction, flush, image, new_log
+from tests.log.batches import FOLDER, Writer, append, batch, end_transaction, examples, flush, image, new_log
 
 from qanat.log import names
 from qanat.log.partition_log import PartitionLog
@@ -33,6 +33,7 @@ def log_with_producers(acts: list[int]) -> PartitionLog:
 histories = st.lists(st.integers(0, 7), min_size=5, max_size=40)
 
 
+@examples
 @given(acts=histories, lost=st.sets(st.integers(0, 10)))
 def test_producers_are_the_same_whichever_snapshots_are_left(acts: list[int], lost: set[int]) -> None:
     log = log_with_producers(acts)
@@ -46,6 +47,7 @@ def test_producers_are_the_same_whichever_snapshots_are_left(acts: list[int], lo
     assert log.active.tables.aborted == entered, "aborted transactions of the open segment come back on the way"
 
 
+@examples
 @given(acts=histories)
 def test_rebuilt_tables_are_the_very_same_files(acts: list[int]) -> None:
     log = log_with_producers(acts)

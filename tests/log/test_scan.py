@@ -7,7 +7,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.log.batches import batch
+from tests.log.batches import batch, examples
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.files import File
@@ -68,6 +68,7 @@ def test_offsets_go_forward() -> None:
     assert "offset 0 + 1 where 5 or later" in str(readable_batch(WHOLE, 0, 5))
 
 
+@examples
 @given(sizes=st.lists(st.integers(1, 3), min_size=1, max_size=8), chunk=st.integers(61, 400))
 def test_reading_through_a_small_buffer_gives_the_same(sizes: list[int], chunk: int) -> None:
     batches, at = [], 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.log.batches import FOLDER, NOW, batch
+from tests.log.batches import FOLDER, NOW, batch, examples
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log import names
@@ -36,6 +36,7 @@ def seal(segment: Segment) -> None:
     segment.become_sealed(sidecar)
 
 
+@examples
 @given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=15), is_sealed=st.booleans(), step=st.integers(0, 300))
 def test_positions_and_boundaries_are_those_of_the_batches(sizes: list[int], is_sealed: bool, step: int) -> None:
     segment, starts = segment_of(sizes, interval_bytes=step)

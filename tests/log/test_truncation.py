@@ -16,6 +16,7 @@ from tests.log.batches import (
     compact,
     contents,
     end_transaction,
+    examples,
     fill,
     flush,
     new_log,
@@ -64,6 +65,7 @@ HISTORY = [
 """Two producers in transactions, some of them ended, under four leaders; then a fifth with plain batches."""
 
 
+@examples
 @given(end=st.integers(0, 70), segment_bytes=st.integers(200, 900))
 def test_a_cut_log_equals_one_that_was_never_longer(end: int, segment_bytes: int) -> None:
     log = new_log(segment_bytes=segment_bytes)
