@@ -1,0 +1,77 @@
+"""Frames cut out of a stream of bytes, however it arrives."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qanat.model.errors import MalformedMessageError
+from qanat.wire.frames import FrameReader
+
+LIMIT = 1024 * 1024
+
+
+def framed(*payloads: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads)
+
+
+def feed(reader: FrameReader, data: bytes, chunk: int) -> list[bytes]:
+    """Hand over the bytes as a transport would: never more than the buffer takes."""
+    frames: list[bytes] = []
+    while data:
+        buffer = reader.buffer()
+        assert len(buffer) > 0, "a transport must always have room to write to"
+        count = min(len(buffer), chunk, len(data))
+        buffer[:count] = data[:count]
+        data = data[count:]
+        frames += [bytes(frame) for frame in reader.received(count)]
+    return frames
+
+
+@given(
+    payloads=st.lists(st.binary(max_size=300) | st.integers(60_000, 140_000).map(bytes), max_size=6),
+    chunk=st.sampled_from([1, 3, 100, 65_536, 1_000_000]),
+)
+def test_frames_come_out_as_they_went_in_however_they_are_cut(payloads: list[bytes], chunk: int) -> None:
+    if chunk < 100 and sum(map(len, payloads)) > 2_000:
+        chunk = 997  # The same, in time.
+
+    reader = FrameReader(LIMIT)
+
+    assert feed(reader, framed(*payloads), chunk) == payloads
+    assert reader.is_idle
+
+
+def test_a_frame_handed_out_does_not_change_when_more_arrives() -> None:
+    reader = FrameReader(LIMIT)
+    buffer = reader.buffer()
+    first = framed(b"first")
+    buffer[: len(first)] = first
+    (frame,) = reader.received(len(first))
+
+    feed(reader, framed(b"x" * 60_000, b"y" * 200_000), 10_000)
+
+    assert bytes(frame) == b"first"
+    assert frame.readonly
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), LIMIT + 1, 2**31 - 1, 0x16030100])
+def test_a_length_that_is_not_accepted_is_refused_before_anything_is_allocated(length: int) -> None:
+    with pytest.raises(MalformedMessageError, match=str(length)):
+        feed(FrameReader(LIMIT), struct.pack(">i", length), 4)
+
+
+def test_the_largest_frame_is_accepted_and_one_byte_more_is_not() -> None:
+    assert feed(FrameReader(1000), framed(b"z" * 1000), 7) == [b"z" * 1000]
+    with pytest.raises(MalformedMessageError):
+        feed(FrameReader(1000), framed(b"z" * 1001), 7)
+
+
+def test_a_raised_limit_counts_from_the_next_frame_on() -> None:
+    reader = FrameReader(10)
+    reader.limit(100)
+
+    assert feed(reader, framed(b"z" * 100), 100) == [b"z" * 100]
