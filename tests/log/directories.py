@@ -218,4 +218,5 @@ class WatchedFile:
         self._file.rename(path)
 
     def close(self) -> None:
+        self._files.note("close", self.path)
         self._file.close()

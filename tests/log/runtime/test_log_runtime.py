@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -365,8 +366,9 @@ def test_compaction_of_one_log_holds_up_no_other() -> None:
 def test_a_failed_sync_in_a_job_fails_the_directory(job: str) -> None:
     async def main() -> None:
         files, catalogue = WatchedFiles(MemoryFiles()), MemoryCatalogue()
-        settings: dict[str, object] = {"cleanup_policy": "compact,delete", "retention_bytes": 600}
-        async with running_log(files, catalogue=catalogue, segment_bytes=500, **settings) as (runtime, log):  # type: ignore[arg-type]
+        async with running_log(
+            files, catalogue=catalogue, segment_bytes=500, cleanup_policy="compact,delete", retention_bytes=600
+        ) as (runtime, log):
             await produce(runtime, log, 30)
             log.advance_high_watermark(30)
 
@@ -377,7 +379,7 @@ def test_a_failed_sync_in_a_job_fails_the_directory(job: str) -> None:
                 files.before_sync_directory = refuse
             else:
                 files.before_sync = refuse
-            acts = {
+            acts: dict[str, Callable[[], Awaitable[object]]] = {
                 "checkpoint": runtime.checkpoint,
                 "truncation": lambda: runtime.truncate(log, 5),
                 "retention": lambda: runtime.expire(log),

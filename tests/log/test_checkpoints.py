@@ -1,0 +1,82 @@
+"""Kafka's checkpoint files, byte for byte; torn or strange ones say nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qanat.log import checkpoints
+from qanat.log.checkpoints import checkpoint_of, decode_offsets, encode_files, encode_offsets
+from qanat.log.recovery import Checkpoint
+from qanat.model.ids import TopicPartition
+
+A0, A12, DASHED = TopicPartition("a", 0), TopicPartition("a", 12), TopicPartition("x-1.y", 3)
+
+topics = st.text("abcXYZ019._-", min_size=1, max_size=20)
+partitions = st.builds(TopicPartition, topics, st.integers(0, 2**31 - 1))
+
+
+def test_the_format_is_kafkas() -> None:
+    assert encode_offsets({}) == b"0\n0\n"
+    assert encode_offsets({A0: 5, DASHED: 0, A12: 2**63 - 1}) == b"0\n3\na 0 5\nx-1.y 3 0\na 12 9223372036854775807\n"
+
+
+@given(st.dictionaries(partitions, st.integers(0, 2**63 - 1), max_size=5))
+def test_what_was_written_is_read(offsets: dict[TopicPartition, int]) -> None:
+    assert decode_offsets(encode_offsets(offsets)) == offsets
+
+
+def test_a_file_torn_at_any_length_counts_as_empty() -> None:
+    content = encode_offsets({A0: 1234, A12: 99, DASHED: 10})
+    for length in range(len(content)):
+        assert decode_offsets(content[:length]) == {}, content[:length]
+    assert len(decode_offsets(content)) == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"",
+        b"\n",
+        b"0",
+        b"1\n1\na 0 5\n",
+        b"0\n2\na 0 5\n",
+        b"0\n1\na 0 5\na 1 6\n",
+        b"0\n2\na 0 5\na 0 5\n",
+        b"0\n1\na 0\n",
+        b"0\n1\na 0 5 6\n",
+        b"0\n1\na zero 5\n",
+        b"0\n1\na 0 5\n\n",
+        b"0\n1\n\xff 0 5\n",
+        b"0\r\n1\r\na 0 5\r\n",
+        b"\0" * 100,
+    ],
+)
+def test_whatever_is_not_of_the_format_counts_as_empty(content: bytes | None) -> None:
+    assert decode_offsets(content) == {}
+
+
+@given(st.binary(max_size=60))
+def test_garbage_never_raises(content: bytes) -> None:
+    decode_offsets(content)
+
+
+def test_one_partitions_hints_come_from_four_files() -> None:
+    hints = {A0: Checkpoint(1, 2, 3, 4), A12: Checkpoint(5, 6, 7, 8)}
+    files = {name: decode_offsets(content) for name, content in encode_files(hints).items()}
+
+    assert list(files) == [
+        "log-start-offset-checkpoint",
+        "recovery-point-offset-checkpoint",
+        "replication-offset-checkpoint",
+        "cleaner-offset-checkpoint",
+    ]
+    assert {at: checkpoint_of(at, files) for at in (A0, A12, DASHED)} == {**hints, DASHED: Checkpoint()}
+
+
+def test_negative_offsets_count_for_nothing() -> None:
+    files = {name: {A0: -1} for name in checkpoints.FILES}
+
+    assert checkpoint_of(A0, files) == Checkpoint()
