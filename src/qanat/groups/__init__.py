@@ -1,4 +1,23 @@
-"""Consumer groups (classic and KIP-848), share groups, committed offsets, assignors.
+"""Consumer groups and committed offsets: a ledger on `__consumer_offsets`.
 
-Pure ledgers on internal topics. Nothing is here yet.
+- `placement`     which partition, and so which broker, a group belongs to
+- `settings`      what a coordinator may be told, under Kafka's names
+- `requests`, `replies`  what it may be asked and what it answers, in its own words
+- `decisions`     what comes of a request, and when the shell may act on it
+- `shard`         the groups of one partition: decide, tick, load
+- `turn`          one decision in the making
+- `ledger`, `offsets`    the durable part: exactly what the records say
+- `records`, `record_codec`  the records as values and as Kafka's bytes
+- `classic`       groups whose members rebalance by joining and syncing
+- `committing`    OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete
+- `retention`     how offsets and groups end
+- `timers`        deadlines
+
+Rule 1: a decision changes live state and ledger at once, and its answers wait until its records
+        are durable; a failed append ends the shard (`decisions` says why and how).
+Rule 2: whatever is not in the ledger may be lost: clients rejoin.
+Rule 3: order comes from dicts and lists; sets are only asked, never iterated.
+
+KIP-848 groups and share groups are to live beside `classic`, over the same
+ledger, turn and timers.
 """

@@ -1,0 +1,58 @@
+"""DescribeGroups and ListGroups.
+
+- DescribeGroups 6  an unknown group is GROUP_ID_NOT_FOUND; below, it is just `Dead`
+- ListGroups 4, 5   filters by state and by type (KIP-518, KIP-848)
+"""
+
+from __future__ import annotations
+
+from qanat.groups.classic.group import ClassicGroup, Member
+from qanat.groups.classic.states import GroupState
+from qanat.groups.replies import DescribedMember, DescribeReply, ListedGroup, ListReply
+from qanat.groups.requests import DescribeGroup, ListGroups
+from qanat.groups.turn import Turn
+from qanat.model.error_codes import ErrorCode
+
+CLASSIC = "classic"
+
+
+def describe(turn: Turn, request: DescribeGroup) -> DescribeReply:
+    """Subscriptions and the protocol are shown once they are settled, that is, in a stable group."""
+    group = turn.state.groups.get(request.group_id)
+    if group is None:
+        return DescribeReply(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND, GroupState.DEAD)
+    protocol_name = group.protocol_name if group.state is GroupState.STABLE else None
+    return DescribeReply(
+        group.group_id,
+        state=group.state,
+        protocol_type=group.protocol_type or "",
+        protocol_name=protocol_name or "",
+        members=tuple(_described(member, protocol_name) for member in group.members.values()),
+    )
+
+
+def _described(member: Member, protocol_name: str | None) -> DescribedMember:
+    return DescribedMember(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.metadata(protocol_name) if protocol_name is not None else b"",
+        member.assignment,
+    )
+
+
+def list_groups(turn: Turn, request: ListGroups) -> ListReply:
+    states = {state.strip().lower() for state in request.states}
+    types = {group_type.strip().lower() for group_type in request.types}
+    if types and CLASSIC not in types:
+        return ListReply()
+    return ListReply(
+        groups=tuple(
+            _listed(group) for group in turn.state.groups.values() if not states or group.state.value.lower() in states
+        )
+    )
+
+
+def _listed(group: ClassicGroup) -> ListedGroup:
+    return ListedGroup(group.group_id, group.protocol_type or "", group.state, CLASSIC)

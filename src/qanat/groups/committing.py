@@ -1,0 +1,160 @@
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete.
+
+- OffsetCommit 2 to 4   the client says how long to keep the offset
+- OffsetCommit 6        the leader epoch is kept
+- OffsetCommit 7        static members are fenced (KIP-345)
+- OffsetCommit 9        an unknown group is GROUP_ID_NOT_FOUND
+- OffsetFetch 7         `require_stable` (KIP-447)
+
+Who may commit depends on the group's state: a member of the present generation
+always, except while the group waits for its assignment; anybody, with
+generation -1, while the group has no members.
+"""
+
+from __future__ import annotations
+
+from qanat.groups.classic.group import ClassicGroup
+from qanat.groups.classic.membership import generation_error
+from qanat.groups.classic.rebalance import renew_session
+from qanat.groups.classic.states import GroupState
+from qanat.groups.decisions import TransactionalProducer
+from qanat.groups.records import OffsetCommitRecord, OffsetTombstone
+from qanat.groups.replies import CommitReply, DeleteOffsetsReply, FetchedOffset, FetchReply, PartitionOutcome, refused
+from qanat.groups.requests import CommitOffsets, CommitTransactionOffsets, DeleteOffsets, FetchOffsets, OffsetToCommit
+from qanat.groups.turn import Turn
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import NO_TIMESTAMP, TopicPartition
+
+
+def commit(turn: Turn, request: CommitOffsets) -> CommitReply:
+    group = turn.state.groups.get(request.group_id)
+    error = _commit_error(group, request)
+    if error is not ErrorCode.NONE:
+        return _refused(request, error)
+    expire_ms = turn.now.wall_ms + request.retention_ms if request.retention_ms != NO_TIMESTAMP else NO_TIMESTAMP
+    outcomes = []
+    for one in request.offsets:
+        error = _offset_error(turn, one)
+        if error is ErrorCode.NONE:
+            turn.write(_record(turn, request.group_id, one, expire_ms))
+        outcomes.append(PartitionOutcome(one.topic, one.partition, error))
+    _found_or_renew(turn, request)
+    return CommitReply(tuple(outcomes))
+
+
+def commit_in_transaction(turn: Turn, request: CommitTransactionOffsets) -> CommitReply:
+    group = turn.state.groups.get(request.group_id)
+    error = _transaction_commit_error(group, request)
+    if error is not ErrorCode.NONE:
+        return _refused(request, error)
+    producer = TransactionalProducer(request.producer_id, request.producer_epoch)
+    outcomes = []
+    for one in request.offsets:
+        error = _offset_error(turn, one)
+        if error is ErrorCode.NONE:
+            turn.write_in_transaction(_record(turn, request.group_id, one, NO_TIMESTAMP), producer)
+            turn.live_group(request.group_id)
+        outcomes.append(PartitionOutcome(one.topic, one.partition, error))
+    return CommitReply(tuple(outcomes))
+
+
+def _commit_error(group: ClassicGroup | None, request: CommitOffsets) -> ErrorCode:
+    if group is None:
+        if request.generation_id < 0:
+            return ErrorCode.NONE
+        return ErrorCode.GROUP_ID_NOT_FOUND if request.knows_group_id_not_found else ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.EMPTY and request.generation_id < 0:
+        return ErrorCode.NONE
+    if request.generation_id < 0 and request.member_id == "" and request.instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = generation_error(group, request.member_id, request.instance_id, request.generation_id)
+    if error is ErrorCode.NONE and group.state is GroupState.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return error
+
+
+def _transaction_commit_error(group: ClassicGroup | None, request: CommitTransactionOffsets) -> ErrorCode:
+    """Producers of before KIP-447 name no member; the transaction alone fences them."""
+    if group is None:
+        return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
+    is_anonymous = request.generation_id < 0 and request.member_id == "" and request.instance_id is None
+    if is_anonymous or (group.state is GroupState.EMPTY and request.generation_id < 0):
+        return ErrorCode.NONE
+    return generation_error(group, request.member_id, request.instance_id, request.generation_id)
+
+
+def _offset_error(turn: Turn, one: OffsetToCommit) -> ErrorCode:
+    count = turn.state.topics.partition_count(one.topic)
+    if count is None or not 0 <= one.partition < count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    # Kafka counts UTF-16 units, whatever the setting's name says.
+    units = len((one.metadata or "").encode("utf-16-le")) // 2
+    return (
+        ErrorCode.OFFSET_METADATA_TOO_LARGE if units > turn.state.settings.offset_metadata_max_bytes else ErrorCode.NONE
+    )
+
+
+def _record(turn: Turn, group_id: str, one: OffsetToCommit, expire_ms: int) -> OffsetCommitRecord:
+    return OffsetCommitRecord(
+        group_id,
+        one.topic,
+        one.partition,
+        one.offset,
+        one.leader_epoch,
+        one.metadata or "",
+        turn.now.wall_ms,
+        expire_ms,
+    )
+
+
+def _found_or_renew(turn: Turn, request: CommitOffsets) -> None:
+    """A commit is as good as a heartbeat; the first one of a group without members brings it into being."""
+    group = turn.live_group(request.group_id)
+    member = group.members.get(request.member_id)
+    if member is not None:
+        renew_session(turn, group, member)
+
+
+def _refused(request: CommitOffsets | CommitTransactionOffsets, error: ErrorCode) -> CommitReply:
+    reply = refused(request, error)
+    assert isinstance(reply, CommitReply)
+    return reply
+
+
+def fetch(turn: Turn, request: FetchOffsets) -> FetchReply:
+    """Unknown groups and partitions have the offset -1; nothing is an error but what a transaction holds."""
+    offsets = turn.state.ledger.offsets
+    if request.partitions is None:
+        wanted = [TopicPartition(record.topic, record.partition) for record in offsets.of_group(request.group_id)]
+    else:
+        wanted = list(request.partitions)
+    return FetchReply(request.group_id, offsets=tuple(_fetched(turn, request, partition) for partition in wanted))
+
+
+def _fetched(turn: Turn, request: FetchOffsets, partition: TopicPartition) -> FetchedOffset:
+    offsets = turn.state.ledger.offsets
+    topic, number = partition.topic, partition.partition
+    if request.require_stable and offsets.is_pending(request.group_id, partition):
+        return FetchedOffset(topic, number, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    record = offsets.get(request.group_id, partition)
+    if record is None:
+        return FetchedOffset(topic, number)
+    return FetchedOffset(topic, number, record.offset, record.leader_epoch, record.metadata)
+
+
+def delete_offsets(turn: Turn, request: DeleteOffsets) -> DeleteOffsetsReply:
+    """Only consumers say what they read; other kinds of group must be empty."""
+    group = turn.state.groups.get(request.group_id)
+    if group is None:
+        return DeleteOffsetsReply(ErrorCode.GROUP_ID_NOT_FOUND)
+    if group.state is not GroupState.EMPTY and not group.is_consumer_group:
+        return DeleteOffsetsReply(ErrorCode.NON_EMPTY_GROUP)
+    outcomes = []
+    known = dict.fromkeys(turn.state.ledger.offsets.partitions_of(group.group_id))
+    for partition in request.partitions:
+        is_read = group.is_subscribed(partition.topic)
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
+        outcomes.append(PartitionOutcome(partition.topic, partition.partition, error))
+        if not is_read and partition in known:
+            turn.write(OffsetTombstone(group.group_id, partition.topic, partition.partition))
+    return DeleteOffsetsReply(partitions=tuple(outcomes))

@@ -1,0 +1,27 @@
+"""Which partition of `__consumer_offsets` holds a group: the same one that Kafka would choose.
+
+Its leader is the group's coordinator.
+"""
+
+from __future__ import annotations
+
+_INT32_MIN = -(2**31)
+
+
+def partition_of_group(group_id: str, partition_count: int) -> int:
+    """Java's `Utils.abs(groupId.hashCode()) % partitions`."""
+    return _java_abs(_java_string_hash(group_id)) % partition_count
+
+
+def _java_string_hash(text: str) -> int:
+    """`String.hashCode`: over UTF-16 units, in 32-bit arithmetic."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFF_FFFF
+    return value - 2**32 if value >= 2**31 else value
+
+
+def _java_abs(number: int) -> int:
+    """Kafka's `Utils.abs`: the smallest integer has no positive twin and counts as 0."""
+    return 0 if number == _INT32_MIN else abs(number)

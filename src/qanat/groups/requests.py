@@ -1,0 +1,180 @@
+"""What a coordinator may be asked, in its own words.
+
+The doors translate wire messages into these, version differences included:
+where a rule depends on what the client's version understands, the value says
+so in a flag, so that no version number gets in here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from qanat.groups.records import NO_GENERATION
+from qanat.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP, TopicPartition
+
+NO_MEMBER_ID = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """An assignment strategy that a member knows, with its subscription as opaque bytes."""
+
+    name: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroup:
+    """A member wants to take part in the next generation."""
+
+    group_id: str
+    member_id: str
+    protocol_type: str
+    protocols: tuple[Protocol, ...]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    """Not above 0: the session timeout serves for both (version 0)."""
+    unique: str
+    """The random part of a member id, should one be needed; supplied by the shell."""
+    client_id: str = ""
+    client_host: str = ""
+    instance_id: str | None = None
+    needs_member_id: bool = True
+    """Version 4 and up: a new member is first told its id (KIP-394)."""
+    may_skip_assignment: bool = True
+    """Version 9 and up: a returning static leader can be told to leave the assignment alone (KIP-814)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGroup:
+    """A member asks for its assignment; the leader brings everybody's."""
+
+    group_id: str
+    member_id: str
+    generation_id: int
+    instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A member is alive and wants to know whether a rebalance is on."""
+
+    group_id: str
+    member_id: str
+    generation_id: int
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingMember:
+    """By member id, or by instance id alone where an administrator removes a static member."""
+
+    member_id: str
+    instance_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroup:
+    """Members that go without waiting for their session to time out."""
+
+    group_id: str
+    members: tuple[LeavingMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeGroup:
+    """One group in detail; the doors batch."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroups:
+    """Every group of the shard; empty filters let everything pass, case does not matter."""
+
+    states: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    """Remove an empty group with its offsets; the doors batch."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetToCommit:
+    """One partition's new position."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str | None = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffsets:
+    """Positions to remember: from a member of the generation, or from nobody in particular (generation -1)."""
+
+    group_id: str
+    offsets: tuple[OffsetToCommit, ...]
+    member_id: str = NO_MEMBER_ID
+    generation_id: int = NO_GENERATION
+    instance_id: str | None = None
+    retention_ms: int = NO_TIMESTAMP
+    """Versions 2 to 4: how long to keep these offsets; -1 for the broker's rule."""
+    knows_group_id_not_found: bool = True
+    """Version 9 and up."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTransactionOffsets:
+    """Positions that count once the producer's transaction commits (KIP-98, KIP-447)."""
+
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    offsets: tuple[OffsetToCommit, ...]
+    member_id: str = NO_MEMBER_ID
+    generation_id: int = NO_GENERATION
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOffsets:
+    """Where a group stands; `None` asks for every partition it knows."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...] | None = None
+    require_stable: bool = False
+    """Refuse partitions whose position hangs on an open transaction (KIP-447)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOffsets:
+    """Forget positions in topics that nobody in the group reads any more."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...]
+
+
+Request: TypeAlias = (
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | DescribeGroup
+    | ListGroups
+    | DeleteGroup
+    | CommitOffsets
+    | CommitTransactionOffsets
+    | FetchOffsets
+    | DeleteOffsets
+)

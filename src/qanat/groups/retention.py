@@ -1,0 +1,86 @@
+"""How offsets and groups end: by request, with their topic, or by age (KIP-211).
+
+An offset ages only while nobody can need it: from the moment when the group
+lost its last member, or since its commit where the group's consumers do not
+read the topic, or where the group never had members.
+
+Differs from Kafka: an offset committed to a group that is already empty ages
+from its commit and not from the moment when the group became empty.
+"""
+
+from __future__ import annotations
+
+from qanat.groups.classic.group import ClassicGroup
+from qanat.groups.classic.states import GroupState
+from qanat.groups.records import OffsetCommitRecord, OffsetTombstone
+from qanat.groups.replies import DeleteGroupReply
+from qanat.groups.requests import DeleteGroup
+from qanat.groups.timers import Timer, TimerKind
+from qanat.groups.turn import Turn
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import NO_TIMESTAMP, TopicPartition
+
+
+def delete_group(turn: Turn, request: DeleteGroup) -> DeleteGroupReply:
+    group = turn.state.groups.get(request.group_id)
+    if group is None:
+        return DeleteGroupReply(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+    if group.state is not GroupState.EMPTY:
+        return DeleteGroupReply(request.group_id, ErrorCode.NON_EMPTY_GROUP)
+    for partition in turn.state.ledger.offsets.partitions_of(group.group_id):
+        _forget(turn, group.group_id, partition)
+    turn.delete_group(group)
+    return DeleteGroupReply(request.group_id)
+
+
+def forget_topic(turn: Turn, topic: str) -> None:
+    """The topic is gone: its offsets would mislead readers of a new one under its name."""
+    for group_id in turn.state.ledger.offsets.group_ids():
+        for partition in turn.state.ledger.offsets.partitions_of(group_id):
+            if partition.topic == topic:
+                _forget(turn, group_id, partition)
+
+
+def expire(turn: Turn) -> None:
+    """Remove offsets that are too old, then groups that have neither members nor offsets left."""
+    for group in list(turn.state.groups.values()):
+        for record in turn.state.ledger.offsets.of_group(group.group_id):
+            if _is_expired(turn, group, record):
+                _forget(turn, group.group_id, TopicPartition(record.topic, record.partition))
+        if _is_over(turn, group):
+            turn.delete_group(group)
+    schedule_next(turn)
+
+
+def schedule_next(turn: Turn) -> None:
+    interval_ms = turn.state.settings.offsets_retention_check_interval_ms
+    turn.state.timers.schedule(Timer(TimerKind.RETENTION), turn.now.steady_ms + interval_ms)
+
+
+def _is_expired(turn: Turn, group: ClassicGroup, record: OffsetCommitRecord) -> bool:
+    since_ms = _ages_since(group, record)
+    partition = TopicPartition(record.topic, record.partition)
+    if since_ms is None or turn.state.ledger.offsets.is_pending(group.group_id, partition):
+        return False
+    if record.expire_timestamp_ms != NO_TIMESTAMP:
+        return turn.now.wall_ms >= record.expire_timestamp_ms
+    return turn.now.wall_ms - since_ms >= turn.state.settings.offsets_retention_ms
+
+
+def _ages_since(group: ClassicGroup, record: OffsetCommitRecord) -> int | None:
+    """From when on the offset's age counts; None while it is in use or may be."""
+    if group.protocol_type is None:
+        return record.commit_timestamp_ms
+    if group.state is GroupState.EMPTY:
+        return max(group.state_timestamp_ms, record.commit_timestamp_ms)
+    is_known = group.state is GroupState.STABLE and group.subscribed_topics is not None
+    return record.commit_timestamp_ms if is_known and not group.is_subscribed(record.topic) else None
+
+
+def _is_over(turn: Turn, group: ClassicGroup) -> bool:
+    has_offsets = turn.state.ledger.offsets.partitions_of(group.group_id) != []
+    return group.state is GroupState.EMPTY and not group.pending_members and not has_offsets
+
+
+def _forget(turn: Turn, group_id: str, partition: TopicPartition) -> None:
+    turn.write(OffsetTombstone(group_id, partition.topic, partition.partition))

@@ -1,0 +1,191 @@
+"""A shard: every group of one partition of `__consumer_offsets`, deciding without waiting.
+
+How the shell drives it; the rules behind this are in `decisions`:
+
+    shard = GroupShard(settings, topics)
+    for batch in the partition:                      # load
+        shard.apply(record, batch.producer_id)       # and apply_marker for a control batch
+    shard.start(now)
+
+    decision = shard.decide(request, now)            # or tick(now), once next_deadline_ms() has come
+    offset = append(decision.records)                # one batch, before anybody else may decide
+    await durable(offset)                            # at least everything appended so far
+    answer decision.reply unless it is Parked, and every ticket in decision.completed
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from qanat.groups.classic import rebalance
+from qanat.groups.classic.group import ClassicGroup
+from qanat.groups.classic.joining import join
+from qanat.groups.classic.membership import heartbeat, leave, sync
+from qanat.groups.classic.view import describe, list_groups
+from qanat.groups.committing import commit, commit_in_transaction, delete_offsets, fetch
+from qanat.groups.decisions import Decision, Now, Parked
+from qanat.groups.ledger import Ledger
+from qanat.groups.records import GroupRecord
+from qanat.groups.replies import Reply, refused
+from qanat.groups.requests import (
+    CommitOffsets,
+    CommitTransactionOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    DescribeGroup,
+    FetchOffsets,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    Request,
+    SyncGroup,
+)
+from qanat.groups.retention import delete_group, expire, forget_topic, schedule_next
+from qanat.groups.settings import GroupSettings
+from qanat.groups.timers import Timer, TimerKind
+from qanat.groups.turn import ShardState, TopicView, Turn
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import NO_PRODUCER_ID
+
+LONGEST_GROUP_ID = 8_000
+"""Characters: the id must fit a record's key in UTF-8."""
+
+
+class GroupShard:
+    """See the module."""
+
+    __slots__ = ("_is_started", "_state")
+
+    def __init__(self, settings: GroupSettings, topics: TopicView) -> None:
+        self._state = ShardState(settings, topics)
+        self._is_started = False
+
+    def __repr__(self) -> str:
+        return f"GroupShard({len(self._state.groups)} groups, {len(self._state.timers)} timers)"
+
+    # Loading
+
+    def apply(self, record: GroupRecord, producer_id: int = NO_PRODUCER_ID) -> None:
+        """Take a record from the log; `producer_id` is its batch's where the batch is transactional."""
+        assert not self._is_started, "a shard that serves applies its own records"
+        self._state.ledger.apply(record, producer_id)
+
+    def apply_marker(self, producer_id: int, *, is_commit: bool) -> None:
+        """Take the end of a transaction from the log."""
+        assert not self._is_started, "a shard that serves is told by end_transaction"
+        self._state.ledger.apply_marker(producer_id, is_commit=is_commit)
+
+    def start(self, now: Now) -> None:
+        """The log has been read: every session begins anew, and a group that outgrew its limit rebalances."""
+        assert not self._is_started
+        self._is_started = True
+        turn = Turn(self._state, now)
+        for group_id in self._state.ledger.group_ids():
+            record = self._state.ledger.groups.get(group_id)
+            group = self._state.groups[group_id] = ClassicGroup.restored(group_id, record, now.wall_ms)
+            for member in group.members.values():
+                rebalance.renew_session(turn, group, member)
+            if len(group.members) > self._state.settings.group_max_size:
+                rebalance.prepare(turn, group)
+        schedule_next(turn)
+        assert turn.decision() == Decision()
+
+    # Serving
+
+    def decide(self, request: Request, now: Now) -> Decision:
+        """Answer a request, or park it."""
+        assert self._is_started
+        if not _is_valid_group_id(request):
+            return Decision(reply=refused(request, ErrorCode.INVALID_GROUP_ID))
+        turn = Turn(self._state, now)
+        return turn.decision(_answer(turn, request))
+
+    def tick(self, now: Now) -> Decision:
+        """Give up whoever has run out of time."""
+        assert self._is_started
+        turn = Turn(self._state, now)
+        while (timer := self._state.timers.pop_due(now.steady_ms)) is not None:
+            self._expire(turn, timer)
+        return turn.decision()
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` is due, on the steady clock."""
+        return self._state.timers.next_ms()
+
+    def end_transaction(self, producer_id: int, now: Now, *, is_commit: bool) -> Decision:
+        """A transaction's marker was appended: its offsets count now, or are forgotten."""
+        assert self._is_started
+        turn = Turn(self._state, now)
+        self._state.ledger.apply_marker(producer_id, is_commit=is_commit)
+        return turn.decision()
+
+    def forget_topic(self, topic: str, now: Now) -> Decision:
+        """A topic was deleted: so are the offsets in it."""
+        assert self._is_started
+        turn = Turn(self._state, now)
+        forget_topic(turn, topic)
+        return turn.decision()
+
+    @property
+    def ledger(self) -> Ledger:
+        """What is durable once every decision so far is; for looking at."""
+        return self._state.ledger
+
+    @property
+    def groups(self) -> dict[str, ClassicGroup]:
+        """The live groups; for looking at."""
+        return self._state.groups
+
+    def _expire(self, turn: Turn, timer: Timer) -> None:
+        if timer.kind is TimerKind.RETENTION:
+            expire(turn)
+            return
+        group = self._state.groups.get(timer.group_id)
+        if group is None:
+            return
+        match timer.kind:
+            case TimerKind.SESSION:
+                rebalance.on_session_timer(turn, group, timer.member_id)
+            case TimerKind.JOIN:
+                rebalance.on_join_timer(turn, group)
+            case TimerKind.SYNC:
+                rebalance.on_sync_timer(turn, group)
+
+
+def _answer(turn: Turn, request: Request) -> Reply | Parked:
+    match request:
+        case Heartbeat():
+            return heartbeat(turn, request)
+        case CommitOffsets():
+            return commit(turn, request)
+        case FetchOffsets():
+            return fetch(turn, request)
+        case JoinGroup():
+            return join(turn, request)
+        case SyncGroup():
+            return sync(turn, request)
+        case LeaveGroup():
+            return leave(turn, request)
+        case CommitTransactionOffsets():
+            return commit_in_transaction(turn, request)
+        case DescribeGroup():
+            return describe(turn, request)
+        case ListGroups():
+            return list_groups(turn, request)
+        case DeleteGroup():
+            return delete_group(turn, request)
+        case DeleteOffsets():
+            return delete_offsets(turn, request)
+    assert_never(request)
+
+
+def _is_valid_group_id(request: Request) -> bool:
+    """Offsets may be kept under the empty id, for the sake of very old simple consumers; groups may not."""
+    match request:
+        case ListGroups():
+            return True
+        case CommitOffsets() | CommitTransactionOffsets() | FetchOffsets():
+            return len(request.group_id) <= LONGEST_GROUP_ID
+        case _:
+            return 0 < len(request.group_id) <= LONGEST_GROUP_ID

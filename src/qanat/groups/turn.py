@@ -1,0 +1,103 @@
+"""One decision in the making: the shard's state, the time, and what the decision will say.
+
+The rules of groups are functions of a turn; they write records, park and
+deliver replies and set timers through it, so that nothing is forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from qanat.groups.classic.group import ClassicGroup
+from qanat.groups.decisions import Completed, Decision, Now, Parked, TransactionalProducer
+from qanat.groups.ledger import Ledger
+from qanat.groups.records import GroupRecord, GroupTombstone
+from qanat.groups.replies import Reply
+from qanat.groups.settings import GroupSettings
+from qanat.groups.timers import Timer, TimerKind, Timers
+from qanat.model.ids import NO_PRODUCER_ID
+
+
+class TopicView(Protocol):
+    """What groups must know of topics."""
+
+    def partition_count(self, topic: str) -> int | None:
+        """How many partitions the topic has; None where there is no such topic."""
+
+
+@dataclass(slots=True)
+class ShardState:
+    """Everything that a shard holds."""
+
+    settings: GroupSettings
+    topics: TopicView
+    ledger: Ledger = field(default_factory=Ledger)
+    groups: dict[str, ClassicGroup] = field(default_factory=dict)
+    """Live groups: those of the ledger, and those that are about to be in it."""
+    timers: Timers = field(default_factory=Timers)
+    tickets: int = 0
+
+
+class Turn:
+    """What one request, or one moment, leads to."""
+
+    __slots__ = ("_completed", "_producer", "_records", "now", "state")
+
+    def __init__(self, state: ShardState, now: Now) -> None:
+        self.state = state
+        self.now = now
+        self._records: list[GroupRecord] = []
+        self._completed: list[Completed] = []
+        self._producer: TransactionalProducer | None = None
+
+    def write(self, record: GroupRecord) -> None:
+        self._records.append(record)
+        self.state.ledger.apply(record)
+
+    def write_in_transaction(self, record: GroupRecord, producer: TransactionalProducer) -> None:
+        """Write as part of the producer's transaction; a turn serves one transaction or none."""
+        assert self._producer == producer if self._records else self._producer is None
+        self._producer = producer
+        self._records.append(record)
+        assert producer.producer_id != NO_PRODUCER_ID
+        self.state.ledger.apply(record, producer.producer_id)
+
+    def park(self) -> Parked:
+        self.state.tickets += 1
+        return Parked(self.state.tickets)
+
+    def deliver(self, ticket: int, reply: Reply) -> None:
+        self._completed.append(Completed(ticket, reply))
+
+    def schedule(self, kind: TimerKind, group: ClassicGroup, delay_ms: int, member_id: str = "") -> None:
+        self.state.timers.schedule(Timer(kind, group.group_id, member_id), self.now.steady_ms + delay_ms)
+
+    def cancel(self, kind: TimerKind, group: ClassicGroup, member_id: str = "") -> None:
+        self.state.timers.cancel(Timer(kind, group.group_id, member_id))
+
+    def live_group(self, group_id: str) -> ClassicGroup:
+        """The group; a new, empty one where there was none. It is durable once something is written about it."""
+        group = self.state.groups.get(group_id)
+        if group is None:
+            group = self.state.groups[group_id] = ClassicGroup(group_id, self.now.wall_ms)
+        return group
+
+    def delete_group(self, group: ClassicGroup) -> None:
+        """Forget an empty group whose offsets are gone, and let the log know."""
+        assert not group.members, group
+        for member_id in group.pending_members:
+            self.cancel(TimerKind.SESSION, group, member_id)
+        group.bury(self.now.wall_ms)
+        del self.state.groups[group.group_id]
+        self.write(GroupTombstone(group.group_id))
+
+    def decision(self, reply: Reply | Parked | None = None) -> Decision:
+        """Close the turn; who was parked and answered in the same turn is simply answered."""
+        completed = self._completed
+        if isinstance(reply, Parked):
+            own = [one for one in completed if one.ticket == reply.ticket]
+            if own:
+                completed = [one for one in completed if one.ticket != reply.ticket]
+                reply = own[0].reply
+        return Decision(tuple(self._records), reply, tuple(completed), self._producer)
