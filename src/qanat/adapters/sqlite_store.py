@@ -1,0 +1,149 @@
+"""The metadata store in an SQLite file, shared by the broker processes of one host, behind the port `cluster.store`.
+
+Everything that touches the database runs on one thread of its own, with one connection: a lock that
+another process holds, or a slow fsync, never stops the loop. The thread looks every `POLL_MS` whether another
+process has written (`PRAGMA data_version`, some microseconds) and ends leases whose time is over; writes
+of this process wake its watchers at once.
+
+A watcher has no queue. It reads history from where it is, so nothing is lost or repeated however slow it is; who falls
+behind what is kept hears `Compacted`.
+
+Leases run on the clock since boot (`boot_clock`): setting the time does nothing, a reboot ends them all.
+
+The thread is in `sqlite_thread`, the statements are in `sqlite_tables`, transactions in `sqlite_database`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from qanat.adapters.boot_clock import BootClock
+from qanat.adapters.sqlite_database import SqliteDatabase
+from qanat.adapters.sqlite_tables import SqliteTables
+from qanat.adapters.sqlite_thread import StoreThread
+from qanat.cluster.store import (
+    Changes,
+    Committed,
+    Compacted,
+    Compare,
+    Entry,
+    Lease,
+    Operation,
+    Refused,
+    Revision,
+    Snapshot,
+    check_commit,
+    check_key,
+)
+from qanat.model.errors import StoreUnavailableError
+
+POLL_MS = 20
+"""How often to look for the writes of other processes: the longest that they stay unseen."""
+BUSY_TIMEOUT_MS = 5_000
+"""How long to wait for the lock of another process."""
+HISTORY_EVENTS = 10_000
+"""Events kept for watchers; an eighth more may gather before the oldest go."""
+
+Result = TypeVar("Result")
+
+
+class SqliteStore:
+    """An open store, used from the loop on which it was opened."""
+
+    def __init__(self, path: str, clock: BootClock, *, poll_ms: int, busy_timeout_ms: int, history_events: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._arrival = asyncio.Event()
+        self._is_closed = False
+        self._thread = StoreThread(
+            lambda: SqliteTables(SqliteDatabase(path, busy_timeout_ms=busy_timeout_ms), clock, history_events),
+            clock,
+            poll_ms,
+            on_change=partial(loop.call_soon_threadsafe, self._announce),
+        )
+
+    @staticmethod
+    async def open(
+        path: str,
+        *,
+        clock: BootClock | None = None,
+        poll_ms: int = POLL_MS,
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+        history_events: int = HISTORY_EVENTS,
+    ) -> SqliteStore:
+        """Open the file at `path`, or make it. Its folder must exist."""
+        store = SqliteStore(
+            path,
+            clock or BootClock.of_this_host(),
+            poll_ms=poll_ms,
+            busy_timeout_ms=busy_timeout_ms,
+            history_events=history_events,
+        )
+        store._thread.start()
+        try:
+            await asyncio.wrap_future(store._thread.opened)
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def get(self, key: str) -> Entry | None:
+        check_key(key)
+        return await self._run(lambda tables: tables.get(key))
+
+    async def list(self, prefix: str) -> Snapshot:
+        check_key(prefix)
+        return await self._run(lambda tables: tables.snapshot(prefix))
+
+    async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Committed | Refused:
+        check_commit(compares, operations)
+        return await self._run(lambda tables: tables.commit(compares, operations), is_write=True)
+
+    async def watch(self, prefix: str, after_revision: Revision) -> AsyncGenerator[Changes | Compacted, None]:
+        check_key(prefix)
+        while True:
+            # Taken before history is read, so that what is written in between is not slept through.
+            arrival, start = self._arrival, after_revision
+            found = await self._read_history(prefix, start)
+            if isinstance(found, Compacted):
+                yield found
+                return
+            page, after_revision = found
+            for changes in page:
+                yield changes
+            if after_revision == start:
+                await arrival.wait()
+
+    async def grant_lease(self, ttl_ms: int) -> Lease:
+        assert ttl_ms > 0, ttl_ms
+        return await self._run(lambda tables: tables.grant_lease(ttl_ms), is_write=True)
+
+    async def keep_alive(self, lease: Lease) -> None:
+        await self._run(lambda tables: tables.keep_alive(lease), is_write=True)
+
+    async def revoke(self, lease: Lease) -> None:
+        await self._run(lambda tables: tables.revoke(lease), is_write=True)
+
+    async def expire_leases(self) -> None:
+        """End the leases whose time is over. The store does so by itself; tests with a clock of their own call it."""
+        await self._run(lambda tables: tables.expire_leases(), is_write=True)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        self._announce()
+        await asyncio.shield(asyncio.wrap_future(self._thread.stop()))
+        self._thread.join()
+
+    async def _read_history(self, prefix: str, after: Revision) -> tuple[tuple[Changes, ...], Revision] | Compacted:
+        return await self._run(lambda tables: tables.after(after, prefix))
+
+    async def _run(self, act: Callable[[SqliteTables], Result], *, is_write: bool = False) -> Result:
+        if self._is_closed:
+            raise StoreUnavailableError("the metadata store is closed")
+        return await asyncio.wrap_future(self._thread.submit(act, is_write=is_write))
+
+    def _announce(self) -> None:
+        self._arrival.set()
+        self._arrival = asyncio.Event()
