@@ -1,4 +1,17 @@
-"""The metadata image, the controller's decisions, and the MetadataStore port.
+"""The metadata image, the decisions about topics, and the MetadataStore port.
 
-Nothing is here yet.
+- `store`           the port: entries with revisions, compare-and-set commits, watch, leases
+- `keys`            where everything lies in the store
+- `values`          what lies there: JSON with a version each
+- `image`           what a broker knows of its cluster, kept up by events
+- `topic_names`     which names a topic may have
+- `placement`       which brokers hold which replicas
+- `topics`          create, delete, add partitions: decided into one commit each
+- `topic_configs`   topic settings, likewise
+- `rejection`       a decision's "no"
+- `producer_ids`    producer ids in blocks from the store
+
+Rule 1: decisions read the image and return a commit; they do nothing themselves.
+Rule 2: what a decision stood on is compared in its commit, so an old image does no harm.
+Rule 3: one act is one commit; nothing in the store is ever half done.
 """

@@ -1,0 +1,162 @@
+"""The metadata image: what a broker knows of its cluster, built from a snapshot and kept up by events.
+
+Reads are plain look-ups in dicts that only `apply` changes; nobody else writes them.
+All events of one `Changes` are applied without waiting in between, so a reader on the same
+loop never sees half a commit. Decisions hang their compares on `unchanged`, which says
+"if this key is still as in the image".
+
+It rejects nothing: unknown keys (of a later version) are only remembered by their revision, and
+a value that cannot be read counts as absent and is named in `unreadable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from qanat.cluster import keys, values
+from qanat.cluster.store import (
+    NO_REVISION,
+    Absent,
+    Compare,
+    Event,
+    EventKind,
+    ModifiedAt,
+    Revision,
+    Snapshot,
+)
+from qanat.cluster.topic_names import metric_name
+from qanat.model.ids import TopicId
+
+_NOTHING: Mapping[str, str] = {}
+
+
+class MetadataImage:
+    """Topics, settings and brokers at one revision."""
+
+    def __init__(self) -> None:
+        self.revision = NO_REVISION
+        self.cluster: values.ClusterInfo | None = None
+        self.controller: values.Controller | None = None
+        self.topics: dict[str, values.Topic] = {}
+        self.topics_by_id: dict[TopicId, values.Topic] = {}
+        self.names_by_metric: dict[str, dict[str, None]] = {}
+        """Topic names by their spelling with `_` for `.`, which two topics may not share (`topics`)."""
+        self.topic_configs: dict[str, Mapping[str, str]] = {}
+        self.brokers: dict[int, values.BrokerRegistration] = {}
+        self.broker_configs: dict[int | None, Mapping[str, str]] = {}
+        self.unreadable: dict[str, str] = {}
+        self.revisions: dict[str, Revision] = {}
+        """When each key of the store, known or not, was last written."""
+
+    @staticmethod
+    def of(snapshot: Snapshot) -> MetadataImage:
+        """The image of everything below `keys.ROOT`."""
+        image = MetadataImage()
+        image.catch_up(snapshot)
+        return image
+
+    def catch_up(self, snapshot: Snapshot) -> list[Event]:
+        """Take over a snapshot and return what that changed, as events.
+
+        For a watcher whose history was compacted, and for the periodic comparison: in health
+        nothing is returned, and a lost event is made good. A snapshot of the past is left alone.
+        """
+        if snapshot.revision < self.revision:
+            return []
+        present = {entry.key for entry in snapshot.entries}
+        missing = [key for key in self.revisions if key not in present]
+        events = [Event(EventKind.DELETE, key, b"", snapshot.revision) for key in missing]
+        events += [
+            Event(EventKind.PUT, entry.key, entry.value, entry.mod_revision, entry.create_revision)
+            for entry in snapshot.entries
+            if self.revisions.get(entry.key) != entry.mod_revision
+        ]
+        for event in events:
+            self._take(event)
+        self.revision = snapshot.revision
+        return events
+
+    def unchanged(self, key: str) -> Compare:
+        """The compare that holds as long as the store's key is as the image has it."""
+        revision = self.revisions.get(key)
+        return Absent(key) if revision is None else ModifiedAt(key, revision)
+
+    def overrides(self, topic: str) -> Mapping[str, str]:
+        """What was set for a topic."""
+        return self.topic_configs.get(topic, _NOTHING)
+
+    def apply(self, event: Event) -> None:
+        """Take in one event; one of the past, or a repeated one, changes nothing."""
+        if event.revision >= self.revision:
+            self.revision = event.revision
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        self._forget(event.key)
+        if event.kind is EventKind.PUT:
+            self.revisions[event.key] = event.revision
+            try:
+                self._learn(event.key, event.value)
+            except values.UnreadableValueError as error:
+                self.unreadable[event.key] = str(error)
+
+    def _learn(self, key: str, value: bytes) -> None:
+        match keys.parse(key):
+            case keys.ClusterKey():
+                self.cluster = values.decode(values.ClusterInfo, value)
+            case keys.ControllerKey():
+                self.controller = values.decode(values.Controller, value)
+            case keys.TopicKey(name):
+                self._learn_topic(name, values.decode(values.Topic, value))
+            case keys.TopicConfigKey(name):
+                self.topic_configs[name] = values.decode(values.TopicConfig, value).overrides
+            case keys.BrokerKey(node_id):
+                self.brokers[node_id] = values.decode(values.BrokerRegistration, value)
+            case keys.BrokerConfigKey(node_id):
+                self.broker_configs[node_id] = values.decode(values.BrokerConfig, value).overrides
+            case keys.TopicIdKey() | keys.PartitionKey() | keys.ProducerIdsKey() | None:
+                pass
+            case unknown:
+                assert_never(unknown)
+
+    def _learn_topic(self, name: str, topic: values.Topic) -> None:
+        try:
+            identity = topic.identity
+        except ValueError:
+            raise values.UnreadableValueError(f"topic {name} has the id {topic.topic_id!r}, which is none") from None
+        self.topics[name] = topic
+        self.topics_by_id[identity] = topic
+        self.names_by_metric.setdefault(metric_name(name), {})[name] = None
+
+    def _forget(self, key: str) -> None:
+        self.unreadable.pop(key, None)
+        if self.revisions.pop(key, None) is None:
+            return
+        match keys.parse(key):
+            case keys.ClusterKey():
+                self.cluster = None
+            case keys.ControllerKey():
+                self.controller = None
+            case keys.TopicKey(name):
+                self._forget_topic(name)
+            case keys.TopicConfigKey(name):
+                self.topic_configs.pop(name, None)
+            case keys.BrokerKey(node_id):
+                self.brokers.pop(node_id, None)
+            case keys.BrokerConfigKey(node_id):
+                self.broker_configs.pop(node_id, None)
+            case keys.TopicIdKey() | keys.PartitionKey() | keys.ProducerIdsKey() | None:
+                pass
+            case unknown:
+                assert_never(unknown)
+
+    def _forget_topic(self, name: str) -> None:
+        topic = self.topics.pop(name, None)
+        if topic is None:
+            return
+        self.topics_by_id.pop(topic.identity, None)
+        names = self.names_by_metric[metric_name(name)]
+        del names[name]
+        if not names:
+            del self.names_by_metric[metric_name(name)]

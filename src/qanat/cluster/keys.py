@@ -1,0 +1,193 @@
+"""Where everything lies in the metadata store: keys and how to read them back.
+
+    /qanat/cluster                              `ClusterInfo`, written once
+    /qanat/controller                           `Controller`, under the controller's lease
+    /qanat/producer-ids                         `ProducerIdBlock`, counted up by compare-and-set
+    /qanat/topics/<name>                        `Topic`
+    /qanat/topic-ids/<topic id>                 `TopicReference`; keeps an id from being used twice
+    /qanat/topic-configs/<name>                 `TopicConfig`, only where something differs from the default
+    /qanat/brokers/<node id>                    `BrokerRegistration`, under the broker's lease
+    /qanat/broker-configs/<node id | default>   `BrokerConfig`
+    /qanat/partitions/<topic id>/<partition>    leader, in-sync set, epochs; none until the first change
+
+Reserved for later: /qanat/acls/, /qanat/client-quotas/, /qanat/credentials/,
+/qanat/node-names/ (which number a named node has), /qanat/features/.
+
+A partition's state is keyed by the topic's id, so that a topic that was deleted and made
+again starts afresh. Creating a topic writes none: a missing state means the assignment's
+first replica leads in epoch 0 and all replicas are in sync. A topic of any size therefore
+fits into one commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qanat.model.ids import TopicId
+
+ROOT = "/qanat/"
+CLUSTER = ROOT + "cluster"
+CONTROLLER = ROOT + "controller"
+PRODUCER_IDS = ROOT + "producer-ids"
+TOPICS = ROOT + "topics/"
+TOPIC_IDS = ROOT + "topic-ids/"
+TOPIC_CONFIGS = ROOT + "topic-configs/"
+BROKERS = ROOT + "brokers/"
+BROKER_CONFIGS = ROOT + "broker-configs/"
+PARTITIONS = ROOT + "partitions/"
+
+_ALL_BROKERS = "default"
+
+
+def topic(name: str) -> str:
+    return TOPICS + name
+
+
+def topic_id(identity: TopicId) -> str:
+    return TOPIC_IDS + str(identity)
+
+
+def topic_config(name: str) -> str:
+    return TOPIC_CONFIGS + name
+
+
+def broker(node_id: int) -> str:
+    return f"{BROKERS}{node_id}"
+
+
+def broker_config(node_id: int | None) -> str:
+    """One broker's settings, or with `None` the default of all."""
+    return BROKER_CONFIGS + (_ALL_BROKERS if node_id is None else str(node_id))
+
+
+def partitions_of(identity: TopicId) -> str:
+    """The prefix of all partition states of a topic."""
+    return f"{PARTITIONS}{identity}/"
+
+
+def partition(identity: TopicId, number: int) -> str:
+    return f"{partitions_of(identity)}{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterKey:
+    """The cluster's identity."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerKey:
+    """Who is controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsKey:
+    """The counter of producer id blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicKey:
+    """A topic by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdKey:
+    """A topic by id."""
+
+    topic_id: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigKey:
+    """A topic's settings."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerKey:
+    """A live broker."""
+
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfigKey:
+    """A broker's settings, or those of all."""
+
+    node_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKey:
+    """A partition's state."""
+
+    topic_id: TopicId
+    partition: int
+
+
+Key = (
+    ClusterKey
+    | ControllerKey
+    | ProducerIdsKey
+    | TopicKey
+    | TopicIdKey
+    | TopicConfigKey
+    | BrokerKey
+    | BrokerConfigKey
+    | PartitionKey
+)
+
+_SINGLE: dict[str, Key] = {CLUSTER: ClusterKey(), CONTROLLER: ControllerKey(), PRODUCER_IDS: ProducerIdsKey()}
+
+
+def parse(key: str) -> Key | None:
+    """What a key stands for; `None` for one that this version does not know."""
+    if (single := _SINGLE.get(key)) is not None:
+        return single
+    folder, _, rest = key.removeprefix(ROOT).partition("/")
+    if not key.startswith(ROOT) or not rest:
+        return None
+    match folder:
+        case "topics" if "/" not in rest:
+            return TopicKey(rest)
+        case "topic-configs" if "/" not in rest:
+            return TopicConfigKey(rest)
+        case "topic-ids":
+            return None if (identity := _topic_id(rest)) is None else TopicIdKey(identity)
+        case "brokers":
+            return None if (node_id := _number(rest)) is None else BrokerKey(node_id)
+        case "broker-configs":
+            return _broker_config(rest)
+        case "partitions":
+            return _partition(rest)
+        case _:
+            return None
+
+
+def _broker_config(rest: str) -> BrokerConfigKey | None:
+    if rest == _ALL_BROKERS:
+        return BrokerConfigKey(None)
+    node_id = _number(rest)
+    return None if node_id is None else BrokerConfigKey(node_id)
+
+
+def _partition(rest: str) -> PartitionKey | None:
+    identity_text, _, number_text = rest.partition("/")
+    identity, number = _topic_id(identity_text), _number(number_text)
+    return None if identity is None or number is None else PartitionKey(identity, number)
+
+
+def _number(text: str) -> int | None:
+    """A number in the one spelling that the functions above give it."""
+    number = int(text) if text.isascii() and text.isdigit() else None
+    return number if number is not None and str(number) == text else None
+
+
+def _topic_id(text: str) -> TopicId | None:
+    try:
+        identity = TopicId.parse(text)
+    except ValueError:
+        return None
+    return identity if str(identity) == text else None

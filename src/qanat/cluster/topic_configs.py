@@ -1,0 +1,136 @@
+"""What may be set for a topic, decided.
+
+What a setting means is the log's business: the caller passes `check_configs`, which raises
+`InvalidSettingError` (`LogSettings.parse` does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import assert_never
+
+from qanat.cluster import keys, values
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.store import Compare, Delete, Operation, Put
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import InvalidSettingError
+
+VALUE_BYTES_MAX = 32_767
+"""Longest value of one setting, as in Kafka's controller."""
+LIST_SETTINGS: Mapping[str, str] = {"cleanup.policy": "delete"}
+"""Settings to which a value can be appended, or from which one can be taken, with what they are by default."""
+
+CheckConfigs = Callable[[Mapping[str, str]], object]
+
+
+class ConfigAct(IntEnum):
+    """What to do with a setting; the numbers are those of IncrementalAlterConfigs."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One act on one setting."""
+
+    name: str
+    act: ConfigAct
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigPlan:
+    """One commit, and the overrides as they will be."""
+
+    overrides: Mapping[str, str]
+    compares: tuple[Compare, ...]
+    operations: tuple[Operation, ...]
+
+
+def decide_configs(
+    image: MetadataImage, topic: str, changes: Sequence[ConfigChange], check_configs: CheckConfigs
+) -> ConfigPlan | Rejection:
+    """Change some settings and leave the others (IncrementalAlterConfigs)."""
+    overrides: dict[str, str | None] = dict(image.overrides(topic))
+    seen: set[str] = set()
+    for change in changes:
+        if change.name in seen:
+            return Rejection(ErrorCode.INVALID_REQUEST, f"The setting {change.name} is changed twice in one request.")
+        seen.add(change.name)
+        if (rejection := _step(overrides, change)) is not None:
+            return rejection
+    return decide_all_configs(image, topic, overrides, check_configs)
+
+
+def decide_all_configs(
+    image: MetadataImage, topic: str, configs: Mapping[str, str | None], check_configs: CheckConfigs
+) -> ConfigPlan | Rejection:
+    """Set exactly these, everything else back to its default (AlterConfigs)."""
+    if topic not in image.topics:
+        return Rejection(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic named '{topic}'.")
+    overrides = checked(configs, check_configs)
+    if isinstance(overrides, Rejection):
+        return overrides
+    key = keys.topic_config(topic)
+    compares = (image.unchanged(keys.topic(topic)), image.unchanged(key))
+    operation = Put(key, values.encode(values.TopicConfig(overrides=overrides))) if overrides else Delete(key)
+    return ConfigPlan(overrides, compares, (operation,))
+
+
+def checked(configs: Mapping[str, str | None], check_configs: CheckConfigs) -> dict[str, str] | Rejection:
+    """Settings that the log accepts as they are, in order of their names."""
+    overrides: dict[str, str] = {}
+    for name in sorted(configs):
+        value = configs[name]
+        if value is None:
+            return _bad(f"Null value not supported for topic configs: {name}")
+        if len(value.encode()) > VALUE_BYTES_MAX:
+            return _bad(
+                f"The configuration value of {name} cannot be added because it exceeds the maximum value size of "
+                f"{VALUE_BYTES_MAX} bytes."
+            )
+        overrides[name] = value
+    try:
+        check_configs(overrides)
+    except InvalidSettingError as error:
+        return _bad(str(error))
+    return overrides
+
+
+def _step(overrides: dict[str, str | None], change: ConfigChange) -> Rejection | None:
+    match change.act:
+        case ConfigAct.SET:
+            overrides[change.name] = change.value
+        case ConfigAct.DELETE:
+            overrides.pop(change.name, None)
+        case ConfigAct.APPEND | ConfigAct.SUBTRACT:
+            return _step_list(overrides, change)
+        case never:
+            assert_never(never)
+    return None
+
+
+def _step_list(overrides: dict[str, str | None], change: ConfigChange) -> Rejection | None:
+    if change.name not in LIST_SETTINGS:
+        return _bad(f"Can't {change.act.name} to key {change.name} because its type is not LIST.")
+    if change.value is None:
+        return _bad(f"Can't {change.act.name} nothing to key {change.name}.")
+    before = overrides.get(change.name)
+    present = (LIST_SETTINGS[change.name] if before is None else before).split(",")
+    named = change.value.split(",")
+    if change.act is ConfigAct.APPEND:
+        present += [item for item in named if item not in present]
+    else:
+        present = [item for item in present if item not in named]
+    overrides[change.name] = ",".join(present)
+    return None
+
+
+def _bad(message: str) -> Rejection:
+    return Rejection(ErrorCode.INVALID_CONFIG, message)

@@ -1,0 +1,31 @@
+"""Which names a topic may have: Kafka's rules, in Kafka's words."""
+
+from __future__ import annotations
+
+import re
+
+NAME_LENGTH_MAX = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def name_problem(name: str) -> str | None:
+    """Why `name` cannot be a topic's, or `None` if it can."""
+    reason = _reason(name)
+    return None if reason is None else f"Topic name is invalid: {reason}"
+
+
+def _reason(name: str) -> str | None:
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > NAME_LENGTH_MAX:
+        return f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+    if _LEGAL.fullmatch(name) is None:
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+def metric_name(name: str) -> str:
+    """The name with `_` for `.`, as in Kafka's metrics: two topics may not share it."""
+    return name.replace(".", "_")

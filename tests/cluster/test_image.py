@@ -1,0 +1,185 @@
+"""The image follows its store, whatever arrives."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from uuid import UUID
+
+from qanat.adapters.memory_store import MemoryStore
+from qanat.cluster import keys, values
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.store import (
+    Absent,
+    Changes,
+    Delete,
+    DeletePrefix,
+    Entry,
+    Event,
+    EventKind,
+    ModifiedAt,
+    Operation,
+    Put,
+    Revision,
+    Snapshot,
+)
+from qanat.model.ids import TopicId
+
+
+def topic(name: str, number: int = 7, partitions: tuple[tuple[int, ...], ...] = ((0,),)) -> values.Topic:
+    return values.Topic(name=name, topic_id=str(TopicId(UUID(int=number))), partitions=partitions)
+
+
+def put(key: str, value: bytes, revision: int) -> Event:
+    return Event(EventKind.PUT, key, value, Revision(revision), Revision(revision))
+
+
+def delete(key: str, revision: int) -> Event:
+    return Event(EventKind.DELETE, key, b"", Revision(revision))
+
+
+def test_a_topic_is_found_by_name_and_by_id_until_it_is_deleted() -> None:
+    image, orders = MetadataImage(), topic("orders")
+    image.apply(put(keys.topic("orders"), values.encode(orders), 2))
+
+    assert image.topics == {"orders": orders}
+    assert image.topics_by_id == {orders.identity: orders}
+    image.apply(delete(keys.topic("orders"), 3))
+    assert (image.topics, image.topics_by_id, image.names_by_metric) == ({}, {}, {})
+    assert image.revision == 3
+
+
+def test_a_topic_that_was_made_anew_has_only_its_new_id() -> None:
+    image, new = MetadataImage(), topic("a", 2)
+    image.apply(put(keys.topic("a"), values.encode(topic("a", 1)), 2))
+    image.apply(put(keys.topic("a"), values.encode(new), 3))
+
+    assert image.topics_by_id == {new.identity: new}
+
+
+def test_everything_else_is_found_where_it_belongs() -> None:
+    image = MetadataImage()
+    broker = values.BrokerRegistration(node_id=3, epoch=1, incarnation="i", listeners=())
+    image.apply(put(keys.CLUSTER, values.encode(values.ClusterInfo(cluster_id="c")), 2))
+    image.apply(put(keys.CONTROLLER, values.encode(values.Controller(node_id=3)), 3))
+    image.apply(put(keys.broker(3), values.encode(broker), 4))
+    image.apply(put(keys.topic_config("a"), values.encode(values.TopicConfig(overrides={"x": "1"})), 5))
+    image.apply(put(keys.broker_config(None), values.encode(values.BrokerConfig(overrides={"y": "2"})), 6))
+
+    assert image.cluster is not None
+    assert image.controller is not None
+    assert (image.cluster.cluster_id, image.controller.node_id, image.brokers) == ("c", 3, {3: broker})
+    assert (image.overrides("a"), image.overrides("b"), image.broker_configs) == ({"x": "1"}, {}, {None: {"y": "2"}})
+    for number, key in enumerate(list(image.revisions)):
+        image.apply(delete(key, 7 + number))
+    assert [image.cluster, image.controller] == [None, None]
+    assert (image.brokers, image.topic_configs, image.broker_configs, image.revisions) == ({}, {}, {}, {})
+
+
+def test_unknown_keys_are_ignored_and_unreadable_values_count_as_absent() -> None:
+    image = MetadataImage()
+    image.apply(put("/qanat/from-the-future/1", b"?", 2))
+    image.apply(put(keys.topic("a"), b"not json", 3))
+    image.apply(put(keys.topic("b"), values.encode(topic("b"))[:-30] + b'"}', 4))
+    image.apply(put(keys.topic("c"), b'{"name":"c","topic_id":"?","partitions":[]}', 5))
+
+    assert image.topics == {}
+    assert list(image.unreadable) == [keys.topic("a"), keys.topic("b"), keys.topic("c")]
+    image.apply(put(keys.topic("a"), values.encode(topic("a")), 6))
+    image.apply(delete(keys.topic("b"), 7))
+    image.apply(delete(keys.topic("c"), 8))
+    assert (list(image.topics), image.unreadable) == (["a"], {})
+
+
+def test_events_of_the_past_and_repeated_ones_change_nothing() -> None:
+    image = MetadataImage()
+    image.apply(put(keys.topic("a"), values.encode(topic("a", 1)), 2))
+    image.apply(delete(keys.topic("a"), 3))
+    image.apply(put(keys.topic("a"), values.encode(topic("a", 1)), 2))
+    assert image.topics == {}
+    image.apply(put(keys.topic("b"), values.encode(topic("b")), 4))
+    image.apply(put(keys.topic("b"), values.encode(topic("b")), 4))
+    assert (list(image.topics), image.revision) == (["b"], 4)
+
+
+def test_a_compare_from_the_image_holds_while_nothing_changed() -> None:
+    image = MetadataImage()
+    image.apply(put("/qanat/x", b"", 5))
+
+    assert image.unchanged("/qanat/x") == ModifiedAt("/qanat/x", Revision(5))
+    assert image.unchanged("/qanat/y") == Absent("/qanat/y")
+
+
+def test_catching_up_tells_what_was_missed_and_nothing_in_health() -> None:
+    image = MetadataImage()
+    kept, changed, new = (keys.topic(name) for name in ("kept", "changed", "new"))
+    for number, key in enumerate((kept, changed, keys.topic("lost"))):
+        image.apply(put(key, values.encode(topic(key.rpartition("/")[2], number)), 2 + number))
+    entries = tuple(
+        Entry(key, values.encode(topic(key.rpartition("/")[2], 20 + number)), Revision(revision), Revision(revision))
+        for number, (key, revision) in enumerate([(kept, 2), (changed, 3 + 4), (new, 6)])
+    )
+    snapshot = Snapshot(entries, Revision(8))
+
+    events = image.catch_up(snapshot)
+
+    assert [(event.kind, event.key) for event in events] == [
+        (EventKind.DELETE, keys.topic("lost")),
+        (EventKind.PUT, changed),
+        (EventKind.PUT, new),
+    ]
+    assert sorted(image.topics) == ["changed", "kept", "new"]
+    assert image.revision == 8
+    assert image.catch_up(snapshot) == []
+    assert image.catch_up(Snapshot((), Revision(7))) == []
+
+
+def contents(image: MetadataImage) -> tuple[object, ...]:
+    return (
+        image.revision,
+        image.topics,
+        image.topics_by_id,
+        image.names_by_metric,
+        image.topic_configs,
+        image.brokers,
+        image.revisions,
+    )
+
+
+def random_operation(random: Random) -> Operation:
+    name = random.choice(("a", "a.b", "a_b", "c"))
+    match random.randrange(6):
+        case 0:
+            return Delete(keys.topic(name))
+        case 1:
+            return DeletePrefix(random.choice((keys.TOPICS, keys.TOPIC_CONFIGS, keys.BROKERS)))
+        case 2:
+            return Put(
+                keys.topic_config(name), values.encode(values.TopicConfig(overrides={"n": str(random.random())}))
+            )
+        case 3:
+            node_id = random.randrange(4)
+            broker = values.BrokerRegistration(node_id=node_id, epoch=1, incarnation="i", listeners=())
+            return Put(keys.broker(node_id), values.encode(broker))
+        case _:
+            return Put(keys.topic(name), values.encode(topic(name, random.randrange(1, 10**9))))
+
+
+def test_events_and_snapshots_lead_to_the_same_image() -> None:
+    async def test() -> None:
+        random, store = Random(11), MemoryStore()
+        followed = MetadataImage.of(await store.list(keys.ROOT))
+        watcher = store.watch(keys.ROOT, followed.revision)
+        for _ in range(300):
+            before = (await store.list(keys.ROOT)).revision
+            await store.commit([], [random_operation(random)])
+            snapshot = await store.list(keys.ROOT)
+            if snapshot.revision != before:
+                changes = await anext(watcher)
+                assert isinstance(changes, Changes)
+                for event in changes.events:
+                    followed.apply(event)
+            assert contents(followed) == contents(MetadataImage.of(snapshot))
+        await watcher.aclose()
+
+    asyncio.run(test())

@@ -1,0 +1,69 @@
+"""Every key can be read back, and nothing else passes for one."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from qanat.cluster import keys
+from qanat.model.ids import TopicId
+
+TOPIC_ID = TopicId(UUID(int=0xFFFE << 96 | 7))
+
+
+@pytest.mark.parametrize(
+    ("key", "parsed"),
+    [
+        (keys.CLUSTER, keys.ClusterKey()),
+        (keys.CONTROLLER, keys.ControllerKey()),
+        (keys.PRODUCER_IDS, keys.ProducerIdsKey()),
+        (keys.topic("a.b_c-D"), keys.TopicKey("a.b_c-D")),
+        (keys.topic_config("a"), keys.TopicConfigKey("a")),
+        (keys.topic_id(TOPIC_ID), keys.TopicIdKey(TOPIC_ID)),
+        (keys.broker(0), keys.BrokerKey(0)),
+        (keys.broker(2**31 - 1), keys.BrokerKey(2**31 - 1)),
+        (keys.broker_config(12), keys.BrokerConfigKey(12)),
+        (keys.broker_config(None), keys.BrokerConfigKey(None)),
+        (keys.partition(TOPIC_ID, 12), keys.PartitionKey(TOPIC_ID, 12)),
+    ],
+)
+def test_a_key_is_read_as_it_was_written(key: str, parsed: keys.Key) -> None:
+    assert keys.parse(key) == parsed
+    assert key.startswith(keys.ROOT)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "/",
+        "/qanat",
+        "/qanat/",
+        "/other/topics/a",
+        "/qanat/topics",
+        "/qanat/topics/",
+        "/qanat/topics/a/b",
+        "/qanat/topic-configs/a/b",
+        "/qanat/topic-ids/short",
+        "/qanat/topic-ids/" + "=" * 22,
+        "/qanat/brokers/one",
+        "/qanat/brokers/01",
+        "/qanat/brokers/-1",
+        "/qanat/brokers/1/2",
+        "/qanat/broker-configs/all",
+        "/qanat/partitions/1/1",
+        f"/qanat/partitions/{TOPIC_ID}",
+        f"/qanat/partitions/{TOPIC_ID}/x",
+        "/qanat/acls/1",
+        "/qanat/cluster/id",
+    ],
+)
+def test_a_key_of_another_kind_is_unknown(key: str) -> None:
+    assert keys.parse(key) is None
+
+
+def test_partitions_of_one_topic_share_a_prefix_with_no_other() -> None:
+    prefix = keys.partitions_of(TOPIC_ID)
+
+    assert keys.partition(TOPIC_ID, 3) == f"{prefix}3"
+    assert prefix.endswith("/")
