@@ -97,8 +97,8 @@ class ReaderText:
             inner = function("read", self.unions[field.struct.name], field.struct)
             if field.is_array:
                 self.imports.add(prefix + "array")
-                least = field.struct.least_bytes()
-                return [f"{name}, {position} = {prefix}array(data, {position}, budget, {least}, {inner})"]
+                bounds = f"{field.struct.least_bytes()}, {field.struct.weight()}"
+                return [f"{name}, {position} = {prefix}array(data, {position}, budget, {bounds}, {inner})"]
             if field.is_nullable:
                 self.imports.add("read_nullable_struct")
                 return [f"{name}, {position} = read_nullable_struct(data, {position}, budget, {inner})"]

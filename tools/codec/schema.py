@@ -72,6 +72,17 @@ class Layout:
         """The fewest bytes that this struct can take: what bounds an array's declared length."""
         return sum(self._least(field) for field in self.plain) + self.is_flexible
 
+    def weight(self) -> int:
+        """What it costs to read one, in the units of `qanat.wire.kafka.reading`, arrays taken as empty."""
+        return 2 + sum(self._weight(field) for field in self.plain)
+
+    def _weight(self, field: Field) -> int:
+        if field.is_array:
+            return 2
+        if field.struct is not None:
+            return field.struct.weight()
+        return 0 if field.type in FIXED else 1
+
     def _least(self, field: Field) -> int:
         if field.is_array:
             return 1 if self.is_flexible else 4

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from qanat.model.errors import MalformedMessageError
-from qanat.wire.kafka.reading import FREE_ELEMENTS, skip_tags
+from qanat.wire.kafka.reading import FREE_UNITS, skip_tags
 from qanat.wire.kafka.registry import APIS
 from qanat.wire.kafka.writing import LARGE_BYTES, Chunk, encode_nullable_string
 
@@ -60,7 +60,7 @@ def read_request_header(frame: memoryview) -> RequestHeader:
         elif length != -1:
             raise MalformedMessageError(f"A request's client id declares a length of {length}.")
         if api_version >= REQUEST_FLEXIBLE_FROM.get(api_key, _NEVER):
-            position = skip_tags(frame, position, [FREE_ELEMENTS]) if frame[position] else position + 1
+            position = skip_tags(frame, position, [FREE_UNITS]) if frame[position] else position + 1
     except (struct.error, IndexError):
         raise MalformedMessageError(f"A request of {len(frame)} bytes ends within its header.") from None
     except UnicodeDecodeError:
@@ -93,7 +93,7 @@ def read_response_header(frame: memoryview, api_key: int, api_version: int) -> t
         (correlation_id,) = _unpack_correlation(frame, 0)
         position = 4
         if api_version >= RESPONSE_HEADER_FLEXIBLE_FROM.get(api_key, _NEVER):
-            position = skip_tags(frame, position, [FREE_ELEMENTS]) if frame[position] else position + 1
+            position = skip_tags(frame, position, [FREE_UNITS]) if frame[position] else position + 1
     except (struct.error, IndexError):
         raise MalformedMessageError(f"A response of {len(frame)} bytes ends within its header.") from None
     return correlation_id, position

@@ -6,9 +6,11 @@ position behind it. The rules that keep strangers from hurting us:
 Rule 1: a declared length is compared with the bytes left before anything is
 allocated for it, and a declared count with the fewest bytes that so many
 elements can take.
-Rule 2: what becomes a Python object is paid for from the budget, which grows
-with the size of the message. So the time per byte is bounded, whatever a
-message is made of, and a request holds at most `ELEMENT_LIMIT` elements.
+Rule 2: what becomes Python objects is paid for from a budget, in units of about
+200 ns: each element of an array has a weight, which the generator counts from its
+fields. A request may spend `FREE_UNITS`, a unit more for every four bytes, and
+`REQUEST_UNITS` at most. So the time per byte is bounded, whatever a request is
+made of, and so is the number of its elements.
 Rule 3: running over the end raises `struct.error` or `IndexError`, which
 `read_message` turns into `MalformedMessageError`. Readers are not called
 any other way.
@@ -27,18 +29,19 @@ from qanat.model.errors import MalformedMessageError
 
 T = TypeVar("T")
 
-# What is left to spend on elements, as a list of one number that all readers of a message share.
+# What is left to spend, as a list of one number that all readers of a message share.
 Budget: TypeAlias = list[int]
 Reader: TypeAlias = Callable[[memoryview, int, Budget], tuple[T, int]]
 
-ELEMENT_LIMIT = 1_000_000
-# Responses come from brokers that we chose to ask; their size is bound enough.
-RESPONSE_ELEMENT_LIMIT = 1 << 31
-# A number in an array costs one; a string, a struct or a tagged field becomes an object of its own.
-OBJECT_COST = 4
-# What a message may spend however small it is, and how many bytes buy one more.
-FREE_ELEMENTS = 65_536
-BYTES_PER_ELEMENT = 4
+# No element weighs less than one unit: this is also the most elements that a request can have.
+REQUEST_UNITS = 1_000_000
+FREE_UNITS = 65_536
+BYTES_PER_UNIT = 4
+# Responses and internal records come from brokers that we chose to ask: their size is bound enough.
+UNBOUNDED = 1 << 40
+
+STRING_WEIGHT = 2
+TAG_WEIGHT = 2
 
 LONGEST_STRING_BYTES = 32_767
 
@@ -54,21 +57,28 @@ _take_numbers = {
 }
 
 
-def read_message(read: Reader[T], data: memoryview | bytes, position: int, limit: int = ELEMENT_LIMIT) -> T:
+def read_message(read: Reader[T], data: memoryview | bytes, position: int, budget: int = 0) -> T:
     """Read a message; whatever is wrong with it is one kind of fault.
 
-    Bytes after its last field are left alone, as Kafka leaves them: librdkafka sends three of them when it
-    asks for all topics in a flexible version.
+    Without a budget it is a request, whose budget comes from its size. Bytes after the last
+    field of a request are left alone, as Kafka leaves them: librdkafka sends three when it asks
+    for all topics in a flexible version. Anything else must end where the data ends.
     """
     view = data if isinstance(data, memoryview) else memoryview(data)
     size = len(view)
-    budget = FREE_ELEMENTS + size // BYTES_PER_ELEMENT
+    is_request = not budget
+    if is_request:
+        budget = FREE_UNITS + size // BYTES_PER_UNIT
+        if budget > REQUEST_UNITS:
+            budget = REQUEST_UNITS
     try:
-        message, _ = read(view, position, [min(limit, budget)])
+        message, position = read(view, position, [budget])
     except (struct.error, IndexError):
         raise MalformedMessageError(f"A message of {size} bytes ends before its last field.") from None
     except UnicodeDecodeError:
         raise MalformedMessageError("A string in a message is not UTF-8.") from None
+    if position != size and not is_request:
+        raise MalformedMessageError(f"A message ends at byte {position}, but {size} bytes were sent.")
     return message
 
 
@@ -204,11 +214,11 @@ def read_nullable_compact_bytes(data: memoryview, position: int) -> tuple[bytes 
     return None if view is None else bytes(view), position
 
 
-# Arrays of structs. `least_bytes` is what one element takes when everything in it is empty.
+# Arrays of structs. `least_bytes` is what one element takes when everything in it is empty, `weight` what it costs.
 
 
 def _elements(
-    data: memoryview, position: int, budget: Budget, least_bytes: int, read: Reader[T], count: int
+    data: memoryview, position: int, budget: Budget, least_bytes: int, weight: int, read: Reader[T], count: int
 ) -> tuple[list[T], int]:
     if count <= 0:
         if count < 0:
@@ -216,7 +226,7 @@ def _elements(
         return [], position
     if count * least_bytes > len(data) - position:
         _overrun(count, data, position)
-    left = budget[0] - count * OBJECT_COST
+    left = budget[0] - count * weight
     if left < 0:
         _refuse_count()
     budget[0] = left
@@ -232,39 +242,39 @@ def _elements(
 
 
 def read_array(
-    data: memoryview, position: int, budget: Budget, least_bytes: int, read: Reader[T]
+    data: memoryview, position: int, budget: Budget, least_bytes: int, weight: int, read: Reader[T]
 ) -> tuple[list[T], int]:
     (count,) = _unpack_length32(data, position)
-    return _elements(data, position + 4, budget, least_bytes, read, count)
+    return _elements(data, position + 4, budget, least_bytes, weight, read, count)
 
 
 def read_nullable_array(
-    data: memoryview, position: int, budget: Budget, least_bytes: int, read: Reader[T]
+    data: memoryview, position: int, budget: Budget, least_bytes: int, weight: int, read: Reader[T]
 ) -> tuple[list[T] | None, int]:
     (count,) = _unpack_length32(data, position)
     if count == -1:
         return None, position + 4
-    return _elements(data, position + 4, budget, least_bytes, read, count)
+    return _elements(data, position + 4, budget, least_bytes, weight, read, count)
 
 
 def read_compact_array(
-    data: memoryview, position: int, budget: Budget, least_bytes: int, read: Reader[T]
+    data: memoryview, position: int, budget: Budget, least_bytes: int, weight: int, read: Reader[T]
 ) -> tuple[list[T], int]:
     count = data[position]
     if count == 1:
         return [], position + 1
     if count < 0x80:
-        return _elements(data, position + 1, budget, least_bytes, read, count - 1)
+        return _elements(data, position + 1, budget, least_bytes, weight, read, count - 1)
     count, position = read_uvarint(data, position)
-    return _elements(data, position, budget, least_bytes, read, count - 1)
+    return _elements(data, position, budget, least_bytes, weight, read, count - 1)
 
 
 def read_nullable_compact_array(
-    data: memoryview, position: int, budget: Budget, least_bytes: int, read: Reader[T]
+    data: memoryview, position: int, budget: Budget, least_bytes: int, weight: int, read: Reader[T]
 ) -> tuple[list[T] | None, int]:
     if not data[position]:
         return None, position + 1
-    return read_compact_array(data, position, budget, least_bytes, read)
+    return read_compact_array(data, position, budget, least_bytes, weight, read)
 
 
 def read_nullable_struct(data: memoryview, position: int, budget: Budget, read: Reader[T]) -> tuple[T | None, int]:
@@ -286,19 +296,19 @@ def _read_compact_string_element(data: memoryview, position: int, budget: Budget
 
 
 def read_strings(data: memoryview, position: int, budget: Budget) -> tuple[list[str], int]:
-    return read_array(data, position, budget, 2, _read_string_element)
+    return read_array(data, position, budget, 2, STRING_WEIGHT, _read_string_element)
 
 
 def read_nullable_strings(data: memoryview, position: int, budget: Budget) -> tuple[list[str] | None, int]:
-    return read_nullable_array(data, position, budget, 2, _read_string_element)
+    return read_nullable_array(data, position, budget, 2, STRING_WEIGHT, _read_string_element)
 
 
 def read_compact_strings(data: memoryview, position: int, budget: Budget) -> tuple[list[str], int]:
-    return read_compact_array(data, position, budget, 1, _read_compact_string_element)
+    return read_compact_array(data, position, budget, 1, STRING_WEIGHT, _read_compact_string_element)
 
 
 def read_nullable_compact_strings(data: memoryview, position: int, budget: Budget) -> tuple[list[str] | None, int]:
-    return read_nullable_compact_array(data, position, budget, 1, _read_compact_string_element)
+    return read_nullable_compact_array(data, position, budget, 1, STRING_WEIGHT, _read_compact_string_element)
 
 
 # Arrays of numbers; `letter` is the element's, as `struct` spells it.
@@ -361,7 +371,7 @@ def read_tags(data: memoryview, position: int, budget: Budget) -> tuple[list[tup
     count, position = read_uvarint(data, position)
     if count * 2 > len(data) - position:
         _overrun(count, data, position)
-    left = budget[0] - count * OBJECT_COST
+    left = budget[0] - count * TAG_WEIGHT
     if left < 0:
         _refuse_count()
     budget[0] = left

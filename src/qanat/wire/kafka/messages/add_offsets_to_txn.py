@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_string,
@@ -90,7 +89,7 @@ _WRITE_REQUEST: dict[int, Writer[AddOffsetsToTxnRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> AddOffsetsToTxnRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: AddOffsetsToTxnRequest, version: int) -> list[Chunk]:
@@ -132,7 +131,7 @@ _WRITE_RESPONSE: dict[int, Writer[AddOffsetsToTxnResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> AddOffsetsToTxnResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: AddOffsetsToTxnResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -112,7 +111,7 @@ def _read_add_partitions_to_txn_request_v0(
     v3_and_below_transactional_id, position = read_string(data, position)
     v3_and_below_producer_id, v3_and_below_producer_epoch = _unpack_qh(data, position)
     position += 10
-    v3_and_below_topics, position = read_array(data, position, budget, 6, _read_add_partitions_to_txn_topic_v0)
+    v3_and_below_topics, position = read_array(data, position, budget, 6, 5, _read_add_partitions_to_txn_topic_v0)
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id, v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics
     ), position
@@ -148,7 +147,9 @@ def _read_add_partitions_to_txn_request_v3(
     v3_and_below_transactional_id, position = read_compact_string(data, position)
     v3_and_below_producer_id, v3_and_below_producer_epoch = _unpack_qh(data, position)
     position += 10
-    v3_and_below_topics, position = read_compact_array(data, position, budget, 3, _read_add_partitions_to_txn_topic_v3)
+    v3_and_below_topics, position = read_compact_array(
+        data, position, budget, 3, 5, _read_add_partitions_to_txn_topic_v3
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -171,7 +172,7 @@ def _read_add_partitions_to_txn_transaction_v4(
     transactional_id, position = read_compact_string(data, position)
     producer_id, producer_epoch, verify_only = _unpack_qht(data, position)
     position += 11
-    topics, position = read_compact_array(data, position, budget, 3, _read_add_partitions_to_txn_topic_v3)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_add_partitions_to_txn_topic_v3)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -189,7 +190,9 @@ def _write_add_partitions_to_txn_transaction_v4(append: Append, message: AddPart
 def _read_add_partitions_to_txn_request_v4(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[AddPartitionsToTxnRequest, int]:
-    transactions, position = read_compact_array(data, position, budget, 14, _read_add_partitions_to_txn_transaction_v4)
+    transactions, position = read_compact_array(
+        data, position, budget, 14, 5, _read_add_partitions_to_txn_transaction_v4
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -221,7 +224,7 @@ _WRITE_REQUEST: dict[int, Writer[AddPartitionsToTxnRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> AddPartitionsToTxnRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: AddPartitionsToTxnRequest, version: int) -> list[Chunk]:
@@ -247,7 +250,7 @@ def _read_add_partitions_to_txn_topic_result_v0(
 ) -> tuple[AddPartitionsToTxnTopicResult, int]:
     name, position = read_string(data, position)
     results_by_partition, position = read_array(
-        data, position, budget, 6, _read_add_partitions_to_txn_partition_result_v0
+        data, position, budget, 6, 2, _read_add_partitions_to_txn_partition_result_v0
     )
     return AddPartitionsToTxnTopicResult(name, results_by_partition), position
 
@@ -263,7 +266,7 @@ def _read_add_partitions_to_txn_response_v0(
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
     results_by_topic_v3_and_below, position = read_array(
-        data, position, budget, 6, _read_add_partitions_to_txn_topic_result_v0
+        data, position, budget, 6, 5, _read_add_partitions_to_txn_topic_result_v0
     )
     return AddPartitionsToTxnResponse(throttle_time_ms, results_by_topic_v3_and_below), position
 
@@ -294,7 +297,7 @@ def _read_add_partitions_to_txn_topic_result_v3(
 ) -> tuple[AddPartitionsToTxnTopicResult, int]:
     name, position = read_compact_string(data, position)
     results_by_partition, position = read_compact_array(
-        data, position, budget, 7, _read_add_partitions_to_txn_partition_result_v3
+        data, position, budget, 7, 2, _read_add_partitions_to_txn_partition_result_v3
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -315,7 +318,7 @@ def _read_add_partitions_to_txn_response_v3(
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
     results_by_topic_v3_and_below, position = read_compact_array(
-        data, position, budget, 3, _read_add_partitions_to_txn_topic_result_v3
+        data, position, budget, 3, 5, _read_add_partitions_to_txn_topic_result_v3
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -334,7 +337,9 @@ def _read_add_partitions_to_txn_result_v4(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[AddPartitionsToTxnResult, int]:
     transactional_id, position = read_compact_string(data, position)
-    topic_results, position = read_compact_array(data, position, budget, 3, _read_add_partitions_to_txn_topic_result_v3)
+    topic_results, position = read_compact_array(
+        data, position, budget, 3, 5, _read_add_partitions_to_txn_topic_result_v3
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -354,7 +359,7 @@ def _read_add_partitions_to_txn_response_v4(
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
     results_by_transaction, position = read_compact_array(
-        data, position, budget, 3, _read_add_partitions_to_txn_result_v4
+        data, position, budget, 3, 5, _read_add_partitions_to_txn_result_v4
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -388,7 +393,7 @@ _WRITE_RESPONSE: dict[int, Writer[AddPartitionsToTxnResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> AddPartitionsToTxnResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: AddPartitionsToTxnResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -113,8 +112,8 @@ def _write_op_data_v0(append: Append, message: OpData) -> None:
 
 
 def _read_request_entry_data_v0(data: memoryview, position: int, budget: Budget) -> tuple[RequestEntryData, int]:
-    entity, position = read_array(data, position, budget, 4, _read_request_entity_data_v0)
-    ops, position = read_array(data, position, budget, 11, _read_op_data_v0)
+    entity, position = read_array(data, position, budget, 4, 4, _read_request_entity_data_v0)
+    ops, position = read_array(data, position, budget, 11, 3, _read_op_data_v0)
     return RequestEntryData(entity, ops), position
 
 
@@ -126,7 +125,7 @@ def _write_request_entry_data_v0(append: Append, message: RequestEntryData) -> N
 def _read_alter_client_quotas_request_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[AlterClientQuotasRequest, int]:
-    entries, position = read_array(data, position, budget, 8, _read_request_entry_data_v0)
+    entries, position = read_array(data, position, budget, 8, 6, _read_request_entry_data_v0)
     (validate_only,) = _unpack_t(data, position)
     position += 1
     return AlterClientQuotasRequest(entries, validate_only), position
@@ -168,8 +167,8 @@ def _write_op_data_v1(append: Append, message: OpData) -> None:
 
 
 def _read_request_entry_data_v1(data: memoryview, position: int, budget: Budget) -> tuple[RequestEntryData, int]:
-    entity, position = read_compact_array(data, position, budget, 3, _read_request_entity_data_v1)
-    ops, position = read_compact_array(data, position, budget, 11, _read_op_data_v1)
+    entity, position = read_compact_array(data, position, budget, 3, 4, _read_request_entity_data_v1)
+    ops, position = read_compact_array(data, position, budget, 11, 3, _read_op_data_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -186,7 +185,7 @@ def _write_request_entry_data_v1(append: Append, message: RequestEntryData) -> N
 def _read_alter_client_quotas_request_v1(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[AlterClientQuotasRequest, int]:
-    entries, position = read_compact_array(data, position, budget, 3, _read_request_entry_data_v1)
+    entries, position = read_compact_array(data, position, budget, 3, 6, _read_request_entry_data_v1)
     validate_only, tags = _unpack_t_tags(data, position)
     position += 2
     if tags:
@@ -208,7 +207,7 @@ _WRITE_REQUEST: dict[int, Writer[AlterClientQuotasRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> AlterClientQuotasRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: AlterClientQuotasRequest, version: int) -> list[Chunk]:
@@ -232,7 +231,7 @@ def _read_response_entry_data_v0(data: memoryview, position: int, budget: Budget
     (error_code,) = _unpack_h(data, position)
     position += 2
     error_message, position = read_nullable_string(data, position)
-    entity, position = read_array(data, position, budget, 4, _read_response_entity_data_v0)
+    entity, position = read_array(data, position, budget, 4, 4, _read_response_entity_data_v0)
     return ResponseEntryData(error_code, error_message, entity), position
 
 
@@ -247,7 +246,7 @@ def _read_alter_client_quotas_response_v0(
 ) -> tuple[AlterClientQuotasResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    entries, position = read_array(data, position, budget, 8, _read_response_entry_data_v0)
+    entries, position = read_array(data, position, budget, 8, 5, _read_response_entry_data_v0)
     return AlterClientQuotasResponse(throttle_time_ms, entries), position
 
 
@@ -276,7 +275,7 @@ def _read_response_entry_data_v1(data: memoryview, position: int, budget: Budget
     (error_code,) = _unpack_h(data, position)
     position += 2
     error_message, position = read_nullable_compact_string(data, position)
-    entity, position = read_compact_array(data, position, budget, 3, _read_response_entity_data_v1)
+    entity, position = read_compact_array(data, position, budget, 3, 4, _read_response_entity_data_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -296,7 +295,7 @@ def _read_alter_client_quotas_response_v1(
 ) -> tuple[AlterClientQuotasResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    entries, position = read_compact_array(data, position, budget, 5, _read_response_entry_data_v1)
+    entries, position = read_compact_array(data, position, budget, 5, 5, _read_response_entry_data_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -319,7 +318,7 @@ _WRITE_RESPONSE: dict[int, Writer[AlterClientQuotasResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> AlterClientQuotasResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: AlterClientQuotasResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -95,7 +94,7 @@ def _read_alter_configs_resource_v0(
     (resource_type,) = _unpack_b(data, position)
     position += 1
     resource_name, position = read_string(data, position)
-    configs, position = read_array(data, position, budget, 4, _read_alterable_config_v0)
+    configs, position = read_array(data, position, budget, 4, 4, _read_alterable_config_v0)
     return AlterConfigsResource(resource_type, resource_name, configs), position
 
 
@@ -106,7 +105,7 @@ def _write_alter_configs_resource_v0(append: Append, message: AlterConfigsResour
 
 
 def _read_alter_configs_request_v0(data: memoryview, position: int, budget: Budget) -> tuple[AlterConfigsRequest, int]:
-    resources, position = read_array(data, position, budget, 7, _read_alter_configs_resource_v0)
+    resources, position = read_array(data, position, budget, 7, 5, _read_alter_configs_resource_v0)
     (validate_only,) = _unpack_t(data, position)
     position += 1
     return AlterConfigsRequest(resources, validate_only), position
@@ -139,7 +138,7 @@ def _read_alter_configs_resource_v2(
     (resource_type,) = _unpack_b(data, position)
     position += 1
     resource_name, position = read_compact_string(data, position)
-    configs, position = read_compact_array(data, position, budget, 3, _read_alterable_config_v2)
+    configs, position = read_compact_array(data, position, budget, 3, 4, _read_alterable_config_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -155,7 +154,7 @@ def _write_alter_configs_resource_v2(append: Append, message: AlterConfigsResour
 
 
 def _read_alter_configs_request_v2(data: memoryview, position: int, budget: Budget) -> tuple[AlterConfigsRequest, int]:
-    resources, position = read_compact_array(data, position, budget, 4, _read_alter_configs_resource_v2)
+    resources, position = read_compact_array(data, position, budget, 4, 5, _read_alter_configs_resource_v2)
     validate_only, tags = _unpack_t_tags(data, position)
     position += 2
     if tags:
@@ -177,7 +176,7 @@ _WRITE_REQUEST: dict[int, Writer[AlterConfigsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> AlterConfigsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: AlterConfigsRequest, version: int) -> list[Chunk]:
@@ -210,7 +209,7 @@ def _read_alter_configs_response_v0(
 ) -> tuple[AlterConfigsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    responses, position = read_array(data, position, budget, 7, _read_alter_configs_resource_response_v0)
+    responses, position = read_array(data, position, budget, 7, 4, _read_alter_configs_resource_response_v0)
     return AlterConfigsResponse(throttle_time_ms, responses), position
 
 
@@ -248,7 +247,7 @@ def _read_alter_configs_response_v2(
 ) -> tuple[AlterConfigsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    responses, position = read_compact_array(data, position, budget, 6, _read_alter_configs_resource_response_v2)
+    responses, position = read_compact_array(data, position, budget, 6, 4, _read_alter_configs_resource_response_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -271,7 +270,7 @@ _WRITE_RESPONSE: dict[int, Writer[AlterConfigsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> AlterConfigsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: AlterConfigsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -110,7 +109,7 @@ def _write_request_partition_data_v2(append: Append, message: RequestPartitionDa
 def _read_request_topic_data_v2(data: memoryview, position: int, budget: Budget) -> tuple[RequestTopicData, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 15, _read_request_partition_data_v2)
+    partitions, position = read_compact_array(data, position, budget, 15, 4, _read_request_partition_data_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -130,7 +129,7 @@ def _read_alter_partition_request_v2(
 ) -> tuple[AlterPartitionRequest, int]:
     broker_id, broker_epoch = _unpack_iq(data, position)
     position += 12
-    topics, position = read_compact_array(data, position, budget, 18, _read_request_topic_data_v2)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_request_topic_data_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -161,7 +160,7 @@ def _read_request_partition_data_v3(
 ) -> tuple[RequestPartitionData, int]:
     partition_index, leader_epoch = _unpack_ii(data, position)
     position += 8
-    new_isr_with_epochs, position = read_compact_array(data, position, budget, 13, _read_broker_state_v3)
+    new_isr_with_epochs, position = read_compact_array(data, position, budget, 13, 2, _read_broker_state_v3)
     leader_recovery_state, partition_epoch, tags = _unpack_bi_tags(data, position)
     position += 6
     if tags:
@@ -180,7 +179,7 @@ def _write_request_partition_data_v3(append: Append, message: RequestPartitionDa
 def _read_request_topic_data_v3(data: memoryview, position: int, budget: Budget) -> tuple[RequestTopicData, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 15, _read_request_partition_data_v3)
+    partitions, position = read_compact_array(data, position, budget, 15, 4, _read_request_partition_data_v3)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -200,7 +199,7 @@ def _read_alter_partition_request_v3(
 ) -> tuple[AlterPartitionRequest, int]:
     broker_id, broker_epoch = _unpack_iq(data, position)
     position += 12
-    topics, position = read_compact_array(data, position, budget, 18, _read_request_topic_data_v3)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_request_topic_data_v3)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -223,7 +222,7 @@ _WRITE_REQUEST: dict[int, Writer[AlterPartitionRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> AlterPartitionRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: AlterPartitionRequest, version: int) -> list[Chunk]:
@@ -256,7 +255,7 @@ def _write_response_partition_data_v2(append: Append, message: ResponsePartition
 def _read_response_topic_data_v2(data: memoryview, position: int, budget: Budget) -> tuple[ResponseTopicData, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 21, _read_response_partition_data_v2)
+    partitions, position = read_compact_array(data, position, budget, 21, 4, _read_response_partition_data_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -276,7 +275,7 @@ def _read_alter_partition_response_v2(
 ) -> tuple[AlterPartitionResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    topics, position = read_compact_array(data, position, budget, 18, _read_response_topic_data_v2)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_response_topic_data_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -295,7 +294,7 @@ _WRITE_RESPONSE: dict[int, Writer[AlterPartitionResponse]] = by_version({2: _wri
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> AlterPartitionResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: AlterPartitionResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -100,7 +99,7 @@ def _write_reassignable_partition_v0(append: Append, message: ReassignablePartit
 
 def _read_reassignable_topic_v0(data: memoryview, position: int, budget: Budget) -> tuple[ReassignableTopic, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 6, _read_reassignable_partition_v0)
+    partitions, position = read_compact_array(data, position, budget, 6, 4, _read_reassignable_partition_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -119,7 +118,7 @@ def _read_alter_partition_reassignments_request_v0(
 ) -> tuple[AlterPartitionReassignmentsRequest, int]:
     (timeout_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 3, _read_reassignable_topic_v0)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_reassignable_topic_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -140,7 +139,7 @@ def _read_alter_partition_reassignments_request_v1(
 ) -> tuple[AlterPartitionReassignmentsRequest, int]:
     timeout_ms, allow_replication_factor_change = _unpack_it(data, position)
     position += 5
-    topics, position = read_compact_array(data, position, budget, 3, _read_reassignable_topic_v0)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_reassignable_topic_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -165,7 +164,7 @@ _WRITE_REQUEST: dict[int, Writer[AlterPartitionReassignmentsRequest]] = by_versi
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> AlterPartitionReassignmentsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: AlterPartitionReassignmentsRequest, version: int) -> list[Chunk]:
@@ -197,7 +196,7 @@ def _read_reassignable_topic_response_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[ReassignableTopicResponse, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 8, _read_reassignable_partition_response_v0)
+    partitions, position = read_compact_array(data, position, budget, 8, 3, _read_reassignable_partition_response_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -217,7 +216,7 @@ def _read_alter_partition_reassignments_response_v0(
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
     error_message, position = read_nullable_compact_string(data, position)
-    responses, position = read_compact_array(data, position, budget, 3, _read_reassignable_topic_response_v0)
+    responses, position = read_compact_array(data, position, budget, 3, 5, _read_reassignable_topic_response_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -240,7 +239,7 @@ def _read_alter_partition_reassignments_response_v1(
     throttle_time_ms, allow_replication_factor_change, error_code = _unpack_ith(data, position)
     position += 7
     error_message, position = read_nullable_compact_string(data, position)
-    responses, position = read_compact_array(data, position, budget, 3, _read_reassignable_topic_response_v0)
+    responses, position = read_compact_array(data, position, budget, 3, 5, _read_reassignable_topic_response_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -268,7 +267,7 @@ _WRITE_RESPONSE: dict[int, Writer[AlterPartitionReassignmentsResponse]] = by_ver
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> AlterPartitionReassignmentsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: AlterPartitionReassignmentsResponse, version: int) -> list[Chunk]:

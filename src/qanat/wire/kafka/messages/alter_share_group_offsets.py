@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -95,7 +94,7 @@ def _read_alter_share_group_offsets_request_topic_v0(
 ) -> tuple[AlterShareGroupOffsetsRequestTopic, int]:
     topic_name, position = read_compact_string(data, position)
     partitions, position = read_compact_array(
-        data, position, budget, 13, _read_alter_share_group_offsets_request_partition_v0
+        data, position, budget, 13, 2, _read_alter_share_group_offsets_request_partition_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -116,7 +115,9 @@ def _read_alter_share_group_offsets_request_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[AlterShareGroupOffsetsRequest, int]:
     group_id, position = read_compact_string(data, position)
-    topics, position = read_compact_array(data, position, budget, 3, _read_alter_share_group_offsets_request_topic_v0)
+    topics, position = read_compact_array(
+        data, position, budget, 3, 5, _read_alter_share_group_offsets_request_topic_v0
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -139,7 +140,7 @@ _WRITE_REQUEST: dict[int, Writer[AlterShareGroupOffsetsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> AlterShareGroupOffsetsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: AlterShareGroupOffsetsRequest, version: int) -> list[Chunk]:
@@ -176,7 +177,7 @@ def _read_alter_share_group_offsets_response_topic_v0(
     (topic_id,) = _unpack_16s(data, position)
     position += 16
     partitions, position = read_compact_array(
-        data, position, budget, 8, _read_alter_share_group_offsets_response_partition_v0
+        data, position, budget, 8, 3, _read_alter_share_group_offsets_response_partition_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -202,7 +203,7 @@ def _read_alter_share_group_offsets_response_v0(
     position += 6
     error_message, position = read_nullable_compact_string(data, position)
     responses, position = read_compact_array(
-        data, position, budget, 19, _read_alter_share_group_offsets_response_topic_v0
+        data, position, budget, 19, 5, _read_alter_share_group_offsets_response_topic_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -227,7 +228,7 @@ _WRITE_RESPONSE: dict[int, Writer[AlterShareGroupOffsetsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> AlterShareGroupOffsetsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: AlterShareGroupOffsetsResponse, version: int) -> list[Chunk]:

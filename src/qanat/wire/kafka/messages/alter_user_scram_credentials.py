@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -115,8 +114,8 @@ def _write_scram_credential_upsertion_v0(append: Append, message: ScramCredentia
 def _read_alter_user_scram_credentials_request_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[AlterUserScramCredentialsRequest, int]:
-    deletions, position = read_compact_array(data, position, budget, 3, _read_scram_credential_deletion_v0)
-    upsertions, position = read_compact_array(data, position, budget, 9, _read_scram_credential_upsertion_v0)
+    deletions, position = read_compact_array(data, position, budget, 3, 3, _read_scram_credential_deletion_v0)
+    upsertions, position = read_compact_array(data, position, budget, 9, 5, _read_scram_credential_upsertion_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -139,7 +138,7 @@ _WRITE_REQUEST: dict[int, Writer[AlterUserScramCredentialsRequest]] = by_version
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> AlterUserScramCredentialsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: AlterUserScramCredentialsRequest, version: int) -> list[Chunk]:
@@ -174,7 +173,7 @@ def _read_alter_user_scram_credentials_response_v0(
 ) -> tuple[AlterUserScramCredentialsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    results, position = read_compact_array(data, position, budget, 5, _read_alter_user_scram_credentials_result_v0)
+    results, position = read_compact_array(data, position, budget, 5, 4, _read_alter_user_scram_credentials_result_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -197,7 +196,7 @@ _WRITE_RESPONSE: dict[int, Writer[AlterUserScramCredentialsResponse]] = by_versi
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> AlterUserScramCredentialsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: AlterUserScramCredentialsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -118,7 +117,7 @@ _WRITE_REQUEST: dict[int, Writer[ApiVersionsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ApiVersionsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ApiVersionsRequest, version: int) -> list[Chunk]:
@@ -138,7 +137,7 @@ def _write_api_version_v0(append: Append, message: ApiVersion) -> None:
 def _read_api_versions_response_v0(data: memoryview, position: int, budget: Budget) -> tuple[ApiVersionsResponse, int]:
     (error_code,) = _unpack_h(data, position)
     position += 2
-    api_keys, position = read_array(data, position, budget, 6, _read_api_version_v0)
+    api_keys, position = read_array(data, position, budget, 6, 2, _read_api_version_v0)
     return ApiVersionsResponse(error_code, api_keys), position
 
 
@@ -150,7 +149,7 @@ def _write_api_versions_response_v0(append: Append, message: ApiVersionsResponse
 def _read_api_versions_response_v1(data: memoryview, position: int, budget: Budget) -> tuple[ApiVersionsResponse, int]:
     (error_code,) = _unpack_h(data, position)
     position += 2
-    api_keys, position = read_array(data, position, budget, 6, _read_api_version_v0)
+    api_keys, position = read_array(data, position, budget, 6, 2, _read_api_version_v0)
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
     return ApiVersionsResponse(error_code, api_keys, throttle_time_ms), position
@@ -205,7 +204,7 @@ def _write_finalized_feature_key_v3(append: Append, message: FinalizedFeatureKey
 def _read_api_versions_response_v3(data: memoryview, position: int, budget: Budget) -> tuple[ApiVersionsResponse, int]:
     (error_code,) = _unpack_h(data, position)
     position += 2
-    api_keys, position = read_compact_array(data, position, budget, 7, _read_api_version_v3)
+    api_keys, position = read_compact_array(data, position, budget, 7, 2, _read_api_version_v3)
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
     supported_features: list[SupportedFeatureKey] = []
@@ -216,12 +215,12 @@ def _read_api_versions_response_v3(data: memoryview, position: int, budget: Budg
         tags, position = read_tags(data, position, budget)
         for tag, at, end in tags:
             if tag == 0:
-                supported_features, at = read_compact_array(data, at, budget, 6, _read_supported_feature_key_v3)
+                supported_features, at = read_compact_array(data, at, budget, 6, 3, _read_supported_feature_key_v3)
             elif tag == 1:
                 (finalized_features_epoch,) = _unpack_q(data, at)
                 at += 8
             elif tag == 2:
-                finalized_features, at = read_compact_array(data, at, budget, 6, _read_finalized_feature_key_v3)
+                finalized_features, at = read_compact_array(data, at, budget, 6, 3, _read_finalized_feature_key_v3)
             elif tag == 3:
                 (zk_migration_ready,) = _unpack_t(data, at)
                 at += 1
@@ -279,7 +278,7 @@ _WRITE_RESPONSE: dict[int, Writer[ApiVersionsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ApiVersionsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ApiVersionsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct, field
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -123,7 +122,7 @@ _WRITE_REQUEST: dict[int, Writer[ConsumerGroupDescribeRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ConsumerGroupDescribeRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ConsumerGroupDescribeRequest, version: int) -> list[Chunk]:
@@ -153,7 +152,7 @@ def _write_topic_partitions_v0(append: Append, message: TopicPartitions) -> None
 
 
 def _read_assignment_v0(data: memoryview, position: int, budget: Budget) -> tuple[Assignment, int]:
-    topic_partitions, position = read_compact_array(data, position, budget, 19, _read_topic_partitions_v0)
+    topic_partitions, position = read_compact_array(data, position, budget, 19, 5, _read_topic_partitions_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -219,7 +218,7 @@ def _read_described_group_v0(data: memoryview, position: int, budget: Budget) ->
     group_epoch, assignment_epoch = _unpack_ii(data, position)
     position += 8
     assignor_name, position = read_compact_string(data, position)
-    members, position = read_compact_array(data, position, budget, 16, _read_member_v0)
+    members, position = read_compact_array(data, position, budget, 16, 18, _read_member_v0)
     authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -253,7 +252,7 @@ def _read_consumer_group_describe_response_v0(
 ) -> tuple[ConsumerGroupDescribeResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    groups, position = read_compact_array(data, position, budget, 20, _read_described_group_v0)
+    groups, position = read_compact_array(data, position, budget, 20, 8, _read_described_group_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -321,7 +320,7 @@ def _read_described_group_v1(data: memoryview, position: int, budget: Budget) ->
     group_epoch, assignment_epoch = _unpack_ii(data, position)
     position += 8
     assignor_name, position = read_compact_string(data, position)
-    members, position = read_compact_array(data, position, budget, 17, _read_member_v1)
+    members, position = read_compact_array(data, position, budget, 17, 18, _read_member_v1)
     authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -355,7 +354,7 @@ def _read_consumer_group_describe_response_v1(
 ) -> tuple[ConsumerGroupDescribeResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    groups, position = read_compact_array(data, position, budget, 20, _read_described_group_v1)
+    groups, position = read_compact_array(data, position, budget, 20, 8, _read_described_group_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -378,7 +377,7 @@ _WRITE_RESPONSE: dict[int, Writer[ConsumerGroupDescribeResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ConsumerGroupDescribeResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ConsumerGroupDescribeResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -121,7 +120,7 @@ def _read_consumer_group_heartbeat_request_v0(
     subscribed_topic_names, position = read_nullable_compact_strings(data, position, budget)
     server_assignor, position = read_nullable_compact_string(data, position)
     topic_partitions, position = read_nullable_compact_array(
-        data, position, budget, 18, _read_request_topic_partitions_v0
+        data, position, budget, 18, 4, _read_request_topic_partitions_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -169,7 +168,7 @@ def _read_consumer_group_heartbeat_request_v1(
     subscribed_topic_regex, position = read_nullable_compact_string(data, position)
     server_assignor, position = read_nullable_compact_string(data, position)
     topic_partitions, position = read_nullable_compact_array(
-        data, position, budget, 18, _read_request_topic_partitions_v0
+        data, position, budget, 18, 4, _read_request_topic_partitions_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -212,7 +211,7 @@ _WRITE_REQUEST: dict[int, Writer[ConsumerGroupHeartbeatRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ConsumerGroupHeartbeatRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ConsumerGroupHeartbeatRequest, version: int) -> list[Chunk]:
@@ -242,7 +241,7 @@ def _write_response_topic_partitions_v0(append: Append, message: ResponseTopicPa
 
 
 def _read_assignment_v0(data: memoryview, position: int, budget: Budget) -> tuple[Assignment, int]:
-    topic_partitions, position = read_compact_array(data, position, budget, 18, _read_response_topic_partitions_v0)
+    topic_partitions, position = read_compact_array(data, position, budget, 18, 4, _read_response_topic_partitions_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -292,7 +291,7 @@ _WRITE_RESPONSE: dict[int, Writer[ConsumerGroupHeartbeatResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ConsumerGroupHeartbeatResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ConsumerGroupHeartbeatResponse, version: int) -> list[Chunk]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -375,7 +375,7 @@ _WRITE_OFFSET_COMMIT_KEY: dict[int, Writer[OffsetCommitKey]] = by_version({0: _w
 
 
 def read_offset_commit_key(data: memoryview, version: int, position: int = 0) -> OffsetCommitKey:
-    return read_message(_READ_OFFSET_COMMIT_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_OFFSET_COMMIT_KEY[version], data, position, UNBOUNDED)
 
 
 def write_offset_commit_key(message: OffsetCommitKey, version: int) -> list[Chunk]:
@@ -488,7 +488,7 @@ _WRITE_OFFSET_COMMIT_VALUE: dict[int, Writer[OffsetCommitValue]] = by_version(
 
 
 def read_offset_commit_value(data: memoryview, version: int, position: int = 0) -> OffsetCommitValue:
-    return read_message(_READ_OFFSET_COMMIT_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_OFFSET_COMMIT_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_offset_commit_value(message: OffsetCommitValue, version: int) -> list[Chunk]:
@@ -511,7 +511,7 @@ _WRITE_GROUP_METADATA_KEY: dict[int, Writer[GroupMetadataKey]] = by_version({0: 
 
 
 def read_group_metadata_key(data: memoryview, version: int, position: int = 0) -> GroupMetadataKey:
-    return read_message(_READ_GROUP_METADATA_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_GROUP_METADATA_KEY[version], data, position, UNBOUNDED)
 
 
 def write_group_metadata_key(message: GroupMetadataKey, version: int) -> list[Chunk]:
@@ -548,7 +548,7 @@ def _read_group_metadata_value_v0(data: memoryview, position: int, budget: Budge
     position += 4
     protocol, position = read_nullable_string(data, position)
     leader, position = read_nullable_string(data, position)
-    members, position = read_array(data, position, budget, 18, _read_member_metadata_v0)
+    members, position = read_array(data, position, budget, 18, 7, _read_member_metadata_v0)
     return GroupMetadataValue(protocol_type, generation, protocol, leader, -1, members), position
 
 
@@ -588,7 +588,7 @@ def _read_group_metadata_value_v1(data: memoryview, position: int, budget: Budge
     position += 4
     protocol, position = read_nullable_string(data, position)
     leader, position = read_nullable_string(data, position)
-    members, position = read_array(data, position, budget, 22, _read_member_metadata_v1)
+    members, position = read_array(data, position, budget, 22, 7, _read_member_metadata_v1)
     return GroupMetadataValue(protocol_type, generation, protocol, leader, -1, members), position
 
 
@@ -608,7 +608,7 @@ def _read_group_metadata_value_v2(data: memoryview, position: int, budget: Budge
     leader, position = read_nullable_string(data, position)
     (current_state_timestamp,) = _unpack_q(data, position)
     position += 8
-    members, position = read_array(data, position, budget, 22, _read_member_metadata_v1)
+    members, position = read_array(data, position, budget, 22, 7, _read_member_metadata_v1)
     return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members), position
 
 
@@ -660,7 +660,7 @@ def _read_group_metadata_value_v3(data: memoryview, position: int, budget: Budge
     leader, position = read_nullable_string(data, position)
     (current_state_timestamp,) = _unpack_q(data, position)
     position += 8
-    members, position = read_array(data, position, budget, 24, _read_member_metadata_v3)
+    members, position = read_array(data, position, budget, 24, 8, _read_member_metadata_v3)
     return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members), position
 
 
@@ -717,7 +717,7 @@ def _read_group_metadata_value_v4(data: memoryview, position: int, budget: Budge
     leader, position = read_nullable_compact_string(data, position)
     (current_state_timestamp,) = _unpack_q(data, position)
     position += 8
-    members, position = read_compact_array(data, position, budget, 15, _read_member_metadata_v4)
+    members, position = read_compact_array(data, position, budget, 15, 8, _read_member_metadata_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -758,7 +758,7 @@ _WRITE_GROUP_METADATA_VALUE: dict[int, Writer[GroupMetadataValue]] = by_version(
 
 
 def read_group_metadata_value(data: memoryview, version: int, position: int = 0) -> GroupMetadataValue:
-    return read_message(_READ_GROUP_METADATA_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_GROUP_METADATA_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_group_metadata_value(message: GroupMetadataValue, version: int) -> list[Chunk]:
@@ -787,7 +787,7 @@ _WRITE_CONSUMER_GROUP_METADATA_KEY: dict[int, Writer[ConsumerGroupMetadataKey]] 
 
 
 def read_consumer_group_metadata_key(data: memoryview, version: int, position: int = 0) -> ConsumerGroupMetadataKey:
-    return read_message(_READ_CONSUMER_GROUP_METADATA_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_METADATA_KEY[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_metadata_key(message: ConsumerGroupMetadataKey, version: int) -> list[Chunk]:
@@ -837,7 +837,7 @@ _WRITE_CONSUMER_GROUP_METADATA_VALUE: dict[int, Writer[ConsumerGroupMetadataValu
 
 
 def read_consumer_group_metadata_value(data: memoryview, version: int, position: int = 0) -> ConsumerGroupMetadataValue:
-    return read_message(_READ_CONSUMER_GROUP_METADATA_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_METADATA_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_metadata_value(message: ConsumerGroupMetadataValue, version: int) -> list[Chunk]:
@@ -868,7 +868,7 @@ _WRITE_CONSUMER_GROUP_PARTITION_METADATA_KEY: dict[int, Writer[ConsumerGroupPart
 def read_consumer_group_partition_metadata_key(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerGroupPartitionMetadataKey:
-    return read_message(_READ_CONSUMER_GROUP_PARTITION_METADATA_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_PARTITION_METADATA_KEY[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_partition_metadata_key(
@@ -902,7 +902,7 @@ def _read_topic_metadata_v0(data: memoryview, position: int, budget: Budget) -> 
     topic_name, position = read_compact_string(data, position)
     (num_partitions,) = _unpack_i(data, position)
     position += 4
-    partition_metadata, position = read_compact_array(data, position, budget, 6, _read_partition_metadata_v0)
+    partition_metadata, position = read_compact_array(data, position, budget, 6, 4, _read_partition_metadata_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -922,7 +922,7 @@ def _write_topic_metadata_v0(append: Append, message: TopicMetadata) -> None:
 def _read_consumer_group_partition_metadata_value_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[ConsumerGroupPartitionMetadataValue, int]:
-    topics, position = read_compact_array(data, position, budget, 23, _read_topic_metadata_v0)
+    topics, position = read_compact_array(data, position, budget, 23, 5, _read_topic_metadata_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -948,7 +948,7 @@ _WRITE_CONSUMER_GROUP_PARTITION_METADATA_VALUE: dict[int, Writer[ConsumerGroupPa
 def read_consumer_group_partition_metadata_value(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerGroupPartitionMetadataValue:
-    return read_message(_READ_CONSUMER_GROUP_PARTITION_METADATA_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_PARTITION_METADATA_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_partition_metadata_value(
@@ -983,7 +983,7 @@ _WRITE_CONSUMER_GROUP_MEMBER_METADATA_KEY: dict[int, Writer[ConsumerGroupMemberM
 def read_consumer_group_member_metadata_key(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerGroupMemberMetadataKey:
-    return read_message(_READ_CONSUMER_GROUP_MEMBER_METADATA_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_MEMBER_METADATA_KEY[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_member_metadata_key(message: ConsumerGroupMemberMetadataKey, version: int) -> list[Chunk]:
@@ -1013,7 +1013,7 @@ def _read_classic_member_metadata_v0(
 ) -> tuple[ClassicMemberMetadata, int]:
     (session_timeout_ms,) = _unpack_i(data, position)
     position += 4
-    supported_protocols, position = read_compact_array(data, position, budget, 3, _read_classic_protocol_v0)
+    supported_protocols, position = read_compact_array(data, position, budget, 3, 4, _read_classic_protocol_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -1093,7 +1093,7 @@ _WRITE_CONSUMER_GROUP_MEMBER_METADATA_VALUE: dict[int, Writer[ConsumerGroupMembe
 def read_consumer_group_member_metadata_value(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerGroupMemberMetadataValue:
-    return read_message(_READ_CONSUMER_GROUP_MEMBER_METADATA_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_MEMBER_METADATA_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_member_metadata_value(message: ConsumerGroupMemberMetadataValue, version: int) -> list[Chunk]:
@@ -1126,7 +1126,7 @@ _WRITE_CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: dict[int, Writer[ConsumerG
 def read_consumer_group_target_assignment_metadata_key(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerGroupTargetAssignmentMetadataKey:
-    return read_message(_READ_CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_target_assignment_metadata_key(
@@ -1164,7 +1164,7 @@ _WRITE_CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: dict[
 def read_consumer_group_target_assignment_metadata_value(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerGroupTargetAssignmentMetadataValue:
-    return read_message(_READ_CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_target_assignment_metadata_value(
@@ -1201,7 +1201,7 @@ _WRITE_CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: dict[int, Writer[ConsumerGro
 def read_consumer_group_target_assignment_member_key(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerGroupTargetAssignmentMemberKey:
-    return read_message(_READ_CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_target_assignment_member_key(
@@ -1235,7 +1235,7 @@ def _write_target_topic_partition_v0(append: Append, message: TargetTopicPartiti
 def _read_consumer_group_target_assignment_member_value_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[ConsumerGroupTargetAssignmentMemberValue, int]:
-    topic_partitions, position = read_compact_array(data, position, budget, 18, _read_target_topic_partition_v0)
+    topic_partitions, position = read_compact_array(data, position, budget, 18, 4, _read_target_topic_partition_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -1261,7 +1261,7 @@ _WRITE_CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: dict[int, Writer[ConsumerG
 def read_consumer_group_target_assignment_member_value(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerGroupTargetAssignmentMemberValue:
-    return read_message(_READ_CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_target_assignment_member_value(
@@ -1298,7 +1298,7 @@ _WRITE_CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: dict[int, Writer[ConsumerGr
 def read_consumer_group_current_member_assignment_key(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerGroupCurrentMemberAssignmentKey:
-    return read_message(_READ_CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_current_member_assignment_key(
@@ -1334,9 +1334,9 @@ def _read_consumer_group_current_member_assignment_value_v0(
 ) -> tuple[ConsumerGroupCurrentMemberAssignmentValue, int]:
     member_epoch, previous_member_epoch, state = _unpack_iib(data, position)
     position += 9
-    assigned_partitions, position = read_compact_array(data, position, budget, 18, _read_current_topic_partitions_v0)
+    assigned_partitions, position = read_compact_array(data, position, budget, 18, 4, _read_current_topic_partitions_v0)
     partitions_pending_revocation, position = read_compact_array(
-        data, position, budget, 18, _read_current_topic_partitions_v0
+        data, position, budget, 18, 4, _read_current_topic_partitions_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -1367,7 +1367,7 @@ _WRITE_CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: dict[int, Writer[Consumer
 def read_consumer_group_current_member_assignment_value(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerGroupCurrentMemberAssignmentValue:
-    return read_message(_READ_CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_current_member_assignment_value(
@@ -1402,7 +1402,7 @@ _WRITE_SHARE_GROUP_MEMBER_METADATA_KEY: dict[int, Writer[ShareGroupMemberMetadat
 def read_share_group_member_metadata_key(
     data: memoryview, version: int, position: int = 0
 ) -> ShareGroupMemberMetadataKey:
-    return read_message(_READ_SHARE_GROUP_MEMBER_METADATA_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_GROUP_MEMBER_METADATA_KEY[version], data, position, UNBOUNDED)
 
 
 def write_share_group_member_metadata_key(message: ShareGroupMemberMetadataKey, version: int) -> list[Chunk]:
@@ -1444,7 +1444,7 @@ _WRITE_SHARE_GROUP_MEMBER_METADATA_VALUE: dict[int, Writer[ShareGroupMemberMetad
 def read_share_group_member_metadata_value(
     data: memoryview, version: int, position: int = 0
 ) -> ShareGroupMemberMetadataValue:
-    return read_message(_READ_SHARE_GROUP_MEMBER_METADATA_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_GROUP_MEMBER_METADATA_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_share_group_member_metadata_value(message: ShareGroupMemberMetadataValue, version: int) -> list[Chunk]:
@@ -1473,7 +1473,7 @@ _WRITE_SHARE_GROUP_METADATA_KEY: dict[int, Writer[ShareGroupMetadataKey]] = by_v
 
 
 def read_share_group_metadata_key(data: memoryview, version: int, position: int = 0) -> ShareGroupMetadataKey:
-    return read_message(_READ_SHARE_GROUP_METADATA_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_GROUP_METADATA_KEY[version], data, position, UNBOUNDED)
 
 
 def write_share_group_metadata_key(message: ShareGroupMetadataKey, version: int) -> list[Chunk]:
@@ -1505,7 +1505,7 @@ _WRITE_SHARE_GROUP_METADATA_VALUE: dict[int, Writer[ShareGroupMetadataValue]] = 
 
 
 def read_share_group_metadata_value(data: memoryview, version: int, position: int = 0) -> ShareGroupMetadataValue:
-    return read_message(_READ_SHARE_GROUP_METADATA_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_GROUP_METADATA_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_share_group_metadata_value(message: ShareGroupMetadataValue, version: int) -> list[Chunk]:
@@ -1538,7 +1538,7 @@ _WRITE_SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: dict[int, Writer[ShareGroupTa
 def read_share_group_target_assignment_metadata_key(
     data: memoryview, version: int, position: int = 0
 ) -> ShareGroupTargetAssignmentMetadataKey:
-    return read_message(_READ_SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_KEY[version], data, position, UNBOUNDED)
 
 
 def write_share_group_target_assignment_metadata_key(
@@ -1576,7 +1576,7 @@ _WRITE_SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: dict[int, Writer[ShareGroup
 def read_share_group_target_assignment_metadata_value(
     data: memoryview, version: int, position: int = 0
 ) -> ShareGroupTargetAssignmentMetadataValue:
-    return read_message(_READ_SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_share_group_target_assignment_metadata_value(
@@ -1613,7 +1613,7 @@ _WRITE_SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: dict[int, Writer[ShareGroupTarg
 def read_share_group_target_assignment_member_key(
     data: memoryview, version: int, position: int = 0
 ) -> ShareGroupTargetAssignmentMemberKey:
-    return read_message(_READ_SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY[version], data, position, UNBOUNDED)
 
 
 def write_share_group_target_assignment_member_key(
@@ -1647,7 +1647,9 @@ def _write_share_target_topic_partition_v0(append: Append, message: ShareTargetT
 def _read_share_group_target_assignment_member_value_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[ShareGroupTargetAssignmentMemberValue, int]:
-    topic_partitions, position = read_compact_array(data, position, budget, 18, _read_share_target_topic_partition_v0)
+    topic_partitions, position = read_compact_array(
+        data, position, budget, 18, 4, _read_share_target_topic_partition_v0
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -1673,7 +1675,7 @@ _WRITE_SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: dict[int, Writer[ShareGroupTa
 def read_share_group_target_assignment_member_value(
     data: memoryview, version: int, position: int = 0
 ) -> ShareGroupTargetAssignmentMemberValue:
-    return read_message(_READ_SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_share_group_target_assignment_member_value(
@@ -1710,7 +1712,7 @@ _WRITE_SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: dict[int, Writer[ShareGroupCur
 def read_share_group_current_member_assignment_key(
     data: memoryview, version: int, position: int = 0
 ) -> ShareGroupCurrentMemberAssignmentKey:
-    return read_message(_READ_SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY[version], data, position, UNBOUNDED)
 
 
 def write_share_group_current_member_assignment_key(
@@ -1747,7 +1749,7 @@ def _read_share_group_current_member_assignment_value_v0(
     member_epoch, previous_member_epoch, state = _unpack_iib(data, position)
     position += 9
     assigned_partitions, position = read_compact_array(
-        data, position, budget, 18, _read_share_current_topic_partitions_v0
+        data, position, budget, 18, 4, _read_share_current_topic_partitions_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -1777,7 +1779,7 @@ _WRITE_SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: dict[int, Writer[ShareGroupC
 def read_share_group_current_member_assignment_value(
     data: memoryview, version: int, position: int = 0
 ) -> ShareGroupCurrentMemberAssignmentValue:
-    return read_message(_READ_SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_share_group_current_member_assignment_value(
@@ -1812,7 +1814,7 @@ _WRITE_SHARE_GROUP_STATE_PARTITION_METADATA_KEY: dict[int, Writer[ShareGroupStat
 def read_share_group_state_partition_metadata_key(
     data: memoryview, version: int, position: int = 0
 ) -> ShareGroupStatePartitionMetadataKey:
-    return read_message(_READ_SHARE_GROUP_STATE_PARTITION_METADATA_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_GROUP_STATE_PARTITION_METADATA_KEY[version], data, position, UNBOUNDED)
 
 
 def write_share_group_state_partition_metadata_key(
@@ -1864,9 +1866,9 @@ def _write_topic_info_v0(append: Append, message: TopicInfo) -> None:
 def _read_share_group_state_partition_metadata_value_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[ShareGroupStatePartitionMetadataValue, int]:
-    initializing_topics, position = read_compact_array(data, position, budget, 19, _read_topic_partitions_info_v0)
-    initialized_topics, position = read_compact_array(data, position, budget, 19, _read_topic_partitions_info_v0)
-    deleting_topics, position = read_compact_array(data, position, budget, 18, _read_topic_info_v0)
+    initializing_topics, position = read_compact_array(data, position, budget, 19, 5, _read_topic_partitions_info_v0)
+    initialized_topics, position = read_compact_array(data, position, budget, 19, 5, _read_topic_partitions_info_v0)
+    deleting_topics, position = read_compact_array(data, position, budget, 18, 3, _read_topic_info_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -1894,7 +1896,7 @@ _WRITE_SHARE_GROUP_STATE_PARTITION_METADATA_VALUE: dict[int, Writer[ShareGroupSt
 def read_share_group_state_partition_metadata_value(
     data: memoryview, version: int, position: int = 0
 ) -> ShareGroupStatePartitionMetadataValue:
-    return read_message(_READ_SHARE_GROUP_STATE_PARTITION_METADATA_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_GROUP_STATE_PARTITION_METADATA_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_share_group_state_partition_metadata_value(
@@ -1929,7 +1931,7 @@ _WRITE_CONSUMER_GROUP_REGULAR_EXPRESSION_KEY: dict[int, Writer[ConsumerGroupRegu
 def read_consumer_group_regular_expression_key(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerGroupRegularExpressionKey:
-    return read_message(_READ_CONSUMER_GROUP_REGULAR_EXPRESSION_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_REGULAR_EXPRESSION_KEY[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_regular_expression_key(
@@ -1969,7 +1971,7 @@ _WRITE_CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE: dict[int, Writer[ConsumerGroupRe
 def read_consumer_group_regular_expression_value(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerGroupRegularExpressionValue:
-    return read_message(_READ_CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_consumer_group_regular_expression_value(

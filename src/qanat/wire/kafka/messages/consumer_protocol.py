@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -94,7 +94,7 @@ def _read_consumer_protocol_subscription_v1(
 ) -> tuple[ConsumerProtocolSubscription, int]:
     topics, position = read_strings(data, position, budget)
     user_data, position = read_nullable_bytes(data, position)
-    owned_partitions, position = read_array(data, position, budget, 6, _read_subscription_topic_partition_v1)
+    owned_partitions, position = read_array(data, position, budget, 6, 5, _read_subscription_topic_partition_v1)
     return ConsumerProtocolSubscription(topics, user_data, owned_partitions), position
 
 
@@ -109,7 +109,7 @@ def _read_consumer_protocol_subscription_v2(
 ) -> tuple[ConsumerProtocolSubscription, int]:
     topics, position = read_strings(data, position, budget)
     user_data, position = read_nullable_bytes(data, position)
-    owned_partitions, position = read_array(data, position, budget, 6, _read_subscription_topic_partition_v1)
+    owned_partitions, position = read_array(data, position, budget, 6, 5, _read_subscription_topic_partition_v1)
     (generation_id,) = _unpack_i(data, position)
     position += 4
     return ConsumerProtocolSubscription(topics, user_data, owned_partitions, generation_id), position
@@ -127,7 +127,7 @@ def _read_consumer_protocol_subscription_v3(
 ) -> tuple[ConsumerProtocolSubscription, int]:
     topics, position = read_strings(data, position, budget)
     user_data, position = read_nullable_bytes(data, position)
-    owned_partitions, position = read_array(data, position, budget, 6, _read_subscription_topic_partition_v1)
+    owned_partitions, position = read_array(data, position, budget, 6, 5, _read_subscription_topic_partition_v1)
     (generation_id,) = _unpack_i(data, position)
     position += 4
     rack_id, position = read_nullable_string(data, position)
@@ -165,7 +165,7 @@ _WRITE_CONSUMER_PROTOCOL_SUBSCRIPTION: dict[int, Writer[ConsumerProtocolSubscrip
 def read_consumer_protocol_subscription(
     data: memoryview, version: int, position: int = 0
 ) -> ConsumerProtocolSubscription:
-    return read_message(_READ_CONSUMER_PROTOCOL_SUBSCRIPTION[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_PROTOCOL_SUBSCRIPTION[version], data, position, UNBOUNDED)
 
 
 def write_consumer_protocol_subscription(message: ConsumerProtocolSubscription, version: int) -> list[Chunk]:
@@ -190,7 +190,7 @@ def _write_assignment_topic_partition_v0(append: Append, message: AssignmentTopi
 def _read_consumer_protocol_assignment_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[ConsumerProtocolAssignment, int]:
-    assigned_partitions, position = read_array(data, position, budget, 6, _read_assignment_topic_partition_v0)
+    assigned_partitions, position = read_array(data, position, budget, 6, 5, _read_assignment_topic_partition_v0)
     user_data, position = read_nullable_bytes(data, position)
     return ConsumerProtocolAssignment(assigned_partitions, user_data), position
 
@@ -209,7 +209,7 @@ _WRITE_CONSUMER_PROTOCOL_ASSIGNMENT: dict[int, Writer[ConsumerProtocolAssignment
 
 
 def read_consumer_protocol_assignment(data: memoryview, version: int, position: int = 0) -> ConsumerProtocolAssignment:
-    return read_message(_READ_CONSUMER_PROTOCOL_ASSIGNMENT[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_CONSUMER_PROTOCOL_ASSIGNMENT[version], data, position, UNBOUNDED)
 
 
 def write_consumer_protocol_assignment(message: ConsumerProtocolAssignment, version: int) -> list[Chunk]:

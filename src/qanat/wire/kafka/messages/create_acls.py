@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -99,7 +98,7 @@ def _write_acl_creation_v1(append: Append, message: AclCreation) -> None:
 
 
 def _read_create_acls_request_v1(data: memoryview, position: int, budget: Budget) -> tuple[CreateAclsRequest, int]:
-    creations, position = read_array(data, position, budget, 10, _read_acl_creation_v1)
+    creations, position = read_array(data, position, budget, 10, 5, _read_acl_creation_v1)
     return CreateAclsRequest(creations), position
 
 
@@ -134,7 +133,7 @@ def _write_acl_creation_v2(append: Append, message: AclCreation) -> None:
 
 
 def _read_create_acls_request_v2(data: memoryview, position: int, budget: Budget) -> tuple[CreateAclsRequest, int]:
-    creations, position = read_compact_array(data, position, budget, 8, _read_acl_creation_v2)
+    creations, position = read_compact_array(data, position, budget, 8, 5, _read_acl_creation_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -156,7 +155,7 @@ _WRITE_REQUEST: dict[int, Writer[CreateAclsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> CreateAclsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: CreateAclsRequest, version: int) -> list[Chunk]:
@@ -180,7 +179,7 @@ def _write_acl_creation_result_v1(append: Append, message: AclCreationResult) ->
 def _read_create_acls_response_v1(data: memoryview, position: int, budget: Budget) -> tuple[CreateAclsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    results, position = read_array(data, position, budget, 4, _read_acl_creation_result_v1)
+    results, position = read_array(data, position, budget, 4, 3, _read_acl_creation_result_v1)
     return CreateAclsResponse(throttle_time_ms, results), position
 
 
@@ -209,7 +208,7 @@ def _write_acl_creation_result_v2(append: Append, message: AclCreationResult) ->
 def _read_create_acls_response_v2(data: memoryview, position: int, budget: Budget) -> tuple[CreateAclsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    results, position = read_compact_array(data, position, budget, 4, _read_acl_creation_result_v2)
+    results, position = read_compact_array(data, position, budget, 4, 3, _read_acl_creation_result_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -232,7 +231,7 @@ _WRITE_RESPONSE: dict[int, Writer[CreateAclsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> CreateAclsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: CreateAclsResponse, version: int) -> list[Chunk]:

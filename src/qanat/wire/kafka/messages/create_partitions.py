@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -100,7 +99,7 @@ def _read_create_partitions_topic_v0(
     name, position = read_string(data, position)
     (count,) = _unpack_i(data, position)
     position += 4
-    assignments, position = read_nullable_array(data, position, budget, 4, _read_create_partitions_assignment_v0)
+    assignments, position = read_nullable_array(data, position, budget, 4, 4, _read_create_partitions_assignment_v0)
     return CreatePartitionsTopic(name, count, assignments), position
 
 
@@ -113,7 +112,7 @@ def _write_create_partitions_topic_v0(append: Append, message: CreatePartitionsT
 def _read_create_partitions_request_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[CreatePartitionsRequest, int]:
-    topics, position = read_array(data, position, budget, 10, _read_create_partitions_topic_v0)
+    topics, position = read_array(data, position, budget, 10, 5, _read_create_partitions_topic_v0)
     timeout_ms, validate_only = _unpack_it(data, position)
     position += 5
     return CreatePartitionsRequest(topics, timeout_ms, validate_only), position
@@ -147,7 +146,7 @@ def _read_create_partitions_topic_v2(
     (count,) = _unpack_i(data, position)
     position += 4
     assignments, position = read_nullable_compact_array(
-        data, position, budget, 2, _read_create_partitions_assignment_v2
+        data, position, budget, 2, 4, _read_create_partitions_assignment_v2
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -166,7 +165,7 @@ def _write_create_partitions_topic_v2(append: Append, message: CreatePartitionsT
 def _read_create_partitions_request_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[CreatePartitionsRequest, int]:
-    topics, position = read_compact_array(data, position, budget, 7, _read_create_partitions_topic_v2)
+    topics, position = read_compact_array(data, position, budget, 7, 5, _read_create_partitions_topic_v2)
     timeout_ms, validate_only, tags = _unpack_it_tags(data, position)
     position += 6
     if tags:
@@ -188,7 +187,7 @@ _WRITE_REQUEST: dict[int, Writer[CreatePartitionsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> CreatePartitionsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: CreatePartitionsRequest, version: int) -> list[Chunk]:
@@ -218,7 +217,7 @@ def _read_create_partitions_response_v0(
 ) -> tuple[CreatePartitionsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    results, position = read_array(data, position, budget, 6, _read_create_partitions_topic_result_v0)
+    results, position = read_array(data, position, budget, 6, 4, _read_create_partitions_topic_result_v0)
     return CreatePartitionsResponse(throttle_time_ms, results), position
 
 
@@ -253,7 +252,7 @@ def _read_create_partitions_response_v2(
 ) -> tuple[CreatePartitionsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    results, position = read_compact_array(data, position, budget, 5, _read_create_partitions_topic_result_v2)
+    results, position = read_compact_array(data, position, budget, 5, 4, _read_create_partitions_topic_result_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -276,7 +275,7 @@ _WRITE_RESPONSE: dict[int, Writer[CreatePartitionsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> CreatePartitionsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: CreatePartitionsResponse, version: int) -> list[Chunk]:

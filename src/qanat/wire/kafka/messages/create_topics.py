@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -143,8 +142,8 @@ def _read_creatable_topic_v2(data: memoryview, position: int, budget: Budget) ->
     name, position = read_string(data, position)
     num_partitions, replication_factor = _unpack_ih(data, position)
     position += 6
-    assignments, position = read_array(data, position, budget, 8, _read_creatable_replica_assignment_v2)
-    configs, position = read_array(data, position, budget, 4, _read_creatable_topic_config_v2)
+    assignments, position = read_array(data, position, budget, 8, 4, _read_creatable_replica_assignment_v2)
+    configs, position = read_array(data, position, budget, 4, 4, _read_creatable_topic_config_v2)
     return CreatableTopic(name, num_partitions, replication_factor, assignments, configs), position
 
 
@@ -156,7 +155,7 @@ def _write_creatable_topic_v2(append: Append, message: CreatableTopic) -> None:
 
 
 def _read_create_topics_request_v2(data: memoryview, position: int, budget: Budget) -> tuple[CreateTopicsRequest, int]:
-    topics, position = read_array(data, position, budget, 16, _read_creatable_topic_v2)
+    topics, position = read_array(data, position, budget, 16, 7, _read_creatable_topic_v2)
     timeout_ms, validate_only = _unpack_it(data, position)
     position += 5
     return CreateTopicsRequest(topics, timeout_ms, validate_only), position
@@ -208,8 +207,8 @@ def _read_creatable_topic_v5(data: memoryview, position: int, budget: Budget) ->
     name, position = read_compact_string(data, position)
     num_partitions, replication_factor = _unpack_ih(data, position)
     position += 6
-    assignments, position = read_compact_array(data, position, budget, 6, _read_creatable_replica_assignment_v5)
-    configs, position = read_compact_array(data, position, budget, 3, _read_creatable_topic_config_v5)
+    assignments, position = read_compact_array(data, position, budget, 6, 4, _read_creatable_replica_assignment_v5)
+    configs, position = read_compact_array(data, position, budget, 3, 4, _read_creatable_topic_config_v5)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -226,7 +225,7 @@ def _write_creatable_topic_v5(append: Append, message: CreatableTopic) -> None:
 
 
 def _read_create_topics_request_v5(data: memoryview, position: int, budget: Budget) -> tuple[CreateTopicsRequest, int]:
-    topics, position = read_compact_array(data, position, budget, 10, _read_creatable_topic_v5)
+    topics, position = read_compact_array(data, position, budget, 10, 7, _read_creatable_topic_v5)
     timeout_ms, validate_only, tags = _unpack_it_tags(data, position)
     position += 6
     if tags:
@@ -248,7 +247,7 @@ _WRITE_REQUEST: dict[int, Writer[CreateTopicsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> CreateTopicsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: CreateTopicsRequest, version: int) -> list[Chunk]:
@@ -278,7 +277,7 @@ def _read_create_topics_response_v2(
 ) -> tuple[CreateTopicsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 6, _read_creatable_topic_result_v2)
+    topics, position = read_array(data, position, budget, 6, 4, _read_creatable_topic_result_v2)
     return CreateTopicsResponse(throttle_time_ms, topics), position
 
 
@@ -314,7 +313,7 @@ def _read_creatable_topic_result_v5(
     error_message, position = read_nullable_compact_string(data, position)
     num_partitions, replication_factor = _unpack_ih(data, position)
     position += 6
-    configs, position = read_nullable_compact_array(data, position, budget, 6, _read_creatable_topic_configs_v5)
+    configs, position = read_nullable_compact_array(data, position, budget, 6, 4, _read_creatable_topic_configs_v5)
     topic_config_error_code: int = 0
     if data[position]:
         tags, position = read_tags(data, position, budget)
@@ -353,7 +352,7 @@ def _read_create_topics_response_v5(
 ) -> tuple[CreateTopicsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 12, _read_creatable_topic_result_v5)
+    topics, position = read_compact_array(data, position, budget, 12, 6, _read_creatable_topic_result_v5)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -376,7 +375,7 @@ def _read_creatable_topic_result_v7(
     error_message, position = read_nullable_compact_string(data, position)
     num_partitions, replication_factor = _unpack_ih(data, position)
     position += 6
-    configs, position = read_nullable_compact_array(data, position, budget, 6, _read_creatable_topic_configs_v5)
+    configs, position = read_nullable_compact_array(data, position, budget, 6, 4, _read_creatable_topic_configs_v5)
     topic_config_error_code: int = 0
     if data[position]:
         tags, position = read_tags(data, position, budget)
@@ -416,7 +415,7 @@ def _read_create_topics_response_v7(
 ) -> tuple[CreateTopicsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 28, _read_creatable_topic_result_v7)
+    topics, position = read_compact_array(data, position, budget, 28, 6, _read_creatable_topic_result_v7)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -439,7 +438,7 @@ _WRITE_RESPONSE: dict[int, Writer[CreateTopicsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> CreateTopicsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: CreateTopicsResponse, version: int) -> list[Chunk]:

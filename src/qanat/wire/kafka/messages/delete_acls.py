@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -118,7 +117,7 @@ def _write_delete_acls_filter_v1(append: Append, message: DeleteAclsFilter) -> N
 
 
 def _read_delete_acls_request_v1(data: memoryview, position: int, budget: Budget) -> tuple[DeleteAclsRequest, int]:
-    filters, position = read_array(data, position, budget, 10, _read_delete_acls_filter_v1)
+    filters, position = read_array(data, position, budget, 10, 5, _read_delete_acls_filter_v1)
     return DeleteAclsRequest(filters), position
 
 
@@ -159,7 +158,7 @@ def _write_delete_acls_filter_v2(append: Append, message: DeleteAclsFilter) -> N
 
 
 def _read_delete_acls_request_v2(data: memoryview, position: int, budget: Budget) -> tuple[DeleteAclsRequest, int]:
-    filters, position = read_compact_array(data, position, budget, 8, _read_delete_acls_filter_v2)
+    filters, position = read_compact_array(data, position, budget, 8, 5, _read_delete_acls_filter_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -181,7 +180,7 @@ _WRITE_REQUEST: dict[int, Writer[DeleteAclsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DeleteAclsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DeleteAclsRequest, version: int) -> list[Chunk]:
@@ -235,7 +234,7 @@ def _read_delete_acls_filter_result_v1(
     (error_code,) = _unpack_h(data, position)
     position += 2
     error_message, position = read_nullable_string(data, position)
-    matching_acls, position = read_array(data, position, budget, 14, _read_delete_acls_matching_acl_v1)
+    matching_acls, position = read_array(data, position, budget, 14, 6, _read_delete_acls_matching_acl_v1)
     return DeleteAclsFilterResult(error_code, error_message, matching_acls), position
 
 
@@ -248,7 +247,7 @@ def _write_delete_acls_filter_result_v1(append: Append, message: DeleteAclsFilte
 def _read_delete_acls_response_v1(data: memoryview, position: int, budget: Budget) -> tuple[DeleteAclsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    filter_results, position = read_array(data, position, budget, 8, _read_delete_acls_filter_result_v1)
+    filter_results, position = read_array(data, position, budget, 8, 5, _read_delete_acls_filter_result_v1)
     return DeleteAclsResponse(throttle_time_ms, filter_results), position
 
 
@@ -304,7 +303,7 @@ def _read_delete_acls_filter_result_v2(
     (error_code,) = _unpack_h(data, position)
     position += 2
     error_message, position = read_nullable_compact_string(data, position)
-    matching_acls, position = read_compact_array(data, position, budget, 11, _read_delete_acls_matching_acl_v2)
+    matching_acls, position = read_compact_array(data, position, budget, 11, 6, _read_delete_acls_matching_acl_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -322,7 +321,7 @@ def _write_delete_acls_filter_result_v2(append: Append, message: DeleteAclsFilte
 def _read_delete_acls_response_v2(data: memoryview, position: int, budget: Budget) -> tuple[DeleteAclsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    filter_results, position = read_compact_array(data, position, budget, 5, _read_delete_acls_filter_result_v2)
+    filter_results, position = read_compact_array(data, position, budget, 5, 5, _read_delete_acls_filter_result_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -345,7 +344,7 @@ _WRITE_RESPONSE: dict[int, Writer[DeleteAclsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DeleteAclsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DeleteAclsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -92,7 +91,7 @@ _WRITE_REQUEST: dict[int, Writer[DeleteGroupsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DeleteGroupsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DeleteGroupsRequest, version: int) -> list[Chunk]:
@@ -120,7 +119,7 @@ def _read_delete_groups_response_v0(
 ) -> tuple[DeleteGroupsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    results, position = read_array(data, position, budget, 4, _read_deletable_group_result_v0)
+    results, position = read_array(data, position, budget, 4, 3, _read_deletable_group_result_v0)
     return DeleteGroupsResponse(throttle_time_ms, results), position
 
 
@@ -150,7 +149,7 @@ def _read_delete_groups_response_v2(
 ) -> tuple[DeleteGroupsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    results, position = read_compact_array(data, position, budget, 4, _read_deletable_group_result_v2)
+    results, position = read_compact_array(data, position, budget, 4, 3, _read_deletable_group_result_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -173,7 +172,7 @@ _WRITE_RESPONSE: dict[int, Writer[DeleteGroupsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DeleteGroupsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DeleteGroupsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -91,7 +90,7 @@ def _write_delete_records_partition_v0(append: Append, message: DeleteRecordsPar
 
 def _read_delete_records_topic_v0(data: memoryview, position: int, budget: Budget) -> tuple[DeleteRecordsTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 12, _read_delete_records_partition_v0)
+    partitions, position = read_array(data, position, budget, 12, 2, _read_delete_records_partition_v0)
     return DeleteRecordsTopic(name, partitions), position
 
 
@@ -103,7 +102,7 @@ def _write_delete_records_topic_v0(append: Append, message: DeleteRecordsTopic) 
 def _read_delete_records_request_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DeleteRecordsRequest, int]:
-    topics, position = read_array(data, position, budget, 6, _read_delete_records_topic_v0)
+    topics, position = read_array(data, position, budget, 6, 5, _read_delete_records_topic_v0)
     (timeout_ms,) = _unpack_i(data, position)
     position += 4
     return DeleteRecordsRequest(topics, timeout_ms), position
@@ -130,7 +129,7 @@ def _write_delete_records_partition_v2(append: Append, message: DeleteRecordsPar
 
 def _read_delete_records_topic_v2(data: memoryview, position: int, budget: Budget) -> tuple[DeleteRecordsTopic, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 13, _read_delete_records_partition_v2)
+    partitions, position = read_compact_array(data, position, budget, 13, 2, _read_delete_records_partition_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -147,7 +146,7 @@ def _write_delete_records_topic_v2(append: Append, message: DeleteRecordsTopic) 
 def _read_delete_records_request_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DeleteRecordsRequest, int]:
-    topics, position = read_compact_array(data, position, budget, 3, _read_delete_records_topic_v2)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_delete_records_topic_v2)
     timeout_ms, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -169,7 +168,7 @@ _WRITE_REQUEST: dict[int, Writer[DeleteRecordsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DeleteRecordsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DeleteRecordsRequest, version: int) -> list[Chunk]:
@@ -192,7 +191,7 @@ def _read_delete_records_topic_result_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DeleteRecordsTopicResult, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 14, _read_delete_records_partition_result_v0)
+    partitions, position = read_array(data, position, budget, 14, 2, _read_delete_records_partition_result_v0)
     return DeleteRecordsTopicResult(name, partitions), position
 
 
@@ -206,7 +205,7 @@ def _read_delete_records_response_v0(
 ) -> tuple[DeleteRecordsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 6, _read_delete_records_topic_result_v0)
+    topics, position = read_array(data, position, budget, 6, 5, _read_delete_records_topic_result_v0)
     return DeleteRecordsResponse(throttle_time_ms, topics), position
 
 
@@ -233,7 +232,7 @@ def _read_delete_records_topic_result_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DeleteRecordsTopicResult, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 15, _read_delete_records_partition_result_v2)
+    partitions, position = read_compact_array(data, position, budget, 15, 2, _read_delete_records_partition_result_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -252,7 +251,7 @@ def _read_delete_records_response_v2(
 ) -> tuple[DeleteRecordsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 3, _read_delete_records_topic_result_v2)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_delete_records_topic_result_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -275,7 +274,7 @@ _WRITE_RESPONSE: dict[int, Writer[DeleteRecordsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DeleteRecordsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DeleteRecordsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -83,7 +82,9 @@ def _read_delete_share_group_offsets_request_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DeleteShareGroupOffsetsRequest, int]:
     group_id, position = read_compact_string(data, position)
-    topics, position = read_compact_array(data, position, budget, 2, _read_delete_share_group_offsets_request_topic_v0)
+    topics, position = read_compact_array(
+        data, position, budget, 2, 3, _read_delete_share_group_offsets_request_topic_v0
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -106,7 +107,7 @@ _WRITE_REQUEST: dict[int, Writer[DeleteShareGroupOffsetsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DeleteShareGroupOffsetsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DeleteShareGroupOffsetsRequest, version: int) -> list[Chunk]:
@@ -146,7 +147,7 @@ def _read_delete_share_group_offsets_response_v0(
     position += 6
     error_message, position = read_nullable_compact_string(data, position)
     responses, position = read_compact_array(
-        data, position, budget, 21, _read_delete_share_group_offsets_response_topic_v0
+        data, position, budget, 21, 4, _read_delete_share_group_offsets_response_topic_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -171,7 +172,7 @@ _WRITE_RESPONSE: dict[int, Writer[DeleteShareGroupOffsetsResponse]] = by_version
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DeleteShareGroupOffsetsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DeleteShareGroupOffsetsResponse, version: int) -> list[Chunk]:

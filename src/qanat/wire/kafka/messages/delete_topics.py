@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -120,7 +119,7 @@ def _write_delete_topic_state_v6(append: Append, message: DeleteTopicState) -> N
 
 
 def _read_delete_topics_request_v6(data: memoryview, position: int, budget: Budget) -> tuple[DeleteTopicsRequest, int]:
-    topics, position = read_compact_array(data, position, budget, 18, _read_delete_topic_state_v6)
+    topics, position = read_compact_array(data, position, budget, 18, 3, _read_delete_topic_state_v6)
     timeout_ms, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -142,7 +141,7 @@ _WRITE_REQUEST: dict[int, Writer[DeleteTopicsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DeleteTopicsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DeleteTopicsRequest, version: int) -> list[Chunk]:
@@ -170,7 +169,7 @@ def _read_delete_topics_response_v1(
 ) -> tuple[DeleteTopicsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    responses, position = read_array(data, position, budget, 4, _read_deletable_topic_result_v1)
+    responses, position = read_array(data, position, budget, 4, 3, _read_deletable_topic_result_v1)
     return DeleteTopicsResponse(throttle_time_ms, responses), position
 
 
@@ -200,7 +199,7 @@ def _read_delete_topics_response_v4(
 ) -> tuple[DeleteTopicsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    responses, position = read_compact_array(data, position, budget, 4, _read_deletable_topic_result_v4)
+    responses, position = read_compact_array(data, position, budget, 4, 3, _read_deletable_topic_result_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -240,7 +239,7 @@ def _read_delete_topics_response_v5(
 ) -> tuple[DeleteTopicsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    responses, position = read_compact_array(data, position, budget, 5, _read_deletable_topic_result_v5)
+    responses, position = read_compact_array(data, position, budget, 5, 4, _read_deletable_topic_result_v5)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -281,7 +280,7 @@ def _read_delete_topics_response_v6(
 ) -> tuple[DeleteTopicsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    responses, position = read_compact_array(data, position, budget, 21, _read_deletable_topic_result_v6)
+    responses, position = read_compact_array(data, position, budget, 21, 4, _read_deletable_topic_result_v6)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -316,7 +315,7 @@ _WRITE_RESPONSE: dict[int, Writer[DeleteTopicsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DeleteTopicsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DeleteTopicsResponse, version: int) -> list[Chunk]:

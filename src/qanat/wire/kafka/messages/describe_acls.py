@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -150,7 +149,7 @@ _WRITE_REQUEST: dict[int, Writer[DescribeAclsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DescribeAclsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DescribeAclsRequest, version: int) -> list[Chunk]:
@@ -181,7 +180,7 @@ def _read_describe_acls_resource_v1(
     resource_name, position = read_string(data, position)
     (pattern_type,) = _unpack_b(data, position)
     position += 1
-    acls, position = read_array(data, position, budget, 6, _read_acl_description_v1)
+    acls, position = read_array(data, position, budget, 6, 4, _read_acl_description_v1)
     return DescribeAclsResource(resource_type, resource_name, pattern_type, acls), position
 
 
@@ -198,7 +197,7 @@ def _read_describe_acls_response_v1(
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
     error_message, position = read_nullable_string(data, position)
-    resources, position = read_array(data, position, budget, 8, _read_describe_acls_resource_v1)
+    resources, position = read_array(data, position, budget, 8, 5, _read_describe_acls_resource_v1)
     return DescribeAclsResponse(throttle_time_ms, error_code, error_message, resources), position
 
 
@@ -232,7 +231,7 @@ def _read_describe_acls_resource_v2(
     resource_name, position = read_compact_string(data, position)
     (pattern_type,) = _unpack_b(data, position)
     position += 1
-    acls, position = read_compact_array(data, position, budget, 5, _read_acl_description_v2)
+    acls, position = read_compact_array(data, position, budget, 5, 4, _read_acl_description_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -254,7 +253,7 @@ def _read_describe_acls_response_v2(
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
     error_message, position = read_nullable_compact_string(data, position)
-    resources, position = read_compact_array(data, position, budget, 5, _read_describe_acls_resource_v2)
+    resources, position = read_compact_array(data, position, budget, 5, 5, _read_describe_acls_resource_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -278,7 +277,7 @@ _WRITE_RESPONSE: dict[int, Writer[DescribeAclsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DescribeAclsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DescribeAclsResponse, version: int) -> list[Chunk]:

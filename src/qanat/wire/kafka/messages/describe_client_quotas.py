@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -106,7 +105,7 @@ def _write_component_data_v0(append: Append, message: ComponentData) -> None:
 def _read_describe_client_quotas_request_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeClientQuotasRequest, int]:
-    components, position = read_array(data, position, budget, 5, _read_component_data_v0)
+    components, position = read_array(data, position, budget, 5, 4, _read_component_data_v0)
     (strict,) = _unpack_t(data, position)
     position += 1
     return DescribeClientQuotasRequest(components, strict), position
@@ -139,7 +138,7 @@ def _write_component_data_v1(append: Append, message: ComponentData) -> None:
 def _read_describe_client_quotas_request_v1(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeClientQuotasRequest, int]:
-    components, position = read_compact_array(data, position, budget, 4, _read_component_data_v1)
+    components, position = read_compact_array(data, position, budget, 4, 4, _read_component_data_v1)
     strict, tags = _unpack_t_tags(data, position)
     position += 2
     if tags:
@@ -161,7 +160,7 @@ _WRITE_REQUEST: dict[int, Writer[DescribeClientQuotasRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DescribeClientQuotasRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DescribeClientQuotasRequest, version: int) -> list[Chunk]:
@@ -194,8 +193,8 @@ def _write_value_data_v0(append: Append, message: ValueData) -> None:
 
 
 def _read_entry_data_v0(data: memoryview, position: int, budget: Budget) -> tuple[EntryData, int]:
-    entity, position = read_array(data, position, budget, 4, _read_entity_data_v0)
-    values, position = read_array(data, position, budget, 10, _read_value_data_v0)
+    entity, position = read_array(data, position, budget, 4, 4, _read_entity_data_v0)
+    values, position = read_array(data, position, budget, 10, 3, _read_value_data_v0)
     return EntryData(entity, values), position
 
 
@@ -210,7 +209,7 @@ def _read_describe_client_quotas_response_v0(
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
     error_message, position = read_nullable_string(data, position)
-    entries, position = read_nullable_array(data, position, budget, 8, _read_entry_data_v0)
+    entries, position = read_nullable_array(data, position, budget, 8, 6, _read_entry_data_v0)
     return DescribeClientQuotasResponse(throttle_time_ms, error_code, error_message, entries), position
 
 
@@ -251,8 +250,8 @@ def _write_value_data_v1(append: Append, message: ValueData) -> None:
 
 
 def _read_entry_data_v1(data: memoryview, position: int, budget: Budget) -> tuple[EntryData, int]:
-    entity, position = read_compact_array(data, position, budget, 3, _read_entity_data_v1)
-    values, position = read_compact_array(data, position, budget, 10, _read_value_data_v1)
+    entity, position = read_compact_array(data, position, budget, 3, 4, _read_entity_data_v1)
+    values, position = read_compact_array(data, position, budget, 10, 3, _read_value_data_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -272,7 +271,7 @@ def _read_describe_client_quotas_response_v1(
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
     error_message, position = read_nullable_compact_string(data, position)
-    entries, position = read_nullable_compact_array(data, position, budget, 3, _read_entry_data_v1)
+    entries, position = read_nullable_compact_array(data, position, budget, 3, 6, _read_entry_data_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -296,7 +295,7 @@ _WRITE_RESPONSE: dict[int, Writer[DescribeClientQuotasResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DescribeClientQuotasResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DescribeClientQuotasResponse, version: int) -> list[Chunk]:

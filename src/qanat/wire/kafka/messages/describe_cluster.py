@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -138,7 +137,7 @@ _WRITE_REQUEST: dict[int, Writer[DescribeClusterRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DescribeClusterRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DescribeClusterRequest, version: int) -> list[Chunk]:
@@ -180,7 +179,7 @@ def _read_describe_cluster_response_v0(
     cluster_id, position = read_compact_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    brokers, position = read_compact_array(data, position, budget, 11, _read_describe_cluster_broker_v0)
+    brokers, position = read_compact_array(data, position, budget, 11, 4, _read_describe_cluster_broker_v0)
     cluster_authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -217,7 +216,7 @@ def _read_describe_cluster_response_v1(
     cluster_id, position = read_compact_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    brokers, position = read_compact_array(data, position, budget, 11, _read_describe_cluster_broker_v0)
+    brokers, position = read_compact_array(data, position, budget, 11, 4, _read_describe_cluster_broker_v0)
     cluster_authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -279,7 +278,7 @@ def _read_describe_cluster_response_v2(
     cluster_id, position = read_compact_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    brokers, position = read_compact_array(data, position, budget, 12, _read_describe_cluster_broker_v2)
+    brokers, position = read_compact_array(data, position, budget, 12, 4, _read_describe_cluster_broker_v2)
     cluster_authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -325,7 +324,7 @@ _WRITE_RESPONSE: dict[int, Writer[DescribeClusterResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DescribeClusterResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DescribeClusterResponse, version: int) -> list[Chunk]:

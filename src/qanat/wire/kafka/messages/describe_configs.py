@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -121,7 +120,7 @@ def _write_describe_configs_resource_v1(append: Append, message: DescribeConfigs
 def _read_describe_configs_request_v1(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeConfigsRequest, int]:
-    resources, position = read_array(data, position, budget, 7, _read_describe_configs_resource_v1)
+    resources, position = read_array(data, position, budget, 7, 5, _read_describe_configs_resource_v1)
     (include_synonyms,) = _unpack_t(data, position)
     position += 1
     return DescribeConfigsRequest(resources, include_synonyms), position
@@ -135,7 +134,7 @@ def _write_describe_configs_request_v1(append: Append, message: DescribeConfigsR
 def _read_describe_configs_request_v3(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeConfigsRequest, int]:
-    resources, position = read_array(data, position, budget, 7, _read_describe_configs_resource_v1)
+    resources, position = read_array(data, position, budget, 7, 5, _read_describe_configs_resource_v1)
     include_synonyms, include_documentation = _unpack_tt(data, position)
     position += 2
     return DescribeConfigsRequest(resources, include_synonyms, include_documentation), position
@@ -170,7 +169,7 @@ def _write_describe_configs_resource_v4(append: Append, message: DescribeConfigs
 def _read_describe_configs_request_v4(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeConfigsRequest, int]:
-    resources, position = read_compact_array(data, position, budget, 4, _read_describe_configs_resource_v4)
+    resources, position = read_compact_array(data, position, budget, 4, 5, _read_describe_configs_resource_v4)
     include_synonyms, include_documentation, tags = _unpack_tt_tags(data, position)
     position += 3
     if tags:
@@ -198,7 +197,7 @@ _WRITE_REQUEST: dict[int, Writer[DescribeConfigsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DescribeConfigsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DescribeConfigsRequest, version: int) -> list[Chunk]:
@@ -230,7 +229,7 @@ def _read_describe_configs_resource_result_v1(
     value, position = read_nullable_string(data, position)
     read_only, config_source, is_sensitive = _unpack_tbt(data, position)
     position += 3
-    synonyms, position = read_array(data, position, budget, 5, _read_describe_configs_synonym_v1)
+    synonyms, position = read_array(data, position, budget, 5, 4, _read_describe_configs_synonym_v1)
     return DescribeConfigsResourceResult(name, value, read_only, config_source, is_sensitive, synonyms), position
 
 
@@ -250,7 +249,7 @@ def _read_describe_configs_result_v1(
     (resource_type,) = _unpack_b(data, position)
     position += 1
     resource_name, position = read_string(data, position)
-    configs, position = read_array(data, position, budget, 11, _read_describe_configs_resource_result_v1)
+    configs, position = read_array(data, position, budget, 11, 6, _read_describe_configs_resource_result_v1)
     return DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs), position
 
 
@@ -267,7 +266,7 @@ def _read_describe_configs_response_v1(
 ) -> tuple[DescribeConfigsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    results, position = read_array(data, position, budget, 11, _read_describe_configs_result_v1)
+    results, position = read_array(data, position, budget, 11, 6, _read_describe_configs_result_v1)
     return DescribeConfigsResponse(throttle_time_ms, results), position
 
 
@@ -283,7 +282,7 @@ def _read_describe_configs_resource_result_v3(
     value, position = read_nullable_string(data, position)
     read_only, config_source, is_sensitive = _unpack_tbt(data, position)
     position += 3
-    synonyms, position = read_array(data, position, budget, 5, _read_describe_configs_synonym_v1)
+    synonyms, position = read_array(data, position, budget, 5, 4, _read_describe_configs_synonym_v1)
     (config_type,) = _unpack_b(data, position)
     position += 1
     documentation, position = read_nullable_string(data, position)
@@ -310,7 +309,7 @@ def _read_describe_configs_result_v3(
     (resource_type,) = _unpack_b(data, position)
     position += 1
     resource_name, position = read_string(data, position)
-    configs, position = read_array(data, position, budget, 14, _read_describe_configs_resource_result_v3)
+    configs, position = read_array(data, position, budget, 14, 7, _read_describe_configs_resource_result_v3)
     return DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs), position
 
 
@@ -327,7 +326,7 @@ def _read_describe_configs_response_v3(
 ) -> tuple[DescribeConfigsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    results, position = read_array(data, position, budget, 11, _read_describe_configs_result_v3)
+    results, position = read_array(data, position, budget, 11, 6, _read_describe_configs_result_v3)
     return DescribeConfigsResponse(throttle_time_ms, results), position
 
 
@@ -361,7 +360,7 @@ def _read_describe_configs_resource_result_v4(
     value, position = read_nullable_compact_string(data, position)
     read_only, config_source, is_sensitive = _unpack_tbt(data, position)
     position += 3
-    synonyms, position = read_compact_array(data, position, budget, 4, _read_describe_configs_synonym_v4)
+    synonyms, position = read_compact_array(data, position, budget, 4, 4, _read_describe_configs_synonym_v4)
     (config_type,) = _unpack_b(data, position)
     position += 1
     documentation, position = read_nullable_compact_string(data, position)
@@ -393,7 +392,7 @@ def _read_describe_configs_result_v4(
     (resource_type,) = _unpack_b(data, position)
     position += 1
     resource_name, position = read_compact_string(data, position)
-    configs, position = read_compact_array(data, position, budget, 9, _read_describe_configs_resource_result_v4)
+    configs, position = read_compact_array(data, position, budget, 9, 7, _read_describe_configs_resource_result_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -415,7 +414,7 @@ def _read_describe_configs_response_v4(
 ) -> tuple[DescribeConfigsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    results, position = read_compact_array(data, position, budget, 7, _read_describe_configs_result_v4)
+    results, position = read_compact_array(data, position, budget, 7, 6, _read_describe_configs_result_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -448,7 +447,7 @@ _WRITE_RESPONSE: dict[int, Writer[DescribeConfigsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DescribeConfigsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DescribeConfigsResponse, version: int) -> list[Chunk]:

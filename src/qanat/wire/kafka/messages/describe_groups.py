@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -139,7 +138,7 @@ _WRITE_REQUEST: dict[int, Writer[DescribeGroupsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DescribeGroupsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DescribeGroupsRequest, version: int) -> list[Chunk]:
@@ -174,7 +173,7 @@ def _read_described_group_v0(data: memoryview, position: int, budget: Budget) ->
     group_state, position = read_string(data, position)
     protocol_type, position = read_string(data, position)
     protocol_data, position = read_string(data, position)
-    members, position = read_array(data, position, budget, 14, _read_described_group_member_v0)
+    members, position = read_array(data, position, budget, 14, 7, _read_described_group_member_v0)
     return DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members), position
 
 
@@ -190,7 +189,7 @@ def _write_described_group_v0(append: Append, message: DescribedGroup) -> None:
 def _read_describe_groups_response_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeGroupsResponse, int]:
-    groups, position = read_array(data, position, budget, 14, _read_described_group_v0)
+    groups, position = read_array(data, position, budget, 14, 8, _read_described_group_v0)
     return DescribeGroupsResponse(0, groups), position
 
 
@@ -203,7 +202,7 @@ def _read_describe_groups_response_v1(
 ) -> tuple[DescribeGroupsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    groups, position = read_array(data, position, budget, 14, _read_described_group_v0)
+    groups, position = read_array(data, position, budget, 14, 8, _read_described_group_v0)
     return DescribeGroupsResponse(throttle_time_ms, groups), position
 
 
@@ -219,7 +218,7 @@ def _read_described_group_v3(data: memoryview, position: int, budget: Budget) ->
     group_state, position = read_string(data, position)
     protocol_type, position = read_string(data, position)
     protocol_data, position = read_string(data, position)
-    members, position = read_array(data, position, budget, 14, _read_described_group_member_v0)
+    members, position = read_array(data, position, budget, 14, 7, _read_described_group_member_v0)
     (authorized_operations,) = _unpack_i(data, position)
     position += 4
     return DescribedGroup(
@@ -242,7 +241,7 @@ def _read_describe_groups_response_v3(
 ) -> tuple[DescribeGroupsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    groups, position = read_array(data, position, budget, 18, _read_described_group_v3)
+    groups, position = read_array(data, position, budget, 18, 8, _read_described_group_v3)
     return DescribeGroupsResponse(throttle_time_ms, groups), position
 
 
@@ -281,7 +280,7 @@ def _read_described_group_v4(data: memoryview, position: int, budget: Budget) ->
     group_state, position = read_string(data, position)
     protocol_type, position = read_string(data, position)
     protocol_data, position = read_string(data, position)
-    members, position = read_array(data, position, budget, 16, _read_described_group_member_v4)
+    members, position = read_array(data, position, budget, 16, 8, _read_described_group_member_v4)
     (authorized_operations,) = _unpack_i(data, position)
     position += 4
     return DescribedGroup(
@@ -304,7 +303,7 @@ def _read_describe_groups_response_v4(
 ) -> tuple[DescribeGroupsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    groups, position = read_array(data, position, budget, 18, _read_described_group_v4)
+    groups, position = read_array(data, position, budget, 18, 8, _read_described_group_v4)
     return DescribeGroupsResponse(throttle_time_ms, groups), position
 
 
@@ -348,7 +347,7 @@ def _read_described_group_v5(data: memoryview, position: int, budget: Budget) ->
     group_state, position = read_compact_string(data, position)
     protocol_type, position = read_compact_string(data, position)
     protocol_data, position = read_compact_string(data, position)
-    members, position = read_compact_array(data, position, budget, 7, _read_described_group_member_v5)
+    members, position = read_compact_array(data, position, budget, 7, 8, _read_described_group_member_v5)
     authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -373,7 +372,7 @@ def _read_describe_groups_response_v5(
 ) -> tuple[DescribeGroupsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    groups, position = read_compact_array(data, position, budget, 12, _read_described_group_v5)
+    groups, position = read_compact_array(data, position, budget, 12, 8, _read_described_group_v5)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -395,7 +394,7 @@ def _read_described_group_v6(data: memoryview, position: int, budget: Budget) ->
     group_state, position = read_compact_string(data, position)
     protocol_type, position = read_compact_string(data, position)
     protocol_data, position = read_compact_string(data, position)
-    members, position = read_compact_array(data, position, budget, 7, _read_described_group_member_v5)
+    members, position = read_compact_array(data, position, budget, 7, 8, _read_described_group_member_v5)
     authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -421,7 +420,7 @@ def _read_describe_groups_response_v6(
 ) -> tuple[DescribeGroupsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    groups, position = read_compact_array(data, position, budget, 13, _read_described_group_v6)
+    groups, position = read_compact_array(data, position, budget, 13, 9, _read_described_group_v6)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -460,7 +459,7 @@ _WRITE_RESPONSE: dict[int, Writer[DescribeGroupsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DescribeGroupsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DescribeGroupsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -110,7 +109,7 @@ def _write_describable_log_dir_topic_v1(append: Append, message: DescribableLogD
 def _read_describe_log_dirs_request_v1(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeLogDirsRequest, int]:
-    topics, position = read_nullable_array(data, position, budget, 6, _read_describable_log_dir_topic_v1)
+    topics, position = read_nullable_array(data, position, budget, 6, 5, _read_describable_log_dir_topic_v1)
     return DescribeLogDirsRequest(topics), position
 
 
@@ -139,7 +138,7 @@ def _write_describable_log_dir_topic_v2(append: Append, message: DescribableLogD
 def _read_describe_log_dirs_request_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeLogDirsRequest, int]:
-    topics, position = read_nullable_compact_array(data, position, budget, 3, _read_describable_log_dir_topic_v2)
+    topics, position = read_nullable_compact_array(data, position, budget, 3, 5, _read_describable_log_dir_topic_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -161,7 +160,7 @@ _WRITE_REQUEST: dict[int, Writer[DescribeLogDirsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DescribeLogDirsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DescribeLogDirsRequest, version: int) -> list[Chunk]:
@@ -184,7 +183,7 @@ def _read_describe_log_dirs_topic_v1(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeLogDirsTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 21, _read_describe_log_dirs_partition_v1)
+    partitions, position = read_array(data, position, budget, 21, 2, _read_describe_log_dirs_partition_v1)
     return DescribeLogDirsTopic(name, partitions), position
 
 
@@ -199,7 +198,7 @@ def _read_describe_log_dirs_result_v1(
     (error_code,) = _unpack_h(data, position)
     position += 2
     log_dir, position = read_string(data, position)
-    topics, position = read_array(data, position, budget, 6, _read_describe_log_dirs_topic_v1)
+    topics, position = read_array(data, position, budget, 6, 5, _read_describe_log_dirs_topic_v1)
     return DescribeLogDirsResult(error_code, log_dir, topics), position
 
 
@@ -214,7 +213,7 @@ def _read_describe_log_dirs_response_v1(
 ) -> tuple[DescribeLogDirsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    results, position = read_array(data, position, budget, 8, _read_describe_log_dirs_result_v1)
+    results, position = read_array(data, position, budget, 8, 5, _read_describe_log_dirs_result_v1)
     return DescribeLogDirsResponse(throttle_time_ms, 0, results), position
 
 
@@ -241,7 +240,7 @@ def _read_describe_log_dirs_topic_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeLogDirsTopic, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 22, _read_describe_log_dirs_partition_v2)
+    partitions, position = read_compact_array(data, position, budget, 22, 2, _read_describe_log_dirs_partition_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -261,7 +260,7 @@ def _read_describe_log_dirs_result_v2(
     (error_code,) = _unpack_h(data, position)
     position += 2
     log_dir, position = read_compact_string(data, position)
-    topics, position = read_compact_array(data, position, budget, 3, _read_describe_log_dirs_topic_v2)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_describe_log_dirs_topic_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -281,7 +280,7 @@ def _read_describe_log_dirs_response_v2(
 ) -> tuple[DescribeLogDirsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    results, position = read_compact_array(data, position, budget, 5, _read_describe_log_dirs_result_v2)
+    results, position = read_compact_array(data, position, budget, 5, 5, _read_describe_log_dirs_result_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -300,7 +299,7 @@ def _read_describe_log_dirs_response_v3(
 ) -> tuple[DescribeLogDirsResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    results, position = read_compact_array(data, position, budget, 5, _read_describe_log_dirs_result_v2)
+    results, position = read_compact_array(data, position, budget, 5, 5, _read_describe_log_dirs_result_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -320,7 +319,7 @@ def _read_describe_log_dirs_result_v4(
     (error_code,) = _unpack_h(data, position)
     position += 2
     log_dir, position = read_compact_string(data, position)
-    topics, position = read_compact_array(data, position, budget, 3, _read_describe_log_dirs_topic_v2)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_describe_log_dirs_topic_v2)
     total_bytes, usable_bytes, tags = _unpack_qq_tags(data, position)
     position += 17
     if tags:
@@ -340,7 +339,7 @@ def _read_describe_log_dirs_response_v4(
 ) -> tuple[DescribeLogDirsResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    results, position = read_compact_array(data, position, budget, 21, _read_describe_log_dirs_result_v4)
+    results, position = read_compact_array(data, position, budget, 21, 5, _read_describe_log_dirs_result_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -360,7 +359,7 @@ def _read_describe_log_dirs_result_v5(
     (error_code,) = _unpack_h(data, position)
     position += 2
     log_dir, position = read_compact_string(data, position)
-    topics, position = read_compact_array(data, position, budget, 3, _read_describe_log_dirs_topic_v2)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_describe_log_dirs_topic_v2)
     total_bytes, usable_bytes, is_cordoned, tags = _unpack_qqt_tags(data, position)
     position += 18
     if tags:
@@ -380,7 +379,7 @@ def _read_describe_log_dirs_response_v5(
 ) -> tuple[DescribeLogDirsResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    results, position = read_compact_array(data, position, budget, 22, _read_describe_log_dirs_result_v5)
+    results, position = read_compact_array(data, position, budget, 22, 5, _read_describe_log_dirs_result_v5)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -417,7 +416,7 @@ _WRITE_RESPONSE: dict[int, Writer[DescribeLogDirsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DescribeLogDirsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DescribeLogDirsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -96,7 +95,7 @@ def _write_topic_request_v0(append: Append, message: TopicRequest) -> None:
 def _read_describe_producers_request_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeProducersRequest, int]:
-    topics, position = read_compact_array(data, position, budget, 3, _read_topic_request_v0)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_topic_request_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -114,7 +113,7 @@ _WRITE_REQUEST: dict[int, Writer[DescribeProducersRequest]] = by_version({0: _wr
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DescribeProducersRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DescribeProducersRequest, version: int) -> list[Chunk]:
@@ -152,7 +151,7 @@ def _read_partition_response_v0(data: memoryview, position: int, budget: Budget)
     partition_index, error_code = _unpack_ih(data, position)
     position += 6
     error_message, position = read_nullable_compact_string(data, position)
-    active_producers, position = read_compact_array(data, position, budget, 37, _read_producer_state_v0)
+    active_producers, position = read_compact_array(data, position, budget, 37, 2, _read_producer_state_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -169,7 +168,7 @@ def _write_partition_response_v0(append: Append, message: PartitionResponse) -> 
 
 def _read_topic_response_v0(data: memoryview, position: int, budget: Budget) -> tuple[TopicResponse, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 9, _read_partition_response_v0)
+    partitions, position = read_compact_array(data, position, budget, 9, 5, _read_partition_response_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -188,7 +187,7 @@ def _read_describe_producers_response_v0(
 ) -> tuple[DescribeProducersResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 3, _read_topic_response_v0)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_topic_response_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -209,7 +208,7 @@ _WRITE_RESPONSE: dict[int, Writer[DescribeProducersResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DescribeProducersResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DescribeProducersResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -114,7 +113,7 @@ def _read_describe_share_group_offsets_request_group_v0(
 ) -> tuple[DescribeShareGroupOffsetsRequestGroup, int]:
     group_id, position = read_compact_string(data, position)
     topics, position = read_nullable_compact_array(
-        data, position, budget, 3, _read_describe_share_group_offsets_request_topic_v0
+        data, position, budget, 3, 5, _read_describe_share_group_offsets_request_topic_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -135,7 +134,7 @@ def _read_describe_share_group_offsets_request_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeShareGroupOffsetsRequest, int]:
     groups, position = read_compact_array(
-        data, position, budget, 3, _read_describe_share_group_offsets_request_group_v0
+        data, position, budget, 3, 5, _read_describe_share_group_offsets_request_group_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -158,7 +157,7 @@ _WRITE_REQUEST: dict[int, Writer[DescribeShareGroupOffsetsRequest]] = by_version
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DescribeShareGroupOffsetsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DescribeShareGroupOffsetsRequest, version: int) -> list[Chunk]:
@@ -197,7 +196,7 @@ def _read_describe_share_group_offsets_response_topic_v0(
     (topic_id,) = _unpack_16s(data, position)
     position += 16
     partitions, position = read_compact_array(
-        data, position, budget, 20, _read_describe_share_group_offsets_response_partition_v0
+        data, position, budget, 20, 3, _read_describe_share_group_offsets_response_partition_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -221,7 +220,7 @@ def _read_describe_share_group_offsets_response_group_v0(
 ) -> tuple[DescribeShareGroupOffsetsResponseGroup, int]:
     group_id, position = read_compact_string(data, position)
     topics, position = read_compact_array(
-        data, position, budget, 19, _read_describe_share_group_offsets_response_topic_v0
+        data, position, budget, 19, 5, _read_describe_share_group_offsets_response_topic_v0
     )
     (error_code,) = _unpack_h(data, position)
     position += 2
@@ -249,7 +248,7 @@ def _read_describe_share_group_offsets_response_v0(
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
     groups, position = read_compact_array(
-        data, position, budget, 6, _read_describe_share_group_offsets_response_group_v0
+        data, position, budget, 6, 6, _read_describe_share_group_offsets_response_group_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -298,7 +297,7 @@ def _read_describe_share_group_offsets_response_topic_v1(
     (topic_id,) = _unpack_16s(data, position)
     position += 16
     partitions, position = read_compact_array(
-        data, position, budget, 28, _read_describe_share_group_offsets_response_partition_v1
+        data, position, budget, 28, 3, _read_describe_share_group_offsets_response_partition_v1
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -322,7 +321,7 @@ def _read_describe_share_group_offsets_response_group_v1(
 ) -> tuple[DescribeShareGroupOffsetsResponseGroup, int]:
     group_id, position = read_compact_string(data, position)
     topics, position = read_compact_array(
-        data, position, budget, 19, _read_describe_share_group_offsets_response_topic_v1
+        data, position, budget, 19, 5, _read_describe_share_group_offsets_response_topic_v1
     )
     (error_code,) = _unpack_h(data, position)
     position += 2
@@ -350,7 +349,7 @@ def _read_describe_share_group_offsets_response_v1(
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
     groups, position = read_compact_array(
-        data, position, budget, 6, _read_describe_share_group_offsets_response_group_v1
+        data, position, budget, 6, 6, _read_describe_share_group_offsets_response_group_v1
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -374,7 +373,7 @@ _WRITE_RESPONSE: dict[int, Writer[DescribeShareGroupOffsetsResponse]] = by_versi
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DescribeShareGroupOffsetsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DescribeShareGroupOffsetsResponse, version: int) -> list[Chunk]:

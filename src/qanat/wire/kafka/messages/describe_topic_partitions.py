@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -128,7 +127,7 @@ def _write_request_cursor_v0(append: Append, message: RequestCursor) -> None:
 def _read_describe_topic_partitions_request_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeTopicPartitionsRequest, int]:
-    topics, position = read_compact_array(data, position, budget, 2, _read_topic_request_v0)
+    topics, position = read_compact_array(data, position, budget, 2, 3, _read_topic_request_v0)
     (response_partition_limit,) = _unpack_i(data, position)
     position += 4
     cursor, position = read_nullable_struct(data, position, budget, _read_request_cursor_v0)
@@ -155,7 +154,7 @@ _WRITE_REQUEST: dict[int, Writer[DescribeTopicPartitionsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DescribeTopicPartitionsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DescribeTopicPartitionsRequest, version: int) -> list[Chunk]:
@@ -212,7 +211,7 @@ def _read_describe_topic_partitions_response_topic_v0(
     topic_id, is_internal = _unpack_16st(data, position)
     position += 17
     partitions, position = read_compact_array(
-        data, position, budget, 20, _read_describe_topic_partitions_response_partition_v0
+        data, position, budget, 20, 12, _read_describe_topic_partitions_response_partition_v0
     )
     topic_authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
@@ -253,7 +252,9 @@ def _read_describe_topic_partitions_response_v0(
 ) -> tuple[DescribeTopicPartitionsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 26, _read_describe_topic_partitions_response_topic_v0)
+    topics, position = read_compact_array(
+        data, position, budget, 26, 5, _read_describe_topic_partitions_response_topic_v0
+    )
     next_cursor, position = read_nullable_struct(data, position, budget, _read_response_cursor_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -278,7 +279,7 @@ _WRITE_RESPONSE: dict[int, Writer[DescribeTopicPartitionsResponse]] = by_version
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DescribeTopicPartitionsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DescribeTopicPartitionsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -92,7 +91,7 @@ _WRITE_REQUEST: dict[int, Writer[DescribeTransactionsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DescribeTransactionsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DescribeTransactionsRequest, version: int) -> list[Chunk]:
@@ -124,7 +123,7 @@ def _read_transaction_state_v0(data: memoryview, position: int, budget: Budget) 
     transaction_state, position = read_compact_string(data, position)
     transaction_timeout_ms, transaction_start_time_ms, producer_id, producer_epoch = _unpack_iqqh(data, position)
     position += 22
-    topics, position = read_compact_array(data, position, budget, 3, _read_topic_data_v0)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_topic_data_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -162,7 +161,7 @@ def _read_describe_transactions_response_v0(
 ) -> tuple[DescribeTransactionsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    transaction_states, position = read_compact_array(data, position, budget, 28, _read_transaction_state_v0)
+    transaction_states, position = read_compact_array(data, position, budget, 28, 6, _read_transaction_state_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -185,7 +184,7 @@ _WRITE_RESPONSE: dict[int, Writer[DescribeTransactionsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DescribeTransactionsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DescribeTransactionsResponse, version: int) -> list[Chunk]:

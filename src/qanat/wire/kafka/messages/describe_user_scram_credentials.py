@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -86,7 +85,7 @@ def _write_user_name_v0(append: Append, message: UserName) -> None:
 def _read_describe_user_scram_credentials_request_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[DescribeUserScramCredentialsRequest, int]:
-    users, position = read_nullable_compact_array(data, position, budget, 2, _read_user_name_v0)
+    users, position = read_nullable_compact_array(data, position, budget, 2, 3, _read_user_name_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -110,7 +109,7 @@ _WRITE_REQUEST: dict[int, Writer[DescribeUserScramCredentialsRequest]] = by_vers
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> DescribeUserScramCredentialsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: DescribeUserScramCredentialsRequest, version: int) -> list[Chunk]:
@@ -138,7 +137,7 @@ def _read_describe_user_scram_credentials_result_v0(
     (error_code,) = _unpack_h(data, position)
     position += 2
     error_message, position = read_nullable_compact_string(data, position)
-    credential_infos, position = read_compact_array(data, position, budget, 6, _read_credential_info_v0)
+    credential_infos, position = read_compact_array(data, position, budget, 6, 2, _read_credential_info_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -162,7 +161,9 @@ def _read_describe_user_scram_credentials_response_v0(
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
     error_message, position = read_nullable_compact_string(data, position)
-    results, position = read_compact_array(data, position, budget, 6, _read_describe_user_scram_credentials_result_v0)
+    results, position = read_compact_array(
+        data, position, budget, 6, 6, _read_describe_user_scram_credentials_result_v0
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -188,7 +189,7 @@ _WRITE_RESPONSE: dict[int, Writer[DescribeUserScramCredentialsResponse]] = by_ve
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> DescribeUserScramCredentialsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: DescribeUserScramCredentialsResponse, version: int) -> list[Chunk]:

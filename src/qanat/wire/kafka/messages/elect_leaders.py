@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -96,7 +95,7 @@ def _write_topic_partitions_v0(append: Append, message: TopicPartitions) -> None
 
 
 def _read_elect_leaders_request_v0(data: memoryview, position: int, budget: Budget) -> tuple[ElectLeadersRequest, int]:
-    topic_partitions, position = read_nullable_array(data, position, budget, 6, _read_topic_partitions_v0)
+    topic_partitions, position = read_nullable_array(data, position, budget, 6, 5, _read_topic_partitions_v0)
     (timeout_ms,) = _unpack_i(data, position)
     position += 4
     return ElectLeadersRequest(0, topic_partitions, timeout_ms), position
@@ -110,7 +109,7 @@ def _write_elect_leaders_request_v0(append: Append, message: ElectLeadersRequest
 def _read_elect_leaders_request_v1(data: memoryview, position: int, budget: Budget) -> tuple[ElectLeadersRequest, int]:
     (election_type,) = _unpack_b(data, position)
     position += 1
-    topic_partitions, position = read_nullable_array(data, position, budget, 6, _read_topic_partitions_v0)
+    topic_partitions, position = read_nullable_array(data, position, budget, 6, 5, _read_topic_partitions_v0)
     (timeout_ms,) = _unpack_i(data, position)
     position += 4
     return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), position
@@ -141,7 +140,7 @@ def _write_topic_partitions_v2(append: Append, message: TopicPartitions) -> None
 def _read_elect_leaders_request_v2(data: memoryview, position: int, budget: Budget) -> tuple[ElectLeadersRequest, int]:
     (election_type,) = _unpack_b(data, position)
     position += 1
-    topic_partitions, position = read_nullable_compact_array(data, position, budget, 3, _read_topic_partitions_v2)
+    topic_partitions, position = read_nullable_compact_array(data, position, budget, 3, 5, _read_topic_partitions_v2)
     timeout_ms, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -164,7 +163,7 @@ _WRITE_REQUEST: dict[int, Writer[ElectLeadersRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ElectLeadersRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ElectLeadersRequest, version: int) -> list[Chunk]:
@@ -189,7 +188,7 @@ def _read_replica_election_result_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[ReplicaElectionResult, int]:
     topic, position = read_string(data, position)
-    partition_result, position = read_array(data, position, budget, 8, _read_partition_result_v0)
+    partition_result, position = read_array(data, position, budget, 8, 3, _read_partition_result_v0)
     return ReplicaElectionResult(topic, partition_result), position
 
 
@@ -203,7 +202,7 @@ def _read_elect_leaders_response_v0(
 ) -> tuple[ElectLeadersResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    replica_election_results, position = read_array(data, position, budget, 6, _read_replica_election_result_v0)
+    replica_election_results, position = read_array(data, position, budget, 6, 5, _read_replica_election_result_v0)
     return ElectLeadersResponse(throttle_time_ms, 0, replica_election_results), position
 
 
@@ -217,7 +216,7 @@ def _read_elect_leaders_response_v1(
 ) -> tuple[ElectLeadersResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    replica_election_results, position = read_array(data, position, budget, 6, _read_replica_election_result_v0)
+    replica_election_results, position = read_array(data, position, budget, 6, 5, _read_replica_election_result_v0)
     return ElectLeadersResponse(throttle_time_ms, error_code, replica_election_results), position
 
 
@@ -247,7 +246,7 @@ def _read_replica_election_result_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[ReplicaElectionResult, int]:
     topic, position = read_compact_string(data, position)
-    partition_result, position = read_compact_array(data, position, budget, 8, _read_partition_result_v2)
+    partition_result, position = read_compact_array(data, position, budget, 8, 3, _read_partition_result_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -266,7 +265,9 @@ def _read_elect_leaders_response_v2(
 ) -> tuple[ElectLeadersResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    replica_election_results, position = read_compact_array(data, position, budget, 3, _read_replica_election_result_v2)
+    replica_election_results, position = read_compact_array(
+        data, position, budget, 3, 5, _read_replica_election_result_v2
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -289,7 +290,7 @@ _WRITE_RESPONSE: dict[int, Writer[ElectLeadersResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ElectLeadersResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ElectLeadersResponse, version: int) -> list[Chunk]:

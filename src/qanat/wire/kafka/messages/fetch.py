@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -210,7 +209,7 @@ def _write_fetch_partition_v4(append: Append, message: FetchPartition) -> None:
 
 def _read_fetch_topic_v4(data: memoryview, position: int, budget: Budget) -> tuple[FetchTopic, int]:
     topic, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 16, _read_fetch_partition_v4)
+    partitions, position = read_array(data, position, budget, 16, 2, _read_fetch_partition_v4)
     return FetchTopic(topic, ZERO_UUID, partitions), position
 
 
@@ -222,7 +221,7 @@ def _write_fetch_topic_v4(append: Append, message: FetchTopic) -> None:
 def _read_fetch_request_v4(data: memoryview, position: int, budget: Budget) -> tuple[FetchRequest, int]:
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = _unpack_iiiib(data, position)
     position += 17
-    topics, position = read_array(data, position, budget, 6, _read_fetch_topic_v4)
+    topics, position = read_array(data, position, budget, 6, 5, _read_fetch_topic_v4)
     return FetchRequest(
         None, replica_id, None, max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1, topics
     ), position
@@ -249,7 +248,7 @@ def _write_fetch_partition_v5(append: Append, message: FetchPartition) -> None:
 
 def _read_fetch_topic_v5(data: memoryview, position: int, budget: Budget) -> tuple[FetchTopic, int]:
     topic, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 24, _read_fetch_partition_v5)
+    partitions, position = read_array(data, position, budget, 24, 2, _read_fetch_partition_v5)
     return FetchTopic(topic, ZERO_UUID, partitions), position
 
 
@@ -261,7 +260,7 @@ def _write_fetch_topic_v5(append: Append, message: FetchTopic) -> None:
 def _read_fetch_request_v5(data: memoryview, position: int, budget: Budget) -> tuple[FetchRequest, int]:
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = _unpack_iiiib(data, position)
     position += 17
-    topics, position = read_array(data, position, budget, 6, _read_fetch_topic_v5)
+    topics, position = read_array(data, position, budget, 6, 5, _read_fetch_topic_v5)
     return FetchRequest(
         None, replica_id, None, max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1, topics
     ), position
@@ -292,8 +291,8 @@ def _read_fetch_request_v7(data: memoryview, position: int, budget: Budget) -> t
         data, position
     )
     position += 25
-    topics, position = read_array(data, position, budget, 6, _read_fetch_topic_v5)
-    forgotten_topics_data, position = read_array(data, position, budget, 6, _read_forgotten_topic_v7)
+    topics, position = read_array(data, position, budget, 6, 5, _read_fetch_topic_v5)
+    forgotten_topics_data, position = read_array(data, position, budget, 6, 5, _read_forgotten_topic_v7)
     return FetchRequest(
         None,
         replica_id,
@@ -347,7 +346,7 @@ def _write_fetch_partition_v9(append: Append, message: FetchPartition) -> None:
 
 def _read_fetch_topic_v9(data: memoryview, position: int, budget: Budget) -> tuple[FetchTopic, int]:
     topic, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 28, _read_fetch_partition_v9)
+    partitions, position = read_array(data, position, budget, 28, 2, _read_fetch_partition_v9)
     return FetchTopic(topic, ZERO_UUID, partitions), position
 
 
@@ -361,8 +360,8 @@ def _read_fetch_request_v9(data: memoryview, position: int, budget: Budget) -> t
         data, position
     )
     position += 25
-    topics, position = read_array(data, position, budget, 6, _read_fetch_topic_v9)
-    forgotten_topics_data, position = read_array(data, position, budget, 6, _read_forgotten_topic_v7)
+    topics, position = read_array(data, position, budget, 6, 5, _read_fetch_topic_v9)
+    forgotten_topics_data, position = read_array(data, position, budget, 6, 5, _read_forgotten_topic_v7)
     return FetchRequest(
         None,
         replica_id,
@@ -399,8 +398,8 @@ def _read_fetch_request_v11(data: memoryview, position: int, budget: Budget) -> 
         data, position
     )
     position += 25
-    topics, position = read_array(data, position, budget, 6, _read_fetch_topic_v9)
-    forgotten_topics_data, position = read_array(data, position, budget, 6, _read_forgotten_topic_v7)
+    topics, position = read_array(data, position, budget, 6, 5, _read_fetch_topic_v9)
+    forgotten_topics_data, position = read_array(data, position, budget, 6, 5, _read_forgotten_topic_v7)
     rack_id, position = read_string(data, position)
     return FetchRequest(
         None,
@@ -462,7 +461,7 @@ def _write_fetch_partition_v12(append: Append, message: FetchPartition) -> None:
 
 def _read_fetch_topic_v12(data: memoryview, position: int, budget: Budget) -> tuple[FetchTopic, int]:
     topic, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 33, _read_fetch_partition_v12)
+    partitions, position = read_compact_array(data, position, budget, 33, 2, _read_fetch_partition_v12)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -497,8 +496,8 @@ def _read_fetch_request_v12(data: memoryview, position: int, budget: Budget) -> 
         data, position
     )
     position += 25
-    topics, position = read_compact_array(data, position, budget, 3, _read_fetch_topic_v12)
-    forgotten_topics_data, position = read_compact_array(data, position, budget, 3, _read_forgotten_topic_v12)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_fetch_topic_v12)
+    forgotten_topics_data, position = read_compact_array(data, position, budget, 3, 5, _read_forgotten_topic_v12)
     rack_id, position = read_compact_string(data, position)
     cluster_id: str | None = None
     if data[position]:
@@ -555,7 +554,7 @@ def _write_fetch_request_v12(append: Append, message: FetchRequest) -> None:
 def _read_fetch_topic_v13(data: memoryview, position: int, budget: Budget) -> tuple[FetchTopic, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 33, _read_fetch_partition_v12)
+    partitions, position = read_compact_array(data, position, budget, 33, 2, _read_fetch_partition_v12)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -593,8 +592,8 @@ def _read_fetch_request_v13(data: memoryview, position: int, budget: Budget) -> 
         data, position
     )
     position += 25
-    topics, position = read_compact_array(data, position, budget, 18, _read_fetch_topic_v13)
-    forgotten_topics_data, position = read_compact_array(data, position, budget, 18, _read_forgotten_topic_v13)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_fetch_topic_v13)
+    forgotten_topics_data, position = read_compact_array(data, position, budget, 18, 4, _read_forgotten_topic_v13)
     rack_id, position = read_compact_string(data, position)
     cluster_id: str | None = None
     if data[position]:
@@ -663,8 +662,8 @@ def _write_replica_state_v15(append: Append, message: ReplicaState) -> None:
 def _read_fetch_request_v15(data: memoryview, position: int, budget: Budget) -> tuple[FetchRequest, int]:
     max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = _unpack_iiibii(data, position)
     position += 21
-    topics, position = read_compact_array(data, position, budget, 18, _read_fetch_topic_v13)
-    forgotten_topics_data, position = read_compact_array(data, position, budget, 18, _read_forgotten_topic_v13)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_fetch_topic_v13)
+    forgotten_topics_data, position = read_compact_array(data, position, budget, 18, 4, _read_forgotten_topic_v13)
     rack_id, position = read_compact_string(data, position)
     cluster_id: str | None = None
     replica_state: ReplicaState | None = None
@@ -779,7 +778,7 @@ def _write_fetch_partition_v17(append: Append, message: FetchPartition) -> None:
 def _read_fetch_topic_v17(data: memoryview, position: int, budget: Budget) -> tuple[FetchTopic, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 33, _read_fetch_partition_v17)
+    partitions, position = read_compact_array(data, position, budget, 33, 2, _read_fetch_partition_v17)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -797,8 +796,8 @@ def _write_fetch_topic_v17(append: Append, message: FetchTopic) -> None:
 def _read_fetch_request_v17(data: memoryview, position: int, budget: Budget) -> tuple[FetchRequest, int]:
     max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = _unpack_iiibii(data, position)
     position += 21
-    topics, position = read_compact_array(data, position, budget, 18, _read_fetch_topic_v17)
-    forgotten_topics_data, position = read_compact_array(data, position, budget, 18, _read_forgotten_topic_v13)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_fetch_topic_v17)
+    forgotten_topics_data, position = read_compact_array(data, position, budget, 18, 4, _read_forgotten_topic_v13)
     rack_id, position = read_compact_string(data, position)
     cluster_id: str | None = None
     replica_state: ReplicaState | None = None
@@ -922,7 +921,7 @@ def _write_fetch_partition_v18(append: Append, message: FetchPartition) -> None:
 def _read_fetch_topic_v18(data: memoryview, position: int, budget: Budget) -> tuple[FetchTopic, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 33, _read_fetch_partition_v18)
+    partitions, position = read_compact_array(data, position, budget, 33, 2, _read_fetch_partition_v18)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -940,8 +939,8 @@ def _write_fetch_topic_v18(append: Append, message: FetchTopic) -> None:
 def _read_fetch_request_v18(data: memoryview, position: int, budget: Budget) -> tuple[FetchRequest, int]:
     max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = _unpack_iiibii(data, position)
     position += 21
-    topics, position = read_compact_array(data, position, budget, 18, _read_fetch_topic_v18)
-    forgotten_topics_data, position = read_compact_array(data, position, budget, 18, _read_forgotten_topic_v13)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_fetch_topic_v18)
+    forgotten_topics_data, position = read_compact_array(data, position, budget, 18, 4, _read_forgotten_topic_v13)
     rack_id, position = read_compact_string(data, position)
     cluster_id: str | None = None
     replica_state: ReplicaState | None = None
@@ -1036,7 +1035,7 @@ _WRITE_REQUEST: dict[int, Writer[FetchRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> FetchRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: FetchRequest, version: int) -> list[Chunk]:
@@ -1056,7 +1055,7 @@ def _write_aborted_transaction_v4(append: Append, message: AbortedTransaction) -
 def _read_partition_data_v4(data: memoryview, position: int, budget: Budget) -> tuple[PartitionData, int]:
     partition_index, error_code, high_watermark, last_stable_offset = _unpack_ihqq(data, position)
     position += 22
-    aborted_transactions, position = read_nullable_array(data, position, budget, 16, _read_aborted_transaction_v4)
+    aborted_transactions, position = read_nullable_array(data, position, budget, 16, 2, _read_aborted_transaction_v4)
     records, position = read_nullable_records(data, position)
     return PartitionData(
         partition_index,
@@ -1083,7 +1082,7 @@ def _read_fetchable_topic_response_v4(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[FetchableTopicResponse, int]:
     topic, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 30, _read_partition_data_v4)
+    partitions, position = read_array(data, position, budget, 30, 5, _read_partition_data_v4)
     return FetchableTopicResponse(topic, ZERO_UUID, partitions), position
 
 
@@ -1095,7 +1094,7 @@ def _write_fetchable_topic_response_v4(append: Append, message: FetchableTopicRe
 def _read_fetch_response_v4(data: memoryview, position: int, budget: Budget) -> tuple[FetchResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    responses, position = read_array(data, position, budget, 6, _read_fetchable_topic_response_v4)
+    responses, position = read_array(data, position, budget, 6, 5, _read_fetchable_topic_response_v4)
     return FetchResponse(throttle_time_ms, 0, 0, responses), position
 
 
@@ -1107,7 +1106,7 @@ def _write_fetch_response_v4(append: Append, message: FetchResponse) -> None:
 def _read_partition_data_v5(data: memoryview, position: int, budget: Budget) -> tuple[PartitionData, int]:
     partition_index, error_code, high_watermark, last_stable_offset, log_start_offset = _unpack_ihqqq(data, position)
     position += 30
-    aborted_transactions, position = read_nullable_array(data, position, budget, 16, _read_aborted_transaction_v4)
+    aborted_transactions, position = read_nullable_array(data, position, budget, 16, 2, _read_aborted_transaction_v4)
     records, position = read_nullable_records(data, position)
     return PartitionData(
         partition_index,
@@ -1142,7 +1141,7 @@ def _read_fetchable_topic_response_v5(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[FetchableTopicResponse, int]:
     topic, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 38, _read_partition_data_v5)
+    partitions, position = read_array(data, position, budget, 38, 5, _read_partition_data_v5)
     return FetchableTopicResponse(topic, ZERO_UUID, partitions), position
 
 
@@ -1154,7 +1153,7 @@ def _write_fetchable_topic_response_v5(append: Append, message: FetchableTopicRe
 def _read_fetch_response_v5(data: memoryview, position: int, budget: Budget) -> tuple[FetchResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    responses, position = read_array(data, position, budget, 6, _read_fetchable_topic_response_v5)
+    responses, position = read_array(data, position, budget, 6, 5, _read_fetchable_topic_response_v5)
     return FetchResponse(throttle_time_ms, 0, 0, responses), position
 
 
@@ -1166,7 +1165,7 @@ def _write_fetch_response_v5(append: Append, message: FetchResponse) -> None:
 def _read_fetch_response_v7(data: memoryview, position: int, budget: Budget) -> tuple[FetchResponse, int]:
     throttle_time_ms, error_code, session_id = _unpack_ihi(data, position)
     position += 10
-    responses, position = read_array(data, position, budget, 6, _read_fetchable_topic_response_v5)
+    responses, position = read_array(data, position, budget, 6, 5, _read_fetchable_topic_response_v5)
     return FetchResponse(throttle_time_ms, error_code, session_id, responses), position
 
 
@@ -1178,7 +1177,7 @@ def _write_fetch_response_v7(append: Append, message: FetchResponse) -> None:
 def _read_partition_data_v11(data: memoryview, position: int, budget: Budget) -> tuple[PartitionData, int]:
     partition_index, error_code, high_watermark, last_stable_offset, log_start_offset = _unpack_ihqqq(data, position)
     position += 30
-    aborted_transactions, position = read_nullable_array(data, position, budget, 16, _read_aborted_transaction_v4)
+    aborted_transactions, position = read_nullable_array(data, position, budget, 16, 2, _read_aborted_transaction_v4)
     (preferred_read_replica,) = _unpack_i(data, position)
     position += 4
     records, position = read_nullable_records(data, position)
@@ -1216,7 +1215,7 @@ def _read_fetchable_topic_response_v11(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[FetchableTopicResponse, int]:
     topic, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 42, _read_partition_data_v11)
+    partitions, position = read_array(data, position, budget, 42, 5, _read_partition_data_v11)
     return FetchableTopicResponse(topic, ZERO_UUID, partitions), position
 
 
@@ -1228,7 +1227,7 @@ def _write_fetchable_topic_response_v11(append: Append, message: FetchableTopicR
 def _read_fetch_response_v11(data: memoryview, position: int, budget: Budget) -> tuple[FetchResponse, int]:
     throttle_time_ms, error_code, session_id = _unpack_ihi(data, position)
     position += 10
-    responses, position = read_array(data, position, budget, 6, _read_fetchable_topic_response_v11)
+    responses, position = read_array(data, position, budget, 6, 5, _read_fetchable_topic_response_v11)
     return FetchResponse(throttle_time_ms, error_code, session_id, responses), position
 
 
@@ -1289,7 +1288,7 @@ def _read_partition_data_v12(data: memoryview, position: int, budget: Budget) ->
     partition_index, error_code, high_watermark, last_stable_offset, log_start_offset = _unpack_ihqqq(data, position)
     position += 30
     aborted_transactions, position = read_nullable_compact_array(
-        data, position, budget, 17, _read_aborted_transaction_v12
+        data, position, budget, 17, 2, _read_aborted_transaction_v12
     )
     (preferred_read_replica,) = _unpack_i(data, position)
     position += 4
@@ -1364,7 +1363,7 @@ def _read_fetchable_topic_response_v12(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[FetchableTopicResponse, int]:
     topic, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 37, _read_partition_data_v12)
+    partitions, position = read_compact_array(data, position, budget, 37, 5, _read_partition_data_v12)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -1381,7 +1380,7 @@ def _write_fetchable_topic_response_v12(append: Append, message: FetchableTopicR
 def _read_fetch_response_v12(data: memoryview, position: int, budget: Budget) -> tuple[FetchResponse, int]:
     throttle_time_ms, error_code, session_id = _unpack_ihi(data, position)
     position += 10
-    responses, position = read_compact_array(data, position, budget, 3, _read_fetchable_topic_response_v12)
+    responses, position = read_compact_array(data, position, budget, 3, 5, _read_fetchable_topic_response_v12)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -1400,7 +1399,7 @@ def _read_fetchable_topic_response_v13(
 ) -> tuple[FetchableTopicResponse, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 37, _read_partition_data_v12)
+    partitions, position = read_compact_array(data, position, budget, 37, 5, _read_partition_data_v12)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -1418,7 +1417,7 @@ def _write_fetchable_topic_response_v13(append: Append, message: FetchableTopicR
 def _read_fetch_response_v13(data: memoryview, position: int, budget: Budget) -> tuple[FetchResponse, int]:
     throttle_time_ms, error_code, session_id = _unpack_ihi(data, position)
     position += 10
-    responses, position = read_compact_array(data, position, budget, 18, _read_fetchable_topic_response_v13)
+    responses, position = read_compact_array(data, position, budget, 18, 4, _read_fetchable_topic_response_v13)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -1457,13 +1456,13 @@ def _write_node_endpoint_v16(append: Append, message: NodeEndpoint) -> None:
 def _read_fetch_response_v16(data: memoryview, position: int, budget: Budget) -> tuple[FetchResponse, int]:
     throttle_time_ms, error_code, session_id = _unpack_ihi(data, position)
     position += 10
-    responses, position = read_compact_array(data, position, budget, 18, _read_fetchable_topic_response_v13)
+    responses, position = read_compact_array(data, position, budget, 18, 4, _read_fetchable_topic_response_v13)
     node_endpoints: list[NodeEndpoint] = []
     if data[position]:
         tags, position = read_tags(data, position, budget)
         for tag, at, end in tags:
             if tag == 0:
-                node_endpoints, at = read_compact_array(data, at, budget, 11, _read_node_endpoint_v16)
+                node_endpoints, at = read_compact_array(data, at, budget, 11, 4, _read_node_endpoint_v16)
             else:
                 continue
             if at != end:
@@ -1512,7 +1511,7 @@ _WRITE_RESPONSE: dict[int, Writer[FetchResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> FetchResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: FetchResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -158,7 +157,7 @@ _WRITE_REQUEST: dict[int, Writer[FindCoordinatorRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> FindCoordinatorRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: FindCoordinatorRequest, version: int) -> list[Chunk]:
@@ -259,7 +258,7 @@ def _read_find_coordinator_response_v4(
 ) -> tuple[FindCoordinatorResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    coordinators, position = read_compact_array(data, position, budget, 14, _read_coordinator_v4)
+    coordinators, position = read_compact_array(data, position, budget, 14, 5, _read_coordinator_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -294,7 +293,7 @@ _WRITE_RESPONSE: dict[int, Writer[FindCoordinatorResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> FindCoordinatorResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: FindCoordinatorResponse, version: int) -> list[Chunk]:

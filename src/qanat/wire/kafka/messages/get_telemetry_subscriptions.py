@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_numbers,
@@ -72,7 +71,7 @@ _WRITE_REQUEST: dict[int, Writer[GetTelemetrySubscriptionsRequest]] = by_version
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> GetTelemetrySubscriptionsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: GetTelemetrySubscriptionsRequest, version: int) -> list[Chunk]:
@@ -127,7 +126,7 @@ _WRITE_RESPONSE: dict[int, Writer[GetTelemetrySubscriptionsResponse]] = by_versi
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> GetTelemetrySubscriptionsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: GetTelemetrySubscriptionsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_string,
@@ -116,7 +115,7 @@ _WRITE_REQUEST: dict[int, Writer[HeartbeatRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> HeartbeatRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: HeartbeatRequest, version: int) -> list[Chunk]:
@@ -164,7 +163,7 @@ _WRITE_RESPONSE: dict[int, Writer[HeartbeatResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> HeartbeatResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: HeartbeatResponse, version: int) -> list[Chunk]:

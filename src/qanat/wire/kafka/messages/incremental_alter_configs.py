@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -99,7 +98,7 @@ def _read_alter_configs_resource_v0(
     (resource_type,) = _unpack_b(data, position)
     position += 1
     resource_name, position = read_string(data, position)
-    configs, position = read_array(data, position, budget, 5, _read_alterable_config_v0)
+    configs, position = read_array(data, position, budget, 5, 4, _read_alterable_config_v0)
     return AlterConfigsResource(resource_type, resource_name, configs), position
 
 
@@ -112,7 +111,7 @@ def _write_alter_configs_resource_v0(append: Append, message: AlterConfigsResour
 def _read_incremental_alter_configs_request_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[IncrementalAlterConfigsRequest, int]:
-    resources, position = read_array(data, position, budget, 7, _read_alter_configs_resource_v0)
+    resources, position = read_array(data, position, budget, 7, 5, _read_alter_configs_resource_v0)
     (validate_only,) = _unpack_t(data, position)
     position += 1
     return IncrementalAlterConfigsRequest(resources, validate_only), position
@@ -148,7 +147,7 @@ def _read_alter_configs_resource_v1(
     (resource_type,) = _unpack_b(data, position)
     position += 1
     resource_name, position = read_compact_string(data, position)
-    configs, position = read_compact_array(data, position, budget, 4, _read_alterable_config_v1)
+    configs, position = read_compact_array(data, position, budget, 4, 4, _read_alterable_config_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -166,7 +165,7 @@ def _write_alter_configs_resource_v1(append: Append, message: AlterConfigsResour
 def _read_incremental_alter_configs_request_v1(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[IncrementalAlterConfigsRequest, int]:
-    resources, position = read_compact_array(data, position, budget, 4, _read_alter_configs_resource_v1)
+    resources, position = read_compact_array(data, position, budget, 4, 5, _read_alter_configs_resource_v1)
     validate_only, tags = _unpack_t_tags(data, position)
     position += 2
     if tags:
@@ -188,7 +187,7 @@ _WRITE_REQUEST: dict[int, Writer[IncrementalAlterConfigsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> IncrementalAlterConfigsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: IncrementalAlterConfigsRequest, version: int) -> list[Chunk]:
@@ -221,7 +220,7 @@ def _read_incremental_alter_configs_response_v0(
 ) -> tuple[IncrementalAlterConfigsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    responses, position = read_array(data, position, budget, 7, _read_alter_configs_resource_response_v0)
+    responses, position = read_array(data, position, budget, 7, 4, _read_alter_configs_resource_response_v0)
     return IncrementalAlterConfigsResponse(throttle_time_ms, responses), position
 
 
@@ -259,7 +258,7 @@ def _read_incremental_alter_configs_response_v1(
 ) -> tuple[IncrementalAlterConfigsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    responses, position = read_compact_array(data, position, budget, 6, _read_alter_configs_resource_response_v1)
+    responses, position = read_compact_array(data, position, budget, 6, 4, _read_alter_configs_resource_response_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -282,7 +281,7 @@ _WRITE_RESPONSE: dict[int, Writer[IncrementalAlterConfigsResponse]] = by_version
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> IncrementalAlterConfigsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: IncrementalAlterConfigsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_message,
@@ -153,7 +152,7 @@ _WRITE_REQUEST: dict[int, Writer[InitProducerIdRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> InitProducerIdRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: InitProducerIdRequest, version: int) -> list[Chunk]:
@@ -238,7 +237,7 @@ _WRITE_RESPONSE: dict[int, Writer[InitProducerIdResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> InitProducerIdResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: InitProducerIdResponse, version: int) -> list[Chunk]:

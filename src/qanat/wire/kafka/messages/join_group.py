@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -108,7 +107,7 @@ def _read_join_group_request_v0(data: memoryview, position: int, budget: Budget)
     position += 4
     member_id, position = read_string(data, position)
     protocol_type, position = read_string(data, position)
-    protocols, position = read_array(data, position, budget, 6, _read_join_group_request_protocol_v0)
+    protocols, position = read_array(data, position, budget, 6, 4, _read_join_group_request_protocol_v0)
     return JoinGroupRequest(group_id, session_timeout_ms, -1, member_id, None, protocol_type, protocols), position
 
 
@@ -126,7 +125,7 @@ def _read_join_group_request_v1(data: memoryview, position: int, budget: Budget)
     position += 8
     member_id, position = read_string(data, position)
     protocol_type, position = read_string(data, position)
-    protocols, position = read_array(data, position, budget, 6, _read_join_group_request_protocol_v0)
+    protocols, position = read_array(data, position, budget, 6, 4, _read_join_group_request_protocol_v0)
     return JoinGroupRequest(
         group_id, session_timeout_ms, rebalance_timeout_ms, member_id, None, protocol_type, protocols
     ), position
@@ -147,7 +146,7 @@ def _read_join_group_request_v5(data: memoryview, position: int, budget: Budget)
     member_id, position = read_string(data, position)
     group_instance_id, position = read_nullable_string(data, position)
     protocol_type, position = read_string(data, position)
-    protocols, position = read_array(data, position, budget, 6, _read_join_group_request_protocol_v0)
+    protocols, position = read_array(data, position, budget, 6, 4, _read_join_group_request_protocol_v0)
     return JoinGroupRequest(
         group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols
     ), position
@@ -187,7 +186,7 @@ def _read_join_group_request_v6(data: memoryview, position: int, budget: Budget)
     member_id, position = read_compact_string(data, position)
     group_instance_id, position = read_nullable_compact_string(data, position)
     protocol_type, position = read_compact_string(data, position)
-    protocols, position = read_compact_array(data, position, budget, 3, _read_join_group_request_protocol_v6)
+    protocols, position = read_compact_array(data, position, budget, 3, 4, _read_join_group_request_protocol_v6)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -214,7 +213,7 @@ def _read_join_group_request_v8(data: memoryview, position: int, budget: Budget)
     member_id, position = read_compact_string(data, position)
     group_instance_id, position = read_nullable_compact_string(data, position)
     protocol_type, position = read_compact_string(data, position)
-    protocols, position = read_compact_array(data, position, budget, 3, _read_join_group_request_protocol_v6)
+    protocols, position = read_compact_array(data, position, budget, 3, 4, _read_join_group_request_protocol_v6)
     reason, position = read_nullable_compact_string(data, position)
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -266,7 +265,7 @@ _WRITE_REQUEST: dict[int, Writer[JoinGroupRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> JoinGroupRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: JoinGroupRequest, version: int) -> list[Chunk]:
@@ -294,7 +293,7 @@ def _read_join_group_response_v0(data: memoryview, position: int, budget: Budget
     protocol_name, position = read_string(data, position)
     leader, position = read_string(data, position)
     member_id, position = read_string(data, position)
-    members, position = read_array(data, position, budget, 6, _read_join_group_response_member_v0)
+    members, position = read_array(data, position, budget, 6, 4, _read_join_group_response_member_v0)
     return JoinGroupResponse(
         0, error_code, generation_id, None, protocol_name, leader, False, member_id, members
     ), position
@@ -314,7 +313,7 @@ def _read_join_group_response_v2(data: memoryview, position: int, budget: Budget
     protocol_name, position = read_string(data, position)
     leader, position = read_string(data, position)
     member_id, position = read_string(data, position)
-    members, position = read_array(data, position, budget, 6, _read_join_group_response_member_v0)
+    members, position = read_array(data, position, budget, 6, 4, _read_join_group_response_member_v0)
     return JoinGroupResponse(
         throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members
     ), position
@@ -349,7 +348,7 @@ def _read_join_group_response_v5(data: memoryview, position: int, budget: Budget
     protocol_name, position = read_string(data, position)
     leader, position = read_string(data, position)
     member_id, position = read_string(data, position)
-    members, position = read_array(data, position, budget, 8, _read_join_group_response_member_v5)
+    members, position = read_array(data, position, budget, 8, 5, _read_join_group_response_member_v5)
     return JoinGroupResponse(
         throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members
     ), position
@@ -389,7 +388,7 @@ def _read_join_group_response_v6(data: memoryview, position: int, budget: Budget
     protocol_name, position = read_compact_string(data, position)
     leader, position = read_compact_string(data, position)
     member_id, position = read_compact_string(data, position)
-    members, position = read_compact_array(data, position, budget, 4, _read_join_group_response_member_v6)
+    members, position = read_compact_array(data, position, budget, 4, 5, _read_join_group_response_member_v6)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -415,7 +414,7 @@ def _read_join_group_response_v7(data: memoryview, position: int, budget: Budget
     protocol_name, position = read_nullable_compact_string(data, position)
     leader, position = read_compact_string(data, position)
     member_id, position = read_compact_string(data, position)
-    members, position = read_compact_array(data, position, budget, 4, _read_join_group_response_member_v6)
+    members, position = read_compact_array(data, position, budget, 4, 5, _read_join_group_response_member_v6)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -444,7 +443,7 @@ def _read_join_group_response_v9(data: memoryview, position: int, budget: Budget
     (skip_assignment,) = _unpack_t(data, position)
     position += 1
     member_id, position = read_compact_string(data, position)
-    members, position = read_compact_array(data, position, budget, 4, _read_join_group_response_member_v6)
+    members, position = read_compact_array(data, position, budget, 4, 5, _read_join_group_response_member_v6)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -498,7 +497,7 @@ _WRITE_RESPONSE: dict[int, Writer[JoinGroupResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> JoinGroupResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: JoinGroupResponse, version: int) -> list[Chunk]:

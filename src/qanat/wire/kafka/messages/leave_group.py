@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -94,7 +93,7 @@ def _write_member_identity_v3(append: Append, message: MemberIdentity) -> None:
 
 def _read_leave_group_request_v3(data: memoryview, position: int, budget: Budget) -> tuple[LeaveGroupRequest, int]:
     group_id, position = read_string(data, position)
-    members, position = read_array(data, position, budget, 4, _read_member_identity_v3)
+    members, position = read_array(data, position, budget, 4, 4, _read_member_identity_v3)
     return LeaveGroupRequest(group_id, "", members), position
 
 
@@ -121,7 +120,7 @@ def _write_member_identity_v4(append: Append, message: MemberIdentity) -> None:
 
 def _read_leave_group_request_v4(data: memoryview, position: int, budget: Budget) -> tuple[LeaveGroupRequest, int]:
     group_id, position = read_compact_string(data, position)
-    members, position = read_compact_array(data, position, budget, 3, _read_member_identity_v4)
+    members, position = read_compact_array(data, position, budget, 3, 4, _read_member_identity_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -155,7 +154,7 @@ def _write_member_identity_v5(append: Append, message: MemberIdentity) -> None:
 
 def _read_leave_group_request_v5(data: memoryview, position: int, budget: Budget) -> tuple[LeaveGroupRequest, int]:
     group_id, position = read_compact_string(data, position)
-    members, position = read_compact_array(data, position, budget, 4, _read_member_identity_v5)
+    members, position = read_compact_array(data, position, budget, 4, 5, _read_member_identity_v5)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -190,7 +189,7 @@ _WRITE_REQUEST: dict[int, Writer[LeaveGroupRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> LeaveGroupRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: LeaveGroupRequest, version: int) -> list[Chunk]:
@@ -234,7 +233,7 @@ def _write_member_response_v3(append: Append, message: MemberResponse) -> None:
 def _read_leave_group_response_v3(data: memoryview, position: int, budget: Budget) -> tuple[LeaveGroupResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    members, position = read_array(data, position, budget, 6, _read_member_response_v3)
+    members, position = read_array(data, position, budget, 6, 4, _read_member_response_v3)
     return LeaveGroupResponse(throttle_time_ms, error_code, members), position
 
 
@@ -262,7 +261,7 @@ def _write_member_response_v4(append: Append, message: MemberResponse) -> None:
 def _read_leave_group_response_v4(data: memoryview, position: int, budget: Budget) -> tuple[LeaveGroupResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    members, position = read_compact_array(data, position, budget, 5, _read_member_response_v4)
+    members, position = read_compact_array(data, position, budget, 5, 4, _read_member_response_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -297,7 +296,7 @@ _WRITE_RESPONSE: dict[int, Writer[LeaveGroupResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> LeaveGroupResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: LeaveGroupResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -92,7 +91,7 @@ _WRITE_REQUEST: dict[int, Writer[ListConfigResourcesRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ListConfigResourcesRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ListConfigResourcesRequest, version: int) -> list[Chunk]:
@@ -120,7 +119,7 @@ def _read_list_config_resources_response_v0(
 ) -> tuple[ListConfigResourcesResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    config_resources, position = read_compact_array(data, position, budget, 2, _read_config_resource_v0)
+    config_resources, position = read_compact_array(data, position, budget, 2, 3, _read_config_resource_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -153,7 +152,7 @@ def _read_list_config_resources_response_v1(
 ) -> tuple[ListConfigResourcesResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    config_resources, position = read_compact_array(data, position, budget, 3, _read_config_resource_v1)
+    config_resources, position = read_compact_array(data, position, budget, 3, 3, _read_config_resource_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -176,7 +175,7 @@ _WRITE_RESPONSE: dict[int, Writer[ListConfigResourcesResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ListConfigResourcesResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ListConfigResourcesResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -131,7 +130,7 @@ _WRITE_REQUEST: dict[int, Writer[ListGroupsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ListGroupsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ListGroupsRequest, version: int) -> list[Chunk]:
@@ -154,7 +153,7 @@ def _write_listed_group_v0(append: Append, message: ListedGroup) -> None:
 def _read_list_groups_response_v0(data: memoryview, position: int, budget: Budget) -> tuple[ListGroupsResponse, int]:
     (error_code,) = _unpack_h(data, position)
     position += 2
-    groups, position = read_array(data, position, budget, 4, _read_listed_group_v0)
+    groups, position = read_array(data, position, budget, 4, 4, _read_listed_group_v0)
     return ListGroupsResponse(0, error_code, groups), position
 
 
@@ -166,7 +165,7 @@ def _write_list_groups_response_v0(append: Append, message: ListGroupsResponse) 
 def _read_list_groups_response_v1(data: memoryview, position: int, budget: Budget) -> tuple[ListGroupsResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    groups, position = read_array(data, position, budget, 4, _read_listed_group_v0)
+    groups, position = read_array(data, position, budget, 4, 4, _read_listed_group_v0)
     return ListGroupsResponse(throttle_time_ms, error_code, groups), position
 
 
@@ -194,7 +193,7 @@ def _write_listed_group_v3(append: Append, message: ListedGroup) -> None:
 def _read_list_groups_response_v3(data: memoryview, position: int, budget: Budget) -> tuple[ListGroupsResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    groups, position = read_compact_array(data, position, budget, 3, _read_listed_group_v3)
+    groups, position = read_compact_array(data, position, budget, 3, 4, _read_listed_group_v3)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -229,7 +228,7 @@ def _write_listed_group_v4(append: Append, message: ListedGroup) -> None:
 def _read_list_groups_response_v4(data: memoryview, position: int, budget: Budget) -> tuple[ListGroupsResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    groups, position = read_compact_array(data, position, budget, 4, _read_listed_group_v4)
+    groups, position = read_compact_array(data, position, budget, 4, 5, _read_listed_group_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -266,7 +265,7 @@ def _write_listed_group_v5(append: Append, message: ListedGroup) -> None:
 def _read_list_groups_response_v5(data: memoryview, position: int, budget: Budget) -> tuple[ListGroupsResponse, int]:
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
-    groups, position = read_compact_array(data, position, budget, 5, _read_listed_group_v5)
+    groups, position = read_compact_array(data, position, budget, 5, 6, _read_listed_group_v5)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -303,7 +302,7 @@ _WRITE_RESPONSE: dict[int, Writer[ListGroupsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ListGroupsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ListGroupsResponse, version: int) -> list[Chunk]:

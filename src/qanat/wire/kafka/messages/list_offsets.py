@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -104,7 +103,7 @@ def _write_list_offsets_partition_v1(append: Append, message: ListOffsetsPartiti
 
 def _read_list_offsets_topic_v1(data: memoryview, position: int, budget: Budget) -> tuple[ListOffsetsTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 12, _read_list_offsets_partition_v1)
+    partitions, position = read_array(data, position, budget, 12, 2, _read_list_offsets_partition_v1)
     return ListOffsetsTopic(name, partitions), position
 
 
@@ -116,7 +115,7 @@ def _write_list_offsets_topic_v1(append: Append, message: ListOffsetsTopic) -> N
 def _read_list_offsets_request_v1(data: memoryview, position: int, budget: Budget) -> tuple[ListOffsetsRequest, int]:
     (replica_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 6, _read_list_offsets_topic_v1)
+    topics, position = read_array(data, position, budget, 6, 5, _read_list_offsets_topic_v1)
     return ListOffsetsRequest(replica_id, 0, topics), position
 
 
@@ -128,7 +127,7 @@ def _write_list_offsets_request_v1(append: Append, message: ListOffsetsRequest) 
 def _read_list_offsets_request_v2(data: memoryview, position: int, budget: Budget) -> tuple[ListOffsetsRequest, int]:
     replica_id, isolation_level = _unpack_ib(data, position)
     position += 5
-    topics, position = read_array(data, position, budget, 6, _read_list_offsets_topic_v1)
+    topics, position = read_array(data, position, budget, 6, 5, _read_list_offsets_topic_v1)
     return ListOffsetsRequest(replica_id, isolation_level, topics), position
 
 
@@ -149,7 +148,7 @@ def _write_list_offsets_partition_v4(append: Append, message: ListOffsetsPartiti
 
 def _read_list_offsets_topic_v4(data: memoryview, position: int, budget: Budget) -> tuple[ListOffsetsTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 16, _read_list_offsets_partition_v4)
+    partitions, position = read_array(data, position, budget, 16, 2, _read_list_offsets_partition_v4)
     return ListOffsetsTopic(name, partitions), position
 
 
@@ -161,7 +160,7 @@ def _write_list_offsets_topic_v4(append: Append, message: ListOffsetsTopic) -> N
 def _read_list_offsets_request_v4(data: memoryview, position: int, budget: Budget) -> tuple[ListOffsetsRequest, int]:
     replica_id, isolation_level = _unpack_ib(data, position)
     position += 5
-    topics, position = read_array(data, position, budget, 6, _read_list_offsets_topic_v4)
+    topics, position = read_array(data, position, budget, 6, 5, _read_list_offsets_topic_v4)
     return ListOffsetsRequest(replica_id, isolation_level, topics), position
 
 
@@ -186,7 +185,7 @@ def _write_list_offsets_partition_v6(append: Append, message: ListOffsetsPartiti
 
 def _read_list_offsets_topic_v6(data: memoryview, position: int, budget: Budget) -> tuple[ListOffsetsTopic, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 17, _read_list_offsets_partition_v6)
+    partitions, position = read_compact_array(data, position, budget, 17, 2, _read_list_offsets_partition_v6)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -203,7 +202,7 @@ def _write_list_offsets_topic_v6(append: Append, message: ListOffsetsTopic) -> N
 def _read_list_offsets_request_v6(data: memoryview, position: int, budget: Budget) -> tuple[ListOffsetsRequest, int]:
     replica_id, isolation_level = _unpack_ib(data, position)
     position += 5
-    topics, position = read_compact_array(data, position, budget, 3, _read_list_offsets_topic_v6)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_list_offsets_topic_v6)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -220,7 +219,7 @@ def _write_list_offsets_request_v6(append: Append, message: ListOffsetsRequest) 
 def _read_list_offsets_request_v10(data: memoryview, position: int, budget: Budget) -> tuple[ListOffsetsRequest, int]:
     replica_id, isolation_level = _unpack_ib(data, position)
     position += 5
-    topics, position = read_compact_array(data, position, budget, 3, _read_list_offsets_topic_v6)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_list_offsets_topic_v6)
     timeout_ms, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -257,7 +256,7 @@ _WRITE_REQUEST: dict[int, Writer[ListOffsetsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ListOffsetsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ListOffsetsRequest, version: int) -> list[Chunk]:
@@ -280,7 +279,7 @@ def _read_list_offsets_topic_response_v1(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[ListOffsetsTopicResponse, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 22, _read_list_offsets_partition_response_v1)
+    partitions, position = read_array(data, position, budget, 22, 2, _read_list_offsets_partition_response_v1)
     return ListOffsetsTopicResponse(name, partitions), position
 
 
@@ -290,7 +289,7 @@ def _write_list_offsets_topic_response_v1(append: Append, message: ListOffsetsTo
 
 
 def _read_list_offsets_response_v1(data: memoryview, position: int, budget: Budget) -> tuple[ListOffsetsResponse, int]:
-    topics, position = read_array(data, position, budget, 6, _read_list_offsets_topic_response_v1)
+    topics, position = read_array(data, position, budget, 6, 5, _read_list_offsets_topic_response_v1)
     return ListOffsetsResponse(0, topics), position
 
 
@@ -301,7 +300,7 @@ def _write_list_offsets_response_v1(append: Append, message: ListOffsetsResponse
 def _read_list_offsets_response_v2(data: memoryview, position: int, budget: Budget) -> tuple[ListOffsetsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 6, _read_list_offsets_topic_response_v1)
+    topics, position = read_array(data, position, budget, 6, 5, _read_list_offsets_topic_response_v1)
     return ListOffsetsResponse(throttle_time_ms, topics), position
 
 
@@ -328,7 +327,7 @@ def _read_list_offsets_topic_response_v4(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[ListOffsetsTopicResponse, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 26, _read_list_offsets_partition_response_v4)
+    partitions, position = read_array(data, position, budget, 26, 2, _read_list_offsets_partition_response_v4)
     return ListOffsetsTopicResponse(name, partitions), position
 
 
@@ -340,7 +339,7 @@ def _write_list_offsets_topic_response_v4(append: Append, message: ListOffsetsTo
 def _read_list_offsets_response_v4(data: memoryview, position: int, budget: Budget) -> tuple[ListOffsetsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 6, _read_list_offsets_topic_response_v4)
+    topics, position = read_array(data, position, budget, 6, 5, _read_list_offsets_topic_response_v4)
     return ListOffsetsResponse(throttle_time_ms, topics), position
 
 
@@ -371,7 +370,7 @@ def _read_list_offsets_topic_response_v6(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[ListOffsetsTopicResponse, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 27, _read_list_offsets_partition_response_v6)
+    partitions, position = read_compact_array(data, position, budget, 27, 2, _read_list_offsets_partition_response_v6)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -388,7 +387,7 @@ def _write_list_offsets_topic_response_v6(append: Append, message: ListOffsetsTo
 def _read_list_offsets_response_v6(data: memoryview, position: int, budget: Budget) -> tuple[ListOffsetsResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 3, _read_list_offsets_topic_response_v6)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_list_offsets_topic_response_v6)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -423,7 +422,7 @@ _WRITE_RESPONSE: dict[int, Writer[ListOffsetsResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ListOffsetsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ListOffsetsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -95,7 +94,7 @@ def _read_list_partition_reassignments_request_v0(
     (timeout_ms,) = _unpack_i(data, position)
     position += 4
     topics, position = read_nullable_compact_array(
-        data, position, budget, 3, _read_list_partition_reassignments_topics_v0
+        data, position, budget, 3, 5, _read_list_partition_reassignments_topics_v0
     )
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -119,7 +118,7 @@ _WRITE_REQUEST: dict[int, Writer[ListPartitionReassignmentsRequest]] = by_versio
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ListPartitionReassignmentsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ListPartitionReassignmentsRequest, version: int) -> list[Chunk]:
@@ -155,7 +154,7 @@ def _read_ongoing_topic_reassignment_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OngoingTopicReassignment, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 8, _read_ongoing_partition_reassignment_v0)
+    partitions, position = read_compact_array(data, position, budget, 8, 8, _read_ongoing_partition_reassignment_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -175,7 +174,7 @@ def _read_list_partition_reassignments_response_v0(
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
     error_message, position = read_nullable_compact_string(data, position)
-    topics, position = read_compact_array(data, position, budget, 3, _read_ongoing_topic_reassignment_v0)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_ongoing_topic_reassignment_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -201,7 +200,7 @@ _WRITE_RESPONSE: dict[int, Writer[ListPartitionReassignmentsResponse]] = by_vers
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ListPartitionReassignmentsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ListPartitionReassignmentsResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -144,7 +143,7 @@ _WRITE_REQUEST: dict[int, Writer[ListTransactionsRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ListTransactionsRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ListTransactionsRequest, version: int) -> list[Chunk]:
@@ -178,7 +177,7 @@ def _read_list_transactions_response_v0(
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
     unknown_state_filters, position = read_compact_strings(data, position, budget)
-    transaction_states, position = read_compact_array(data, position, budget, 11, _read_transaction_state_v0)
+    transaction_states, position = read_compact_array(data, position, budget, 11, 4, _read_transaction_state_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -198,7 +197,7 @@ _WRITE_RESPONSE: dict[int, Writer[ListTransactionsResponse]] = by_version({0: _w
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ListTransactionsResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ListTransactionsResponse, version: int) -> list[Chunk]:

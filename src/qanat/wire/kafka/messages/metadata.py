@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -133,7 +132,7 @@ def _write_metadata_request_topic_v0(append: Append, message: MetadataRequestTop
 
 
 def _read_metadata_request_v0(data: memoryview, position: int, budget: Budget) -> tuple[MetadataRequest, int]:
-    topics, position = read_array(data, position, budget, 2, _read_metadata_request_topic_v0)
+    topics, position = read_array(data, position, budget, 2, 3, _read_metadata_request_topic_v0)
     return MetadataRequest(topics), position
 
 
@@ -142,7 +141,7 @@ def _write_metadata_request_v0(append: Append, message: MetadataRequest) -> None
 
 
 def _read_metadata_request_v1(data: memoryview, position: int, budget: Budget) -> tuple[MetadataRequest, int]:
-    topics, position = read_nullable_array(data, position, budget, 2, _read_metadata_request_topic_v0)
+    topics, position = read_nullable_array(data, position, budget, 2, 3, _read_metadata_request_topic_v0)
     return MetadataRequest(topics), position
 
 
@@ -151,7 +150,7 @@ def _write_metadata_request_v1(append: Append, message: MetadataRequest) -> None
 
 
 def _read_metadata_request_v4(data: memoryview, position: int, budget: Budget) -> tuple[MetadataRequest, int]:
-    topics, position = read_nullable_array(data, position, budget, 2, _read_metadata_request_topic_v0)
+    topics, position = read_nullable_array(data, position, budget, 2, 3, _read_metadata_request_topic_v0)
     (allow_auto_topic_creation,) = _unpack_t(data, position)
     position += 1
     return MetadataRequest(topics, allow_auto_topic_creation), position
@@ -163,7 +162,7 @@ def _write_metadata_request_v4(append: Append, message: MetadataRequest) -> None
 
 
 def _read_metadata_request_v8(data: memoryview, position: int, budget: Budget) -> tuple[MetadataRequest, int]:
-    topics, position = read_nullable_array(data, position, budget, 2, _read_metadata_request_topic_v0)
+    topics, position = read_nullable_array(data, position, budget, 2, 3, _read_metadata_request_topic_v0)
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = _unpack_ttt(
         data, position
     )
@@ -201,7 +200,7 @@ def _write_metadata_request_topic_v9(append: Append, message: MetadataRequestTop
 
 
 def _read_metadata_request_v9(data: memoryview, position: int, budget: Budget) -> tuple[MetadataRequest, int]:
-    topics, position = read_nullable_compact_array(data, position, budget, 2, _read_metadata_request_topic_v9)
+    topics, position = read_nullable_compact_array(data, position, budget, 2, 3, _read_metadata_request_topic_v9)
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations, tags = (
         _unpack_ttt_tags(data, position)
     )
@@ -245,7 +244,7 @@ def _write_metadata_request_topic_v10(append: Append, message: MetadataRequestTo
 
 
 def _read_metadata_request_v10(data: memoryview, position: int, budget: Budget) -> tuple[MetadataRequest, int]:
-    topics, position = read_nullable_compact_array(data, position, budget, 18, _read_metadata_request_topic_v10)
+    topics, position = read_nullable_compact_array(data, position, budget, 18, 3, _read_metadata_request_topic_v10)
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations, tags = (
         _unpack_ttt_tags(data, position)
     )
@@ -269,7 +268,7 @@ def _write_metadata_request_v10(append: Append, message: MetadataRequest) -> Non
 
 
 def _read_metadata_request_v11(data: memoryview, position: int, budget: Budget) -> tuple[MetadataRequest, int]:
-    topics, position = read_nullable_compact_array(data, position, budget, 18, _read_metadata_request_topic_v10)
+    topics, position = read_nullable_compact_array(data, position, budget, 18, 3, _read_metadata_request_topic_v10)
     allow_auto_topic_creation, include_topic_authorized_operations, tags = _unpack_tt_tags(data, position)
     position += 3
     if tags:
@@ -309,7 +308,7 @@ _WRITE_REQUEST: dict[int, Writer[MetadataRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> MetadataRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: MetadataRequest, version: int) -> list[Chunk]:
@@ -357,7 +356,7 @@ def _read_metadata_response_topic_v0(
     (error_code,) = _unpack_h(data, position)
     position += 2
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 18, _read_metadata_response_partition_v0)
+    partitions, position = read_array(data, position, budget, 18, 6, _read_metadata_response_partition_v0)
     return MetadataResponseTopic(error_code, name, ZERO_UUID, False, partitions), position
 
 
@@ -368,8 +367,8 @@ def _write_metadata_response_topic_v0(append: Append, message: MetadataResponseT
 
 
 def _read_metadata_response_v0(data: memoryview, position: int, budget: Budget) -> tuple[MetadataResponse, int]:
-    brokers, position = read_array(data, position, budget, 10, _read_metadata_response_broker_v0)
-    topics, position = read_array(data, position, budget, 8, _read_metadata_response_topic_v0)
+    brokers, position = read_array(data, position, budget, 10, 3, _read_metadata_response_broker_v0)
+    topics, position = read_array(data, position, budget, 8, 5, _read_metadata_response_topic_v0)
     return MetadataResponse(0, brokers, None, -1, topics), position
 
 
@@ -405,7 +404,7 @@ def _read_metadata_response_topic_v1(
     name, position = read_string(data, position)
     (is_internal,) = _unpack_t(data, position)
     position += 1
-    partitions, position = read_array(data, position, budget, 18, _read_metadata_response_partition_v0)
+    partitions, position = read_array(data, position, budget, 18, 6, _read_metadata_response_partition_v0)
     return MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions), position
 
 
@@ -417,10 +416,10 @@ def _write_metadata_response_topic_v1(append: Append, message: MetadataResponseT
 
 
 def _read_metadata_response_v1(data: memoryview, position: int, budget: Budget) -> tuple[MetadataResponse, int]:
-    brokers, position = read_array(data, position, budget, 12, _read_metadata_response_broker_v1)
+    brokers, position = read_array(data, position, budget, 12, 4, _read_metadata_response_broker_v1)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 9, _read_metadata_response_topic_v1)
+    topics, position = read_array(data, position, budget, 9, 5, _read_metadata_response_topic_v1)
     return MetadataResponse(0, brokers, None, controller_id, topics), position
 
 
@@ -431,11 +430,11 @@ def _write_metadata_response_v1(append: Append, message: MetadataResponse) -> No
 
 
 def _read_metadata_response_v2(data: memoryview, position: int, budget: Budget) -> tuple[MetadataResponse, int]:
-    brokers, position = read_array(data, position, budget, 12, _read_metadata_response_broker_v1)
+    brokers, position = read_array(data, position, budget, 12, 4, _read_metadata_response_broker_v1)
     cluster_id, position = read_nullable_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 9, _read_metadata_response_topic_v1)
+    topics, position = read_array(data, position, budget, 9, 5, _read_metadata_response_topic_v1)
     return MetadataResponse(0, brokers, cluster_id, controller_id, topics), position
 
 
@@ -449,11 +448,11 @@ def _write_metadata_response_v2(append: Append, message: MetadataResponse) -> No
 def _read_metadata_response_v3(data: memoryview, position: int, budget: Budget) -> tuple[MetadataResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    brokers, position = read_array(data, position, budget, 12, _read_metadata_response_broker_v1)
+    brokers, position = read_array(data, position, budget, 12, 4, _read_metadata_response_broker_v1)
     cluster_id, position = read_nullable_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 9, _read_metadata_response_topic_v1)
+    topics, position = read_array(data, position, budget, 9, 5, _read_metadata_response_topic_v1)
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics), position
 
 
@@ -493,7 +492,7 @@ def _read_metadata_response_topic_v5(
     name, position = read_string(data, position)
     (is_internal,) = _unpack_t(data, position)
     position += 1
-    partitions, position = read_array(data, position, budget, 22, _read_metadata_response_partition_v5)
+    partitions, position = read_array(data, position, budget, 22, 8, _read_metadata_response_partition_v5)
     return MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions), position
 
 
@@ -507,11 +506,11 @@ def _write_metadata_response_topic_v5(append: Append, message: MetadataResponseT
 def _read_metadata_response_v5(data: memoryview, position: int, budget: Budget) -> tuple[MetadataResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    brokers, position = read_array(data, position, budget, 12, _read_metadata_response_broker_v1)
+    brokers, position = read_array(data, position, budget, 12, 4, _read_metadata_response_broker_v1)
     cluster_id, position = read_nullable_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 9, _read_metadata_response_topic_v5)
+    topics, position = read_array(data, position, budget, 9, 5, _read_metadata_response_topic_v5)
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics), position
 
 
@@ -551,7 +550,7 @@ def _read_metadata_response_topic_v7(
     name, position = read_string(data, position)
     (is_internal,) = _unpack_t(data, position)
     position += 1
-    partitions, position = read_array(data, position, budget, 26, _read_metadata_response_partition_v7)
+    partitions, position = read_array(data, position, budget, 26, 8, _read_metadata_response_partition_v7)
     return MetadataResponseTopic(error_code, name, ZERO_UUID, is_internal, partitions), position
 
 
@@ -565,11 +564,11 @@ def _write_metadata_response_topic_v7(append: Append, message: MetadataResponseT
 def _read_metadata_response_v7(data: memoryview, position: int, budget: Budget) -> tuple[MetadataResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    brokers, position = read_array(data, position, budget, 12, _read_metadata_response_broker_v1)
+    brokers, position = read_array(data, position, budget, 12, 4, _read_metadata_response_broker_v1)
     cluster_id, position = read_nullable_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 9, _read_metadata_response_topic_v7)
+    topics, position = read_array(data, position, budget, 9, 5, _read_metadata_response_topic_v7)
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics), position
 
 
@@ -589,7 +588,7 @@ def _read_metadata_response_topic_v8(
     name, position = read_string(data, position)
     (is_internal,) = _unpack_t(data, position)
     position += 1
-    partitions, position = read_array(data, position, budget, 26, _read_metadata_response_partition_v7)
+    partitions, position = read_array(data, position, budget, 26, 8, _read_metadata_response_partition_v7)
     (topic_authorized_operations,) = _unpack_i(data, position)
     position += 4
     return MetadataResponseTopic(
@@ -608,11 +607,11 @@ def _write_metadata_response_topic_v8(append: Append, message: MetadataResponseT
 def _read_metadata_response_v8(data: memoryview, position: int, budget: Budget) -> tuple[MetadataResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    brokers, position = read_array(data, position, budget, 12, _read_metadata_response_broker_v1)
+    brokers, position = read_array(data, position, budget, 12, 4, _read_metadata_response_broker_v1)
     cluster_id, position = read_nullable_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 13, _read_metadata_response_topic_v8)
+    topics, position = read_array(data, position, budget, 13, 5, _read_metadata_response_topic_v8)
     (cluster_authorized_operations,) = _unpack_i(data, position)
     position += 4
     return MetadataResponse(
@@ -686,7 +685,7 @@ def _read_metadata_response_topic_v9(
     name, position = read_compact_string(data, position)
     (is_internal,) = _unpack_t(data, position)
     position += 1
-    partitions, position = read_compact_array(data, position, budget, 18, _read_metadata_response_partition_v9)
+    partitions, position = read_compact_array(data, position, budget, 18, 8, _read_metadata_response_partition_v9)
     topic_authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -707,11 +706,11 @@ def _write_metadata_response_topic_v9(append: Append, message: MetadataResponseT
 def _read_metadata_response_v9(data: memoryview, position: int, budget: Budget) -> tuple[MetadataResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    brokers, position = read_compact_array(data, position, budget, 11, _read_metadata_response_broker_v9)
+    brokers, position = read_compact_array(data, position, budget, 11, 4, _read_metadata_response_broker_v9)
     cluster_id, position = read_nullable_compact_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 10, _read_metadata_response_topic_v9)
+    topics, position = read_compact_array(data, position, budget, 10, 5, _read_metadata_response_topic_v9)
     cluster_authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -738,7 +737,7 @@ def _read_metadata_response_topic_v10(
     name, position = read_compact_string(data, position)
     topic_id, is_internal = _unpack_16st(data, position)
     position += 17
-    partitions, position = read_compact_array(data, position, budget, 18, _read_metadata_response_partition_v9)
+    partitions, position = read_compact_array(data, position, budget, 18, 8, _read_metadata_response_partition_v9)
     topic_authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -760,11 +759,11 @@ def _write_metadata_response_topic_v10(append: Append, message: MetadataResponse
 def _read_metadata_response_v10(data: memoryview, position: int, budget: Budget) -> tuple[MetadataResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    brokers, position = read_compact_array(data, position, budget, 11, _read_metadata_response_broker_v9)
+    brokers, position = read_compact_array(data, position, budget, 11, 4, _read_metadata_response_broker_v9)
     cluster_id, position = read_nullable_compact_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 26, _read_metadata_response_topic_v10)
+    topics, position = read_compact_array(data, position, budget, 26, 5, _read_metadata_response_topic_v10)
     cluster_authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -786,11 +785,11 @@ def _write_metadata_response_v10(append: Append, message: MetadataResponse) -> N
 def _read_metadata_response_v11(data: memoryview, position: int, budget: Budget) -> tuple[MetadataResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    brokers, position = read_compact_array(data, position, budget, 11, _read_metadata_response_broker_v9)
+    brokers, position = read_compact_array(data, position, budget, 11, 4, _read_metadata_response_broker_v9)
     cluster_id, position = read_nullable_compact_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 26, _read_metadata_response_topic_v10)
+    topics, position = read_compact_array(data, position, budget, 26, 5, _read_metadata_response_topic_v10)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -815,7 +814,7 @@ def _read_metadata_response_topic_v12(
     name, position = read_nullable_compact_string(data, position)
     topic_id, is_internal = _unpack_16st(data, position)
     position += 17
-    partitions, position = read_compact_array(data, position, budget, 18, _read_metadata_response_partition_v9)
+    partitions, position = read_compact_array(data, position, budget, 18, 8, _read_metadata_response_partition_v9)
     topic_authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -837,11 +836,11 @@ def _write_metadata_response_topic_v12(append: Append, message: MetadataResponse
 def _read_metadata_response_v12(data: memoryview, position: int, budget: Budget) -> tuple[MetadataResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    brokers, position = read_compact_array(data, position, budget, 11, _read_metadata_response_broker_v9)
+    brokers, position = read_compact_array(data, position, budget, 11, 4, _read_metadata_response_broker_v9)
     cluster_id, position = read_nullable_compact_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 26, _read_metadata_response_topic_v12)
+    topics, position = read_compact_array(data, position, budget, 26, 5, _read_metadata_response_topic_v12)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -861,11 +860,11 @@ def _write_metadata_response_v12(append: Append, message: MetadataResponse) -> N
 def _read_metadata_response_v13(data: memoryview, position: int, budget: Budget) -> tuple[MetadataResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    brokers, position = read_compact_array(data, position, budget, 11, _read_metadata_response_broker_v9)
+    brokers, position = read_compact_array(data, position, budget, 11, 4, _read_metadata_response_broker_v9)
     cluster_id, position = read_nullable_compact_string(data, position)
     (controller_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 26, _read_metadata_response_topic_v12)
+    topics, position = read_compact_array(data, position, budget, 26, 5, _read_metadata_response_topic_v12)
     error_code, tags = _unpack_h_tags(data, position)
     position += 3
     if tags:
@@ -921,7 +920,7 @@ _WRITE_RESPONSE: dict[int, Writer[MetadataResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> MetadataResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: MetadataResponse, version: int) -> list[Chunk]:

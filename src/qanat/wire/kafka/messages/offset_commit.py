@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -110,7 +109,7 @@ def _read_offset_commit_request_topic_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetCommitRequestTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 14, _read_offset_commit_request_partition_v2)
+    partitions, position = read_array(data, position, budget, 14, 3, _read_offset_commit_request_partition_v2)
     return OffsetCommitRequestTopic(name, ZERO_UUID, partitions), position
 
 
@@ -126,7 +125,7 @@ def _read_offset_commit_request_v2(data: memoryview, position: int, budget: Budg
     member_id, position = read_string(data, position)
     (retention_time_ms,) = _unpack_q(data, position)
     position += 8
-    topics, position = read_array(data, position, budget, 6, _read_offset_commit_request_topic_v2)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_commit_request_topic_v2)
     return OffsetCommitRequest(
         group_id, generation_id_or_member_epoch, member_id, retention_time_ms, None, topics
     ), position
@@ -145,7 +144,7 @@ def _read_offset_commit_request_v5(data: memoryview, position: int, budget: Budg
     (generation_id_or_member_epoch,) = _unpack_i(data, position)
     position += 4
     member_id, position = read_string(data, position)
-    topics, position = read_array(data, position, budget, 6, _read_offset_commit_request_topic_v2)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_commit_request_topic_v2)
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, -1, None, topics), position
 
 
@@ -176,7 +175,7 @@ def _read_offset_commit_request_topic_v6(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetCommitRequestTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 18, _read_offset_commit_request_partition_v6)
+    partitions, position = read_array(data, position, budget, 18, 3, _read_offset_commit_request_partition_v6)
     return OffsetCommitRequestTopic(name, ZERO_UUID, partitions), position
 
 
@@ -190,7 +189,7 @@ def _read_offset_commit_request_v6(data: memoryview, position: int, budget: Budg
     (generation_id_or_member_epoch,) = _unpack_i(data, position)
     position += 4
     member_id, position = read_string(data, position)
-    topics, position = read_array(data, position, budget, 6, _read_offset_commit_request_topic_v6)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_commit_request_topic_v6)
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, -1, None, topics), position
 
 
@@ -207,7 +206,7 @@ def _read_offset_commit_request_v7(data: memoryview, position: int, budget: Budg
     position += 4
     member_id, position = read_string(data, position)
     group_instance_id, position = read_nullable_string(data, position)
-    topics, position = read_array(data, position, budget, 6, _read_offset_commit_request_topic_v6)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_commit_request_topic_v6)
     return OffsetCommitRequest(
         group_id, generation_id_or_member_epoch, member_id, -1, group_instance_id, topics
     ), position
@@ -246,7 +245,7 @@ def _read_offset_commit_request_topic_v8(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetCommitRequestTopic, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 18, _read_offset_commit_request_partition_v8)
+    partitions, position = read_compact_array(data, position, budget, 18, 3, _read_offset_commit_request_partition_v8)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -266,7 +265,7 @@ def _read_offset_commit_request_v8(data: memoryview, position: int, budget: Budg
     position += 4
     member_id, position = read_compact_string(data, position)
     group_instance_id, position = read_nullable_compact_string(data, position)
-    topics, position = read_compact_array(data, position, budget, 3, _read_offset_commit_request_topic_v8)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_offset_commit_request_topic_v8)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -290,7 +289,7 @@ def _read_offset_commit_request_topic_v10(
 ) -> tuple[OffsetCommitRequestTopic, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 18, _read_offset_commit_request_partition_v8)
+    partitions, position = read_compact_array(data, position, budget, 18, 3, _read_offset_commit_request_partition_v8)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -311,7 +310,7 @@ def _read_offset_commit_request_v10(data: memoryview, position: int, budget: Bud
     position += 4
     member_id, position = read_compact_string(data, position)
     group_instance_id, position = read_nullable_compact_string(data, position)
-    topics, position = read_compact_array(data, position, budget, 18, _read_offset_commit_request_topic_v10)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_offset_commit_request_topic_v10)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -355,7 +354,7 @@ _WRITE_REQUEST: dict[int, Writer[OffsetCommitRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> OffsetCommitRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: OffsetCommitRequest, version: int) -> list[Chunk]:
@@ -378,7 +377,7 @@ def _read_offset_commit_response_topic_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetCommitResponseTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 6, _read_offset_commit_response_partition_v2)
+    partitions, position = read_array(data, position, budget, 6, 2, _read_offset_commit_response_partition_v2)
     return OffsetCommitResponseTopic(name, ZERO_UUID, partitions), position
 
 
@@ -390,7 +389,7 @@ def _write_offset_commit_response_topic_v2(append: Append, message: OffsetCommit
 def _read_offset_commit_response_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetCommitResponse, int]:
-    topics, position = read_array(data, position, budget, 6, _read_offset_commit_response_topic_v2)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_commit_response_topic_v2)
     return OffsetCommitResponse(0, topics), position
 
 
@@ -403,7 +402,7 @@ def _read_offset_commit_response_v3(
 ) -> tuple[OffsetCommitResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 6, _read_offset_commit_response_topic_v2)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_commit_response_topic_v2)
     return OffsetCommitResponse(throttle_time_ms, topics), position
 
 
@@ -430,7 +429,7 @@ def _read_offset_commit_response_topic_v8(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetCommitResponseTopic, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 7, _read_offset_commit_response_partition_v8)
+    partitions, position = read_compact_array(data, position, budget, 7, 2, _read_offset_commit_response_partition_v8)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -449,7 +448,7 @@ def _read_offset_commit_response_v8(
 ) -> tuple[OffsetCommitResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 3, _read_offset_commit_response_topic_v8)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_offset_commit_response_topic_v8)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -468,7 +467,7 @@ def _read_offset_commit_response_topic_v10(
 ) -> tuple[OffsetCommitResponseTopic, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 7, _read_offset_commit_response_partition_v8)
+    partitions, position = read_compact_array(data, position, budget, 7, 2, _read_offset_commit_response_partition_v8)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -488,7 +487,7 @@ def _read_offset_commit_response_v10(
 ) -> tuple[OffsetCommitResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 18, _read_offset_commit_response_topic_v10)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_offset_commit_response_topic_v10)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -523,7 +522,7 @@ _WRITE_RESPONSE: dict[int, Writer[OffsetCommitResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> OffsetCommitResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: OffsetCommitResponse, version: int) -> list[Chunk]:

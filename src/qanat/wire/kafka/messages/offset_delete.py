@@ -8,15 +8,7 @@ import struct
 from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
-from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
-    Budget,
-    Reader,
-    read_array,
-    read_message,
-    read_string,
-)
+from qanat.wire.kafka.reading import UNBOUNDED, Budget, Reader, read_array, read_message, read_string
 from qanat.wire.kafka.writing import Append, Chunk, Writer, encode_string, write_array
 
 _pack_hi = struct.Struct(">hi").pack
@@ -75,7 +67,7 @@ def _read_offset_delete_request_topic_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetDeleteRequestTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 4, _read_offset_delete_request_partition_v0)
+    partitions, position = read_array(data, position, budget, 4, 2, _read_offset_delete_request_partition_v0)
     return OffsetDeleteRequestTopic(name, partitions), position
 
 
@@ -86,7 +78,7 @@ def _write_offset_delete_request_topic_v0(append: Append, message: OffsetDeleteR
 
 def _read_offset_delete_request_v0(data: memoryview, position: int, budget: Budget) -> tuple[OffsetDeleteRequest, int]:
     group_id, position = read_string(data, position)
-    topics, position = read_array(data, position, budget, 6, _read_offset_delete_request_topic_v0)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_delete_request_topic_v0)
     return OffsetDeleteRequest(group_id, topics), position
 
 
@@ -100,7 +92,7 @@ _WRITE_REQUEST: dict[int, Writer[OffsetDeleteRequest]] = by_version({0: _write_o
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> OffsetDeleteRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: OffsetDeleteRequest, version: int) -> list[Chunk]:
@@ -123,7 +115,7 @@ def _read_offset_delete_response_topic_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetDeleteResponseTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 6, _read_offset_delete_response_partition_v0)
+    partitions, position = read_array(data, position, budget, 6, 2, _read_offset_delete_response_partition_v0)
     return OffsetDeleteResponseTopic(name, partitions), position
 
 
@@ -137,7 +129,7 @@ def _read_offset_delete_response_v0(
 ) -> tuple[OffsetDeleteResponse, int]:
     error_code, throttle_time_ms = _unpack_hi(data, position)
     position += 6
-    topics, position = read_array(data, position, budget, 6, _read_offset_delete_response_topic_v0)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_delete_response_topic_v0)
     return OffsetDeleteResponse(error_code, throttle_time_ms, topics), position
 
 
@@ -151,7 +143,7 @@ _WRITE_RESPONSE: dict[int, Writer[OffsetDeleteResponse]] = by_version({0: _write
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> OffsetDeleteResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: OffsetDeleteResponse, version: int) -> list[Chunk]:

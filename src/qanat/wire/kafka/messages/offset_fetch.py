@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -143,7 +142,7 @@ def _write_offset_fetch_request_topic_v1(append: Append, message: OffsetFetchReq
 
 def _read_offset_fetch_request_v1(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchRequest, int]:
     group_id, position = read_string(data, position)
-    topics, position = read_array(data, position, budget, 6, _read_offset_fetch_request_topic_v1)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_fetch_request_topic_v1)
     return OffsetFetchRequest(group_id, topics), position
 
 
@@ -154,7 +153,7 @@ def _write_offset_fetch_request_v1(append: Append, message: OffsetFetchRequest) 
 
 def _read_offset_fetch_request_v2(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchRequest, int]:
     group_id, position = read_string(data, position)
-    topics, position = read_nullable_array(data, position, budget, 6, _read_offset_fetch_request_topic_v1)
+    topics, position = read_nullable_array(data, position, budget, 6, 5, _read_offset_fetch_request_topic_v1)
     return OffsetFetchRequest(group_id, topics), position
 
 
@@ -183,7 +182,7 @@ def _write_offset_fetch_request_topic_v6(append: Append, message: OffsetFetchReq
 
 def _read_offset_fetch_request_v6(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchRequest, int]:
     group_id, position = read_compact_string(data, position)
-    topics, position = read_nullable_compact_array(data, position, budget, 3, _read_offset_fetch_request_topic_v6)
+    topics, position = read_nullable_compact_array(data, position, budget, 3, 5, _read_offset_fetch_request_topic_v6)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -199,7 +198,7 @@ def _write_offset_fetch_request_v6(append: Append, message: OffsetFetchRequest) 
 
 def _read_offset_fetch_request_v7(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchRequest, int]:
     group_id, position = read_compact_string(data, position)
-    topics, position = read_nullable_compact_array(data, position, budget, 3, _read_offset_fetch_request_topic_v6)
+    topics, position = read_nullable_compact_array(data, position, budget, 3, 5, _read_offset_fetch_request_topic_v6)
     require_stable, tags = _unpack_t_tags(data, position)
     position += 2
     if tags:
@@ -235,7 +234,7 @@ def _read_offset_fetch_request_group_v8(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetFetchRequestGroup, int]:
     group_id, position = read_compact_string(data, position)
-    topics, position = read_nullable_compact_array(data, position, budget, 3, _read_offset_fetch_request_topics_v8)
+    topics, position = read_nullable_compact_array(data, position, budget, 3, 5, _read_offset_fetch_request_topics_v8)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -250,7 +249,7 @@ def _write_offset_fetch_request_group_v8(append: Append, message: OffsetFetchReq
 
 
 def _read_offset_fetch_request_v8(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchRequest, int]:
-    groups, position = read_compact_array(data, position, budget, 3, _read_offset_fetch_request_group_v8)
+    groups, position = read_compact_array(data, position, budget, 3, 5, _read_offset_fetch_request_group_v8)
     require_stable, tags = _unpack_t_tags(data, position)
     position += 2
     if tags:
@@ -270,7 +269,7 @@ def _read_offset_fetch_request_group_v9(
     member_id, position = read_nullable_compact_string(data, position)
     (member_epoch,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_nullable_compact_array(data, position, budget, 3, _read_offset_fetch_request_topics_v8)
+    topics, position = read_nullable_compact_array(data, position, budget, 3, 5, _read_offset_fetch_request_topics_v8)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -287,7 +286,7 @@ def _write_offset_fetch_request_group_v9(append: Append, message: OffsetFetchReq
 
 
 def _read_offset_fetch_request_v9(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchRequest, int]:
-    groups, position = read_compact_array(data, position, budget, 8, _read_offset_fetch_request_group_v9)
+    groups, position = read_compact_array(data, position, budget, 8, 6, _read_offset_fetch_request_group_v9)
     require_stable, tags = _unpack_t_tags(data, position)
     position += 2
     if tags:
@@ -327,7 +326,7 @@ def _read_offset_fetch_request_group_v10(
     member_id, position = read_nullable_compact_string(data, position)
     (member_epoch,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_nullable_compact_array(data, position, budget, 18, _read_offset_fetch_request_topics_v10)
+    topics, position = read_nullable_compact_array(data, position, budget, 18, 4, _read_offset_fetch_request_topics_v10)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -344,7 +343,7 @@ def _write_offset_fetch_request_group_v10(append: Append, message: OffsetFetchRe
 
 
 def _read_offset_fetch_request_v10(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchRequest, int]:
-    groups, position = read_compact_array(data, position, budget, 8, _read_offset_fetch_request_group_v10)
+    groups, position = read_compact_array(data, position, budget, 8, 6, _read_offset_fetch_request_group_v10)
     require_stable, tags = _unpack_t_tags(data, position)
     position += 2
     if tags:
@@ -384,7 +383,7 @@ _WRITE_REQUEST: dict[int, Writer[OffsetFetchRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> OffsetFetchRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: OffsetFetchRequest, version: int) -> list[Chunk]:
@@ -414,7 +413,7 @@ def _read_offset_fetch_response_topic_v1(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetFetchResponseTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 16, _read_offset_fetch_response_partition_v1)
+    partitions, position = read_array(data, position, budget, 16, 3, _read_offset_fetch_response_partition_v1)
     return OffsetFetchResponseTopic(name, partitions), position
 
 
@@ -424,7 +423,7 @@ def _write_offset_fetch_response_topic_v1(append: Append, message: OffsetFetchRe
 
 
 def _read_offset_fetch_response_v1(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchResponse, int]:
-    topics, position = read_array(data, position, budget, 6, _read_offset_fetch_response_topic_v1)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_fetch_response_topic_v1)
     return OffsetFetchResponse(0, topics), position
 
 
@@ -433,7 +432,7 @@ def _write_offset_fetch_response_v1(append: Append, message: OffsetFetchResponse
 
 
 def _read_offset_fetch_response_v2(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchResponse, int]:
-    topics, position = read_array(data, position, budget, 6, _read_offset_fetch_response_topic_v1)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_fetch_response_topic_v1)
     (error_code,) = _unpack_h(data, position)
     position += 2
     return OffsetFetchResponse(0, topics, error_code), position
@@ -447,7 +446,7 @@ def _write_offset_fetch_response_v2(append: Append, message: OffsetFetchResponse
 def _read_offset_fetch_response_v3(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 6, _read_offset_fetch_response_topic_v1)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_fetch_response_topic_v1)
     (error_code,) = _unpack_h(data, position)
     position += 2
     return OffsetFetchResponse(throttle_time_ms, topics, error_code), position
@@ -482,7 +481,7 @@ def _read_offset_fetch_response_topic_v5(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetFetchResponseTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 20, _read_offset_fetch_response_partition_v5)
+    partitions, position = read_array(data, position, budget, 20, 3, _read_offset_fetch_response_partition_v5)
     return OffsetFetchResponseTopic(name, partitions), position
 
 
@@ -494,7 +493,7 @@ def _write_offset_fetch_response_topic_v5(append: Append, message: OffsetFetchRe
 def _read_offset_fetch_response_v5(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 6, _read_offset_fetch_response_topic_v5)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_fetch_response_topic_v5)
     (error_code,) = _unpack_h(data, position)
     position += 2
     return OffsetFetchResponse(throttle_time_ms, topics, error_code), position
@@ -531,7 +530,7 @@ def _read_offset_fetch_response_topic_v6(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetFetchResponseTopic, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 20, _read_offset_fetch_response_partition_v6)
+    partitions, position = read_compact_array(data, position, budget, 20, 3, _read_offset_fetch_response_partition_v6)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -548,7 +547,7 @@ def _write_offset_fetch_response_topic_v6(append: Append, message: OffsetFetchRe
 def _read_offset_fetch_response_v6(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 3, _read_offset_fetch_response_topic_v6)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_offset_fetch_response_topic_v6)
     error_code, tags = _unpack_h_tags(data, position)
     position += 3
     if tags:
@@ -587,7 +586,7 @@ def _read_offset_fetch_response_topics_v8(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetFetchResponseTopics, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 20, _read_offset_fetch_response_partitions_v8)
+    partitions, position = read_compact_array(data, position, budget, 20, 3, _read_offset_fetch_response_partitions_v8)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -605,7 +604,7 @@ def _read_offset_fetch_response_group_v8(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetFetchResponseGroup, int]:
     group_id, position = read_compact_string(data, position)
-    topics, position = read_compact_array(data, position, budget, 3, _read_offset_fetch_response_topics_v8)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_offset_fetch_response_topics_v8)
     error_code, tags = _unpack_h_tags(data, position)
     position += 3
     if tags:
@@ -622,7 +621,7 @@ def _write_offset_fetch_response_group_v8(append: Append, message: OffsetFetchRe
 def _read_offset_fetch_response_v8(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    groups, position = read_compact_array(data, position, budget, 5, _read_offset_fetch_response_group_v8)
+    groups, position = read_compact_array(data, position, budget, 5, 5, _read_offset_fetch_response_group_v8)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -641,7 +640,7 @@ def _read_offset_fetch_response_topics_v10(
 ) -> tuple[OffsetFetchResponseTopics, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 20, _read_offset_fetch_response_partitions_v8)
+    partitions, position = read_compact_array(data, position, budget, 20, 3, _read_offset_fetch_response_partitions_v8)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -660,7 +659,7 @@ def _read_offset_fetch_response_group_v10(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetFetchResponseGroup, int]:
     group_id, position = read_compact_string(data, position)
-    topics, position = read_compact_array(data, position, budget, 18, _read_offset_fetch_response_topics_v10)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_offset_fetch_response_topics_v10)
     error_code, tags = _unpack_h_tags(data, position)
     position += 3
     if tags:
@@ -677,7 +676,7 @@ def _write_offset_fetch_response_group_v10(append: Append, message: OffsetFetchR
 def _read_offset_fetch_response_v10(data: memoryview, position: int, budget: Budget) -> tuple[OffsetFetchResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    groups, position = read_compact_array(data, position, budget, 5, _read_offset_fetch_response_group_v10)
+    groups, position = read_compact_array(data, position, budget, 5, 5, _read_offset_fetch_response_group_v10)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -718,7 +717,7 @@ _WRITE_RESPONSE: dict[int, Writer[OffsetFetchResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> OffsetFetchResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: OffsetFetchResponse, version: int) -> list[Chunk]:

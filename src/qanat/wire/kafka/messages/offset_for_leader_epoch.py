@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -93,7 +92,7 @@ def _read_offset_for_leader_topic_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetForLeaderTopic, int]:
     topic, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 12, _read_offset_for_leader_partition_v2)
+    partitions, position = read_array(data, position, budget, 12, 2, _read_offset_for_leader_partition_v2)
     return OffsetForLeaderTopic(topic, partitions), position
 
 
@@ -105,7 +104,7 @@ def _write_offset_for_leader_topic_v2(append: Append, message: OffsetForLeaderTo
 def _read_offset_for_leader_epoch_request_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetForLeaderEpochRequest, int]:
-    topics, position = read_array(data, position, budget, 6, _read_offset_for_leader_topic_v2)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_for_leader_topic_v2)
     return OffsetForLeaderEpochRequest(-2, topics), position
 
 
@@ -118,7 +117,7 @@ def _read_offset_for_leader_epoch_request_v3(
 ) -> tuple[OffsetForLeaderEpochRequest, int]:
     (replica_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 6, _read_offset_for_leader_topic_v2)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_for_leader_topic_v2)
     return OffsetForLeaderEpochRequest(replica_id, topics), position
 
 
@@ -145,7 +144,7 @@ def _read_offset_for_leader_topic_v4(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetForLeaderTopic, int]:
     topic, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 13, _read_offset_for_leader_partition_v4)
+    partitions, position = read_compact_array(data, position, budget, 13, 2, _read_offset_for_leader_partition_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -164,7 +163,7 @@ def _read_offset_for_leader_epoch_request_v4(
 ) -> tuple[OffsetForLeaderEpochRequest, int]:
     (replica_id,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 3, _read_offset_for_leader_topic_v4)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_offset_for_leader_topic_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -197,7 +196,7 @@ _WRITE_REQUEST: dict[int, Writer[OffsetForLeaderEpochRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> OffsetForLeaderEpochRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: OffsetForLeaderEpochRequest, version: int) -> list[Chunk]:
@@ -218,7 +217,7 @@ def _read_offset_for_leader_topic_result_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetForLeaderTopicResult, int]:
     topic, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 18, _read_epoch_end_offset_v2)
+    partitions, position = read_array(data, position, budget, 18, 2, _read_epoch_end_offset_v2)
     return OffsetForLeaderTopicResult(topic, partitions), position
 
 
@@ -232,7 +231,7 @@ def _read_offset_for_leader_epoch_response_v2(
 ) -> tuple[OffsetForLeaderEpochResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 6, _read_offset_for_leader_topic_result_v2)
+    topics, position = read_array(data, position, budget, 6, 5, _read_offset_for_leader_topic_result_v2)
     return OffsetForLeaderEpochResponse(throttle_time_ms, topics), position
 
 
@@ -257,7 +256,7 @@ def _read_offset_for_leader_topic_result_v4(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[OffsetForLeaderTopicResult, int]:
     topic, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 19, _read_epoch_end_offset_v4)
+    partitions, position = read_compact_array(data, position, budget, 19, 2, _read_epoch_end_offset_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -276,7 +275,7 @@ def _read_offset_for_leader_epoch_response_v4(
 ) -> tuple[OffsetForLeaderEpochResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 3, _read_offset_for_leader_topic_result_v4)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_offset_for_leader_topic_result_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -299,7 +298,7 @@ _WRITE_RESPONSE: dict[int, Writer[OffsetForLeaderEpochResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> OffsetForLeaderEpochResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: OffsetForLeaderEpochResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -140,7 +139,7 @@ def _write_partition_produce_data_v3(append: Append, message: PartitionProduceDa
 
 def _read_topic_produce_data_v3(data: memoryview, position: int, budget: Budget) -> tuple[TopicProduceData, int]:
     name, position = read_string(data, position)
-    partition_data, position = read_array(data, position, budget, 8, _read_partition_produce_data_v3)
+    partition_data, position = read_array(data, position, budget, 8, 3, _read_partition_produce_data_v3)
     return TopicProduceData(name, ZERO_UUID, partition_data), position
 
 
@@ -153,7 +152,7 @@ def _read_produce_request_v3(data: memoryview, position: int, budget: Budget) ->
     transactional_id, position = read_nullable_string(data, position)
     acks, timeout_ms = _unpack_hi(data, position)
     position += 6
-    topic_data, position = read_array(data, position, budget, 6, _read_topic_produce_data_v3)
+    topic_data, position = read_array(data, position, budget, 6, 5, _read_topic_produce_data_v3)
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), position
 
 
@@ -184,7 +183,7 @@ def _write_partition_produce_data_v9(append: Append, message: PartitionProduceDa
 
 def _read_topic_produce_data_v9(data: memoryview, position: int, budget: Budget) -> tuple[TopicProduceData, int]:
     name, position = read_compact_string(data, position)
-    partition_data, position = read_compact_array(data, position, budget, 6, _read_partition_produce_data_v9)
+    partition_data, position = read_compact_array(data, position, budget, 6, 3, _read_partition_produce_data_v9)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -202,7 +201,7 @@ def _read_produce_request_v9(data: memoryview, position: int, budget: Budget) ->
     transactional_id, position = read_nullable_compact_string(data, position)
     acks, timeout_ms = _unpack_hi(data, position)
     position += 6
-    topic_data, position = read_compact_array(data, position, budget, 3, _read_topic_produce_data_v9)
+    topic_data, position = read_compact_array(data, position, budget, 3, 5, _read_topic_produce_data_v9)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -220,7 +219,7 @@ def _write_produce_request_v9(append: Append, message: ProduceRequest) -> None:
 def _read_topic_produce_data_v13(data: memoryview, position: int, budget: Budget) -> tuple[TopicProduceData, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partition_data, position = read_compact_array(data, position, budget, 6, _read_partition_produce_data_v9)
+    partition_data, position = read_compact_array(data, position, budget, 6, 3, _read_partition_produce_data_v9)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -239,7 +238,7 @@ def _read_produce_request_v13(data: memoryview, position: int, budget: Budget) -
     transactional_id, position = read_nullable_compact_string(data, position)
     acks, timeout_ms = _unpack_hi(data, position)
     position += 6
-    topic_data, position = read_compact_array(data, position, budget, 18, _read_topic_produce_data_v13)
+    topic_data, position = read_compact_array(data, position, budget, 18, 4, _read_topic_produce_data_v13)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -263,7 +262,7 @@ _WRITE_REQUEST: dict[int, Writer[ProduceRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ProduceRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ProduceRequest, version: int) -> list[Chunk]:
@@ -286,7 +285,7 @@ def _read_topic_produce_response_v3(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[TopicProduceResponse, int]:
     name, position = read_string(data, position)
-    partition_responses, position = read_array(data, position, budget, 22, _read_partition_produce_response_v3)
+    partition_responses, position = read_array(data, position, budget, 22, 2, _read_partition_produce_response_v3)
     return TopicProduceResponse(name, ZERO_UUID, partition_responses), position
 
 
@@ -296,7 +295,7 @@ def _write_topic_produce_response_v3(append: Append, message: TopicProduceRespon
 
 
 def _read_produce_response_v3(data: memoryview, position: int, budget: Budget) -> tuple[ProduceResponse, int]:
-    responses, position = read_array(data, position, budget, 6, _read_topic_produce_response_v3)
+    responses, position = read_array(data, position, budget, 6, 5, _read_topic_produce_response_v3)
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
     return ProduceResponse(responses, throttle_time_ms), position
@@ -325,7 +324,7 @@ def _read_topic_produce_response_v5(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[TopicProduceResponse, int]:
     name, position = read_string(data, position)
-    partition_responses, position = read_array(data, position, budget, 30, _read_partition_produce_response_v5)
+    partition_responses, position = read_array(data, position, budget, 30, 2, _read_partition_produce_response_v5)
     return TopicProduceResponse(name, ZERO_UUID, partition_responses), position
 
 
@@ -335,7 +334,7 @@ def _write_topic_produce_response_v5(append: Append, message: TopicProduceRespon
 
 
 def _read_produce_response_v5(data: memoryview, position: int, budget: Budget) -> tuple[ProduceResponse, int]:
-    responses, position = read_array(data, position, budget, 6, _read_topic_produce_response_v5)
+    responses, position = read_array(data, position, budget, 6, 5, _read_topic_produce_response_v5)
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
     return ProduceResponse(responses, throttle_time_ms), position
@@ -365,7 +364,7 @@ def _read_partition_produce_response_v8(
 ) -> tuple[PartitionProduceResponse, int]:
     index, error_code, base_offset, log_append_time_ms, log_start_offset = _unpack_ihqqq(data, position)
     position += 30
-    record_errors, position = read_array(data, position, budget, 6, _read_batch_index_and_error_message_v8)
+    record_errors, position = read_array(data, position, budget, 6, 3, _read_batch_index_and_error_message_v8)
     error_message, position = read_nullable_string(data, position)
     return PartitionProduceResponse(
         index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message
@@ -386,7 +385,7 @@ def _read_topic_produce_response_v8(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[TopicProduceResponse, int]:
     name, position = read_string(data, position)
-    partition_responses, position = read_array(data, position, budget, 36, _read_partition_produce_response_v8)
+    partition_responses, position = read_array(data, position, budget, 36, 5, _read_partition_produce_response_v8)
     return TopicProduceResponse(name, ZERO_UUID, partition_responses), position
 
 
@@ -396,7 +395,7 @@ def _write_topic_produce_response_v8(append: Append, message: TopicProduceRespon
 
 
 def _read_produce_response_v8(data: memoryview, position: int, budget: Budget) -> tuple[ProduceResponse, int]:
-    responses, position = read_array(data, position, budget, 6, _read_topic_produce_response_v8)
+    responses, position = read_array(data, position, budget, 6, 5, _read_topic_produce_response_v8)
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
     return ProduceResponse(responses, throttle_time_ms), position
@@ -431,7 +430,7 @@ def _read_partition_produce_response_v9(
 ) -> tuple[PartitionProduceResponse, int]:
     index, error_code, base_offset, log_append_time_ms, log_start_offset = _unpack_ihqqq(data, position)
     position += 30
-    record_errors, position = read_compact_array(data, position, budget, 6, _read_batch_index_and_error_message_v9)
+    record_errors, position = read_compact_array(data, position, budget, 6, 3, _read_batch_index_and_error_message_v9)
     error_message, position = read_nullable_compact_string(data, position)
     if data[position]:
         position = skip_tags(data, position, budget)
@@ -457,7 +456,9 @@ def _read_topic_produce_response_v9(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[TopicProduceResponse, int]:
     name, position = read_compact_string(data, position)
-    partition_responses, position = read_compact_array(data, position, budget, 33, _read_partition_produce_response_v9)
+    partition_responses, position = read_compact_array(
+        data, position, budget, 33, 5, _read_partition_produce_response_v9
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -472,7 +473,7 @@ def _write_topic_produce_response_v9(append: Append, message: TopicProduceRespon
 
 
 def _read_produce_response_v9(data: memoryview, position: int, budget: Budget) -> tuple[ProduceResponse, int]:
-    responses, position = read_compact_array(data, position, budget, 3, _read_topic_produce_response_v9)
+    responses, position = read_compact_array(data, position, budget, 3, 5, _read_topic_produce_response_v9)
     throttle_time_ms, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -502,7 +503,7 @@ def _read_partition_produce_response_v10(
 ) -> tuple[PartitionProduceResponse, int]:
     index, error_code, base_offset, log_append_time_ms, log_start_offset = _unpack_ihqqq(data, position)
     position += 30
-    record_errors, position = read_compact_array(data, position, budget, 6, _read_batch_index_and_error_message_v9)
+    record_errors, position = read_compact_array(data, position, budget, 6, 3, _read_batch_index_and_error_message_v9)
     error_message, position = read_nullable_compact_string(data, position)
     current_leader: LeaderIdAndEpoch | None = None
     if data[position]:
@@ -549,7 +550,9 @@ def _read_topic_produce_response_v10(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[TopicProduceResponse, int]:
     name, position = read_compact_string(data, position)
-    partition_responses, position = read_compact_array(data, position, budget, 33, _read_partition_produce_response_v10)
+    partition_responses, position = read_compact_array(
+        data, position, budget, 33, 5, _read_partition_produce_response_v10
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -586,7 +589,7 @@ def _write_node_endpoint_v10(append: Append, message: NodeEndpoint) -> None:
 
 
 def _read_produce_response_v10(data: memoryview, position: int, budget: Budget) -> tuple[ProduceResponse, int]:
-    responses, position = read_compact_array(data, position, budget, 3, _read_topic_produce_response_v10)
+    responses, position = read_compact_array(data, position, budget, 3, 5, _read_topic_produce_response_v10)
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
     node_endpoints: list[NodeEndpoint] = []
@@ -594,7 +597,7 @@ def _read_produce_response_v10(data: memoryview, position: int, budget: Budget) 
         tags, position = read_tags(data, position, budget)
         for tag, at, end in tags:
             if tag == 0:
-                node_endpoints, at = read_compact_array(data, at, budget, 11, _read_node_endpoint_v10)
+                node_endpoints, at = read_compact_array(data, at, budget, 11, 4, _read_node_endpoint_v10)
             else:
                 continue
             if at != end:
@@ -621,7 +624,9 @@ def _read_topic_produce_response_v13(
 ) -> tuple[TopicProduceResponse, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partition_responses, position = read_compact_array(data, position, budget, 33, _read_partition_produce_response_v10)
+    partition_responses, position = read_compact_array(
+        data, position, budget, 33, 5, _read_partition_produce_response_v10
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -637,7 +642,7 @@ def _write_topic_produce_response_v13(append: Append, message: TopicProduceRespo
 
 
 def _read_produce_response_v13(data: memoryview, position: int, budget: Budget) -> tuple[ProduceResponse, int]:
-    responses, position = read_compact_array(data, position, budget, 18, _read_topic_produce_response_v13)
+    responses, position = read_compact_array(data, position, budget, 18, 4, _read_topic_produce_response_v13)
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
     node_endpoints: list[NodeEndpoint] = []
@@ -645,7 +650,7 @@ def _read_produce_response_v13(data: memoryview, position: int, budget: Budget) 
         tags, position = read_tags(data, position, budget)
         for tag, at, end in tags:
             if tag == 0:
-                node_endpoints, at = read_compact_array(data, at, budget, 11, _read_node_endpoint_v10)
+                node_endpoints, at = read_compact_array(data, at, budget, 11, 4, _read_node_endpoint_v10)
             else:
                 continue
             if at != end:
@@ -692,7 +697,7 @@ _WRITE_RESPONSE: dict[int, Writer[ProduceResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ProduceResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ProduceResponse, version: int) -> list[Chunk]:

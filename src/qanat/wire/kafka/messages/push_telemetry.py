@@ -8,15 +8,7 @@ import struct
 from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
-from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
-    Budget,
-    Reader,
-    read_compact_bytes,
-    read_message,
-    skip_tags,
-)
+from qanat.wire.kafka.reading import UNBOUNDED, Budget, Reader, read_compact_bytes, read_message, skip_tags
 from qanat.wire.kafka.writing import Append, Chunk, Writer, encode_compact_bytes
 
 _pack_16sitb = struct.Struct(">16si?b").pack
@@ -69,7 +61,7 @@ _WRITE_REQUEST: dict[int, Writer[PushTelemetryRequest]] = by_version({0: _write_
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> PushTelemetryRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: PushTelemetryRequest, version: int) -> list[Chunk]:
@@ -97,7 +89,7 @@ _WRITE_RESPONSE: dict[int, Writer[PushTelemetryResponse]] = by_version({0: _writ
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> PushTelemetryResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: PushTelemetryResponse, version: int) -> list[Chunk]:

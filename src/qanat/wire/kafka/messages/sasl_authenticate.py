@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_bytes,
@@ -89,7 +88,7 @@ _WRITE_REQUEST: dict[int, Writer[SaslAuthenticateRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> SaslAuthenticateRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: SaslAuthenticateRequest, version: int) -> list[Chunk]:
@@ -173,7 +172,7 @@ _WRITE_RESPONSE: dict[int, Writer[SaslAuthenticateResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> SaslAuthenticateResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: SaslAuthenticateResponse, version: int) -> list[Chunk]:

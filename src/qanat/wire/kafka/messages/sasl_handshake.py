@@ -8,15 +8,7 @@ import struct
 from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
-from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
-    Budget,
-    Reader,
-    read_message,
-    read_string,
-    read_strings,
-)
+from qanat.wire.kafka.reading import UNBOUNDED, Budget, Reader, read_message, read_string, read_strings
 from qanat.wire.kafka.writing import Append, Chunk, Writer, encode_string, encode_strings
 
 _pack_h = struct.Struct(">h").pack
@@ -52,7 +44,7 @@ _WRITE_REQUEST: dict[int, Writer[SaslHandshakeRequest]] = by_version({0: _write_
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> SaslHandshakeRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: SaslHandshakeRequest, version: int) -> list[Chunk]:
@@ -80,7 +72,7 @@ _WRITE_RESPONSE: dict[int, Writer[SaslHandshakeResponse]] = by_version({0: _writ
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> SaslHandshakeResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: SaslHandshakeResponse, version: int) -> list[Chunk]:

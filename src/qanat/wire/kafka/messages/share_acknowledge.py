@@ -9,8 +9,7 @@ from msgspec import Struct, field
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -125,7 +124,9 @@ def _write_acknowledgement_batch_v1(append: Append, message: AcknowledgementBatc
 def _read_acknowledge_partition_v1(data: memoryview, position: int, budget: Budget) -> tuple[AcknowledgePartition, int]:
     (partition_index,) = _unpack_i(data, position)
     position += 4
-    acknowledgement_batches, position = read_compact_array(data, position, budget, 18, _read_acknowledgement_batch_v1)
+    acknowledgement_batches, position = read_compact_array(
+        data, position, budget, 18, 4, _read_acknowledgement_batch_v1
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -142,7 +143,7 @@ def _write_acknowledge_partition_v1(append: Append, message: AcknowledgePartitio
 def _read_acknowledge_topic_v1(data: memoryview, position: int, budget: Budget) -> tuple[AcknowledgeTopic, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 6, _read_acknowledge_partition_v1)
+    partitions, position = read_compact_array(data, position, budget, 6, 4, _read_acknowledge_partition_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -164,7 +165,7 @@ def _read_share_acknowledge_request_v1(
     member_id, position = read_nullable_compact_string(data, position)
     (share_session_epoch,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 18, _read_acknowledge_topic_v1)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_acknowledge_topic_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -187,7 +188,7 @@ def _read_share_acknowledge_request_v2(
     member_id, position = read_nullable_compact_string(data, position)
     share_session_epoch, is_renew_ack = _unpack_it(data, position)
     position += 5
-    topics, position = read_compact_array(data, position, budget, 18, _read_acknowledge_topic_v1)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_acknowledge_topic_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -212,7 +213,7 @@ _WRITE_REQUEST: dict[int, Writer[ShareAcknowledgeRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ShareAcknowledgeRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ShareAcknowledgeRequest, version: int) -> list[Chunk]:
@@ -257,7 +258,7 @@ def _read_share_acknowledge_topic_response_v1(
 ) -> tuple[ShareAcknowledgeTopicResponse, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 17, _read_partition_data_v1)
+    partitions, position = read_compact_array(data, position, budget, 17, 5, _read_partition_data_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -300,8 +301,8 @@ def _read_share_acknowledge_response_v1(
     throttle_time_ms, error_code = _unpack_ih(data, position)
     position += 6
     error_message, position = read_nullable_compact_string(data, position)
-    responses, position = read_compact_array(data, position, budget, 18, _read_share_acknowledge_topic_response_v1)
-    node_endpoints, position = read_compact_array(data, position, budget, 11, _read_node_endpoint_v1)
+    responses, position = read_compact_array(data, position, budget, 18, 4, _read_share_acknowledge_topic_response_v1)
+    node_endpoints, position = read_compact_array(data, position, budget, 11, 4, _read_node_endpoint_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -325,8 +326,8 @@ def _read_share_acknowledge_response_v2(
     error_message, position = read_nullable_compact_string(data, position)
     (acquisition_lock_timeout_ms,) = _unpack_i(data, position)
     position += 4
-    responses, position = read_compact_array(data, position, budget, 18, _read_share_acknowledge_topic_response_v1)
-    node_endpoints, position = read_compact_array(data, position, budget, 11, _read_node_endpoint_v1)
+    responses, position = read_compact_array(data, position, budget, 18, 4, _read_share_acknowledge_topic_response_v1)
+    node_endpoints, position = read_compact_array(data, position, budget, 11, 4, _read_node_endpoint_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -354,7 +355,7 @@ _WRITE_RESPONSE: dict[int, Writer[ShareAcknowledgeResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ShareAcknowledgeResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ShareAcknowledgeResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct, field
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -157,7 +156,9 @@ def _write_acknowledgement_batch_v1(append: Append, message: AcknowledgementBatc
 def _read_fetch_partition_v1(data: memoryview, position: int, budget: Budget) -> tuple[FetchPartition, int]:
     (partition_index,) = _unpack_i(data, position)
     position += 4
-    acknowledgement_batches, position = read_compact_array(data, position, budget, 18, _read_acknowledgement_batch_v1)
+    acknowledgement_batches, position = read_compact_array(
+        data, position, budget, 18, 4, _read_acknowledgement_batch_v1
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -174,7 +175,7 @@ def _write_fetch_partition_v1(append: Append, message: FetchPartition) -> None:
 def _read_fetch_topic_v1(data: memoryview, position: int, budget: Budget) -> tuple[FetchTopic, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 6, _read_fetch_partition_v1)
+    partitions, position = read_compact_array(data, position, budget, 6, 4, _read_fetch_partition_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -212,8 +213,8 @@ def _read_share_fetch_request_v1(data: memoryview, position: int, budget: Budget
     member_id, position = read_nullable_compact_string(data, position)
     share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size = _unpack_iiiiii(data, position)
     position += 24
-    topics, position = read_compact_array(data, position, budget, 18, _read_fetch_topic_v1)
-    forgotten_topics_data, position = read_compact_array(data, position, budget, 18, _read_forgotten_topic_v1)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_fetch_topic_v1)
+    forgotten_topics_data, position = read_compact_array(data, position, budget, 18, 4, _read_forgotten_topic_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -266,8 +267,8 @@ def _read_share_fetch_request_v2(data: memoryview, position: int, budget: Budget
         is_renew_ack,
     ) = _unpack_iiiiiibt(data, position)
     position += 26
-    topics, position = read_compact_array(data, position, budget, 18, _read_fetch_topic_v1)
-    forgotten_topics_data, position = read_compact_array(data, position, budget, 18, _read_forgotten_topic_v1)
+    topics, position = read_compact_array(data, position, budget, 18, 4, _read_fetch_topic_v1)
+    forgotten_topics_data, position = read_compact_array(data, position, budget, 18, 4, _read_forgotten_topic_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -317,7 +318,7 @@ _WRITE_REQUEST: dict[int, Writer[ShareFetchRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ShareFetchRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ShareFetchRequest, version: int) -> list[Chunk]:
@@ -359,7 +360,7 @@ def _read_partition_data_v1(data: memoryview, position: int, budget: Budget) -> 
     acknowledge_error_message, position = read_nullable_compact_string(data, position)
     current_leader, position = _read_leader_id_and_epoch_v1(data, position, budget)
     records, position = read_compact_records(data, position)
-    acquired_records, position = read_compact_array(data, position, budget, 19, _read_acquired_records_v1)
+    acquired_records, position = read_compact_array(data, position, budget, 19, 2, _read_acquired_records_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -392,7 +393,7 @@ def _read_share_fetchable_topic_response_v1(
 ) -> tuple[ShareFetchableTopicResponse, int]:
     (topic_id,) = _unpack_16s(data, position)
     position += 16
-    partitions, position = read_compact_array(data, position, budget, 22, _read_partition_data_v1)
+    partitions, position = read_compact_array(data, position, budget, 22, 9, _read_partition_data_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -435,8 +436,8 @@ def _read_share_fetch_response_v1(data: memoryview, position: int, budget: Budge
     error_message, position = read_nullable_compact_string(data, position)
     (acquisition_lock_timeout_ms,) = _unpack_i(data, position)
     position += 4
-    responses, position = read_compact_array(data, position, budget, 18, _read_share_fetchable_topic_response_v1)
-    node_endpoints, position = read_compact_array(data, position, budget, 11, _read_node_endpoint_v1)
+    responses, position = read_compact_array(data, position, budget, 18, 4, _read_share_fetchable_topic_response_v1)
+    node_endpoints, position = read_compact_array(data, position, budget, 11, 4, _read_node_endpoint_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -460,7 +461,7 @@ _WRITE_RESPONSE: dict[int, Writer[ShareFetchResponse]] = by_version({1: _write_s
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ShareFetchResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ShareFetchResponse, version: int) -> list[Chunk]:

@@ -9,8 +9,7 @@ from msgspec import Struct, field
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -115,7 +114,7 @@ _WRITE_REQUEST: dict[int, Writer[ShareGroupDescribeRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ShareGroupDescribeRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ShareGroupDescribeRequest, version: int) -> list[Chunk]:
@@ -145,7 +144,7 @@ def _write_topic_partitions_v1(append: Append, message: TopicPartitions) -> None
 
 
 def _read_assignment_v1(data: memoryview, position: int, budget: Budget) -> tuple[Assignment, int]:
-    topic_partitions, position = read_compact_array(data, position, budget, 19, _read_topic_partitions_v1)
+    topic_partitions, position = read_compact_array(data, position, budget, 19, 5, _read_topic_partitions_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -196,7 +195,7 @@ def _read_described_group_v1(data: memoryview, position: int, budget: Budget) ->
     group_epoch, assignment_epoch = _unpack_ii(data, position)
     position += 8
     assignor_name, position = read_compact_string(data, position)
-    members, position = read_compact_array(data, position, budget, 12, _read_member_v1)
+    members, position = read_compact_array(data, position, budget, 12, 12, _read_member_v1)
     authorized_operations, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -230,7 +229,7 @@ def _read_share_group_describe_response_v1(
 ) -> tuple[ShareGroupDescribeResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    groups, position = read_compact_array(data, position, budget, 20, _read_described_group_v1)
+    groups, position = read_compact_array(data, position, budget, 20, 8, _read_described_group_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -253,7 +252,7 @@ _WRITE_RESPONSE: dict[int, Writer[ShareGroupDescribeResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ShareGroupDescribeResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ShareGroupDescribeResponse, version: int) -> list[Chunk]:

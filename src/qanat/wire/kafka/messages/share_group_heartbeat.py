@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -109,7 +108,7 @@ _WRITE_REQUEST: dict[int, Writer[ShareGroupHeartbeatRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> ShareGroupHeartbeatRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: ShareGroupHeartbeatRequest, version: int) -> list[Chunk]:
@@ -137,7 +136,7 @@ def _write_topic_partitions_v1(append: Append, message: TopicPartitions) -> None
 
 
 def _read_assignment_v1(data: memoryview, position: int, budget: Budget) -> tuple[Assignment, int]:
-    topic_partitions, position = read_compact_array(data, position, budget, 18, _read_topic_partitions_v1)
+    topic_partitions, position = read_compact_array(data, position, budget, 18, 4, _read_topic_partitions_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -187,7 +186,7 @@ _WRITE_RESPONSE: dict[int, Writer[ShareGroupHeartbeatResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> ShareGroupHeartbeatResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: ShareGroupHeartbeatResponse, version: int) -> list[Chunk]:

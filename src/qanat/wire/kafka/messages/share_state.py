@@ -8,15 +8,7 @@ import struct
 from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
-from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    Budget,
-    Reader,
-    read_compact_array,
-    read_message,
-    read_string,
-    skip_tags,
-)
+from qanat.wire.kafka.reading import UNBOUNDED, Budget, Reader, read_compact_array, read_message, read_string, skip_tags
 from qanat.wire.kafka.writing import Append, Chunk, Writer, encode_string, write_compact_array
 
 _pack_16si = struct.Struct(">16si").pack
@@ -98,7 +90,7 @@ _WRITE_SHARE_SNAPSHOT_KEY: dict[int, Writer[ShareSnapshotKey]] = by_version({0: 
 
 
 def read_share_snapshot_key(data: memoryview, version: int, position: int = 0) -> ShareSnapshotKey:
-    return read_message(_READ_SHARE_SNAPSHOT_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_SNAPSHOT_KEY[version], data, position, UNBOUNDED)
 
 
 def write_share_snapshot_key(message: ShareSnapshotKey, version: int) -> list[Chunk]:
@@ -124,7 +116,7 @@ def _read_share_snapshot_value_v0(data: memoryview, position: int, budget: Budge
         data, position
     )
     position += 36
-    state_batches, position = read_compact_array(data, position, budget, 20, _read_snapshot_state_batch_v0)
+    state_batches, position = read_compact_array(data, position, budget, 20, 2, _read_snapshot_state_batch_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -154,7 +146,7 @@ _WRITE_SHARE_SNAPSHOT_VALUE: dict[int, Writer[ShareSnapshotValue]] = by_version(
 
 
 def read_share_snapshot_value(data: memoryview, version: int, position: int = 0) -> ShareSnapshotValue:
-    return read_message(_READ_SHARE_SNAPSHOT_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_SNAPSHOT_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_share_snapshot_value(message: ShareSnapshotValue, version: int) -> list[Chunk]:
@@ -181,7 +173,7 @@ _WRITE_SHARE_UPDATE_KEY: dict[int, Writer[ShareUpdateKey]] = by_version({0: _wri
 
 
 def read_share_update_key(data: memoryview, version: int, position: int = 0) -> ShareUpdateKey:
-    return read_message(_READ_SHARE_UPDATE_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_UPDATE_KEY[version], data, position, UNBOUNDED)
 
 
 def write_share_update_key(message: ShareUpdateKey, version: int) -> list[Chunk]:
@@ -205,7 +197,7 @@ def _write_update_state_batch_v0(append: Append, message: UpdateStateBatch) -> N
 def _read_share_update_value_v0(data: memoryview, position: int, budget: Budget) -> tuple[ShareUpdateValue, int]:
     snapshot_epoch, leader_epoch, start_offset = _unpack_iiq(data, position)
     position += 16
-    state_batches, position = read_compact_array(data, position, budget, 20, _read_update_state_batch_v0)
+    state_batches, position = read_compact_array(data, position, budget, 20, 2, _read_update_state_batch_v0)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -224,7 +216,7 @@ _WRITE_SHARE_UPDATE_VALUE: dict[int, Writer[ShareUpdateValue]] = by_version({0: 
 
 
 def read_share_update_value(data: memoryview, version: int, position: int = 0) -> ShareUpdateValue:
-    return read_message(_READ_SHARE_UPDATE_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_SHARE_UPDATE_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_share_update_value(message: ShareUpdateValue, version: int) -> list[Chunk]:

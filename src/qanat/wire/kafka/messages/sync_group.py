@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -91,7 +90,7 @@ def _read_sync_group_request_v0(data: memoryview, position: int, budget: Budget)
     (generation_id,) = _unpack_i(data, position)
     position += 4
     member_id, position = read_string(data, position)
-    assignments, position = read_array(data, position, budget, 6, _read_sync_group_request_assignment_v0)
+    assignments, position = read_array(data, position, budget, 6, 4, _read_sync_group_request_assignment_v0)
     return SyncGroupRequest(group_id, generation_id, member_id, None, None, None, assignments), position
 
 
@@ -108,7 +107,7 @@ def _read_sync_group_request_v3(data: memoryview, position: int, budget: Budget)
     position += 4
     member_id, position = read_string(data, position)
     group_instance_id, position = read_nullable_string(data, position)
-    assignments, position = read_array(data, position, budget, 6, _read_sync_group_request_assignment_v0)
+    assignments, position = read_array(data, position, budget, 6, 4, _read_sync_group_request_assignment_v0)
     return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments), position
 
 
@@ -144,7 +143,7 @@ def _read_sync_group_request_v4(data: memoryview, position: int, budget: Budget)
     position += 4
     member_id, position = read_compact_string(data, position)
     group_instance_id, position = read_nullable_compact_string(data, position)
-    assignments, position = read_compact_array(data, position, budget, 3, _read_sync_group_request_assignment_v4)
+    assignments, position = read_compact_array(data, position, budget, 3, 4, _read_sync_group_request_assignment_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -169,7 +168,7 @@ def _read_sync_group_request_v5(data: memoryview, position: int, budget: Budget)
     group_instance_id, position = read_nullable_compact_string(data, position)
     protocol_type, position = read_nullable_compact_string(data, position)
     protocol_name, position = read_nullable_compact_string(data, position)
-    assignments, position = read_compact_array(data, position, budget, 3, _read_sync_group_request_assignment_v4)
+    assignments, position = read_compact_array(data, position, budget, 3, 4, _read_sync_group_request_assignment_v4)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -211,7 +210,7 @@ _WRITE_REQUEST: dict[int, Writer[SyncGroupRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> SyncGroupRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: SyncGroupRequest, version: int) -> list[Chunk]:
@@ -303,7 +302,7 @@ _WRITE_RESPONSE: dict[int, Writer[SyncGroupResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> SyncGroupResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: SyncGroupResponse, version: int) -> list[Chunk]:

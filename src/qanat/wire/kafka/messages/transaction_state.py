@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_numbers,
@@ -88,7 +88,7 @@ _WRITE_TRANSACTION_LOG_KEY: dict[int, Writer[TransactionLogKey]] = by_version({0
 
 
 def read_transaction_log_key(data: memoryview, version: int, position: int = 0) -> TransactionLogKey:
-    return read_message(_READ_TRANSACTION_LOG_KEY[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_TRANSACTION_LOG_KEY[version], data, position, UNBOUNDED)
 
 
 def write_transaction_log_key(message: TransactionLogKey, version: int) -> list[Chunk]:
@@ -111,7 +111,7 @@ def _write_partitions_schema_v0(append: Append, message: PartitionsSchema) -> No
 def _read_transaction_log_value_v0(data: memoryview, position: int, budget: Budget) -> tuple[TransactionLogValue, int]:
     producer_id, producer_epoch, transaction_timeout_ms, transaction_status = _unpack_qhib(data, position)
     position += 15
-    transaction_partitions, position = read_nullable_array(data, position, budget, 6, _read_partitions_schema_v0)
+    transaction_partitions, position = read_nullable_array(data, position, budget, 6, 5, _read_partitions_schema_v0)
     transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _unpack_qq(data, position)
     position += 16
     return TransactionLogValue(
@@ -155,7 +155,7 @@ def _read_transaction_log_value_v1(data: memoryview, position: int, budget: Budg
     producer_id, producer_epoch, transaction_timeout_ms, transaction_status = _unpack_qhib(data, position)
     position += 15
     transaction_partitions, position = read_nullable_compact_array(
-        data, position, budget, 3, _read_partitions_schema_v1
+        data, position, budget, 3, 5, _read_partitions_schema_v1
     )
     transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _unpack_qq(data, position)
     position += 16
@@ -240,7 +240,7 @@ _WRITE_TRANSACTION_LOG_VALUE: dict[int, Writer[TransactionLogValue]] = by_versio
 
 
 def read_transaction_log_value(data: memoryview, version: int, position: int = 0) -> TransactionLogValue:
-    return read_message(_READ_TRANSACTION_LOG_VALUE[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_TRANSACTION_LOG_VALUE[version], data, position, UNBOUNDED)
 
 
 def write_transaction_log_value(message: TransactionLogValue, version: int) -> list[Chunk]:

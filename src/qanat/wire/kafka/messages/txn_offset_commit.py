@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_array,
@@ -110,7 +109,7 @@ def _read_txn_offset_commit_request_topic_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[TxnOffsetCommitRequestTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 14, _read_txn_offset_commit_request_partition_v0)
+    partitions, position = read_array(data, position, budget, 14, 3, _read_txn_offset_commit_request_partition_v0)
     return TxnOffsetCommitRequestTopic(name, partitions), position
 
 
@@ -126,7 +125,7 @@ def _read_txn_offset_commit_request_v0(
     group_id, position = read_string(data, position)
     producer_id, producer_epoch = _unpack_qh(data, position)
     position += 10
-    topics, position = read_array(data, position, budget, 6, _read_txn_offset_commit_request_topic_v0)
+    topics, position = read_array(data, position, budget, 6, 5, _read_txn_offset_commit_request_topic_v0)
     return TxnOffsetCommitRequest(
         transactional_id, group_id, producer_id, producer_epoch, -1, "", None, topics
     ), position
@@ -159,7 +158,7 @@ def _read_txn_offset_commit_request_topic_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[TxnOffsetCommitRequestTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 18, _read_txn_offset_commit_request_partition_v2)
+    partitions, position = read_array(data, position, budget, 18, 3, _read_txn_offset_commit_request_partition_v2)
     return TxnOffsetCommitRequestTopic(name, partitions), position
 
 
@@ -175,7 +174,7 @@ def _read_txn_offset_commit_request_v2(
     group_id, position = read_string(data, position)
     producer_id, producer_epoch = _unpack_qh(data, position)
     position += 10
-    topics, position = read_array(data, position, budget, 6, _read_txn_offset_commit_request_topic_v2)
+    topics, position = read_array(data, position, budget, 6, 5, _read_txn_offset_commit_request_topic_v2)
     return TxnOffsetCommitRequest(
         transactional_id, group_id, producer_id, producer_epoch, -1, "", None, topics
     ), position
@@ -213,7 +212,9 @@ def _read_txn_offset_commit_request_topic_v3(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[TxnOffsetCommitRequestTopic, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 18, _read_txn_offset_commit_request_partition_v3)
+    partitions, position = read_compact_array(
+        data, position, budget, 18, 3, _read_txn_offset_commit_request_partition_v3
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -236,7 +237,7 @@ def _read_txn_offset_commit_request_v3(
     position += 14
     member_id, position = read_compact_string(data, position)
     group_instance_id, position = read_nullable_compact_string(data, position)
-    topics, position = read_compact_array(data, position, budget, 3, _read_txn_offset_commit_request_topic_v3)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_txn_offset_commit_request_topic_v3)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -275,7 +276,7 @@ _WRITE_REQUEST: dict[int, Writer[TxnOffsetCommitRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> TxnOffsetCommitRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: TxnOffsetCommitRequest, version: int) -> list[Chunk]:
@@ -298,7 +299,7 @@ def _read_txn_offset_commit_response_topic_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[TxnOffsetCommitResponseTopic, int]:
     name, position = read_string(data, position)
-    partitions, position = read_array(data, position, budget, 6, _read_txn_offset_commit_response_partition_v0)
+    partitions, position = read_array(data, position, budget, 6, 2, _read_txn_offset_commit_response_partition_v0)
     return TxnOffsetCommitResponseTopic(name, partitions), position
 
 
@@ -312,7 +313,7 @@ def _read_txn_offset_commit_response_v0(
 ) -> tuple[TxnOffsetCommitResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_array(data, position, budget, 6, _read_txn_offset_commit_response_topic_v0)
+    topics, position = read_array(data, position, budget, 6, 5, _read_txn_offset_commit_response_topic_v0)
     return TxnOffsetCommitResponse(throttle_time_ms, topics), position
 
 
@@ -339,7 +340,9 @@ def _read_txn_offset_commit_response_topic_v3(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[TxnOffsetCommitResponseTopic, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 7, _read_txn_offset_commit_response_partition_v3)
+    partitions, position = read_compact_array(
+        data, position, budget, 7, 2, _read_txn_offset_commit_response_partition_v3
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -358,7 +361,7 @@ def _read_txn_offset_commit_response_v3(
 ) -> tuple[TxnOffsetCommitResponse, int]:
     (throttle_time_ms,) = _unpack_i(data, position)
     position += 4
-    topics, position = read_compact_array(data, position, budget, 3, _read_txn_offset_commit_response_topic_v3)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_txn_offset_commit_response_topic_v3)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -381,7 +384,7 @@ _WRITE_RESPONSE: dict[int, Writer[TxnOffsetCommitResponse]] = by_version(
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> TxnOffsetCommitResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: TxnOffsetCommitResponse, version: int) -> list[Chunk]:

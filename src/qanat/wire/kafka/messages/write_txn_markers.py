@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
-    ELEMENT_LIMIT,
-    RESPONSE_ELEMENT_LIMIT,
+    UNBOUNDED,
     Budget,
     Reader,
     read_compact_array,
@@ -102,7 +101,7 @@ def _write_writable_txn_marker_topic_v1(append: Append, message: WritableTxnMark
 def _read_writable_txn_marker_v1(data: memoryview, position: int, budget: Budget) -> tuple[WritableTxnMarker, int]:
     producer_id, producer_epoch, transaction_result = _unpack_qht(data, position)
     position += 11
-    topics, position = read_compact_array(data, position, budget, 3, _read_writable_txn_marker_topic_v1)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_writable_txn_marker_topic_v1)
     coordinator_epoch, tags = _unpack_i_tags(data, position)
     position += 5
     if tags:
@@ -119,7 +118,7 @@ def _write_writable_txn_marker_v1(append: Append, message: WritableTxnMarker) ->
 def _read_write_txn_markers_request_v1(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[WriteTxnMarkersRequest, int]:
-    markers, position = read_compact_array(data, position, budget, 17, _read_writable_txn_marker_v1)
+    markers, position = read_compact_array(data, position, budget, 17, 4, _read_writable_txn_marker_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -135,7 +134,7 @@ def _write_write_txn_markers_request_v1(append: Append, message: WriteTxnMarkers
 def _read_writable_txn_marker_v2(data: memoryview, position: int, budget: Budget) -> tuple[WritableTxnMarker, int]:
     producer_id, producer_epoch, transaction_result = _unpack_qht(data, position)
     position += 11
-    topics, position = read_compact_array(data, position, budget, 3, _read_writable_txn_marker_topic_v1)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_writable_txn_marker_topic_v1)
     coordinator_epoch, transaction_version, tags = _unpack_ib_tags(data, position)
     position += 6
     if tags:
@@ -154,7 +153,7 @@ def _write_writable_txn_marker_v2(append: Append, message: WritableTxnMarker) ->
 def _read_write_txn_markers_request_v2(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[WriteTxnMarkersRequest, int]:
-    markers, position = read_compact_array(data, position, budget, 18, _read_writable_txn_marker_v2)
+    markers, position = read_compact_array(data, position, budget, 18, 4, _read_writable_txn_marker_v2)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -176,7 +175,7 @@ _WRITE_REQUEST: dict[int, Writer[WriteTxnMarkersRequest]] = by_version(
 
 
 def read_request(data: memoryview, version: int, position: int = 0) -> WriteTxnMarkersRequest:
-    return read_message(_READ_REQUEST[version], data, position, ELEMENT_LIMIT)
+    return read_message(_READ_REQUEST[version], data, position)
 
 
 def write_request(message: WriteTxnMarkersRequest, version: int) -> list[Chunk]:
@@ -203,7 +202,9 @@ def _read_writable_txn_marker_topic_result_v1(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[WritableTxnMarkerTopicResult, int]:
     name, position = read_compact_string(data, position)
-    partitions, position = read_compact_array(data, position, budget, 7, _read_writable_txn_marker_partition_result_v1)
+    partitions, position = read_compact_array(
+        data, position, budget, 7, 2, _read_writable_txn_marker_partition_result_v1
+    )
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -222,7 +223,7 @@ def _read_writable_txn_marker_result_v1(
 ) -> tuple[WritableTxnMarkerResult, int]:
     (producer_id,) = _unpack_q(data, position)
     position += 8
-    topics, position = read_compact_array(data, position, budget, 3, _read_writable_txn_marker_topic_result_v1)
+    topics, position = read_compact_array(data, position, budget, 3, 5, _read_writable_txn_marker_topic_result_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -239,7 +240,7 @@ def _write_writable_txn_marker_result_v1(append: Append, message: WritableTxnMar
 def _read_write_txn_markers_response_v1(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[WriteTxnMarkersResponse, int]:
-    markers, position = read_compact_array(data, position, budget, 10, _read_writable_txn_marker_result_v1)
+    markers, position = read_compact_array(data, position, budget, 10, 4, _read_writable_txn_marker_result_v1)
     if data[position]:
         position = skip_tags(data, position, budget)
     else:
@@ -257,7 +258,7 @@ _WRITE_RESPONSE: dict[int, Writer[WriteTxnMarkersResponse]] = by_version({1: _wr
 
 
 def read_response(data: memoryview, version: int, position: int = 0) -> WriteTxnMarkersResponse:
-    return read_message(_READ_RESPONSE[version], data, position, RESPONSE_ELEMENT_LIMIT)
+    return read_message(_READ_RESPONSE[version], data, position, UNBOUNDED)
 
 
 def write_response(message: WriteTxnMarkersResponse, version: int) -> list[Chunk]:
