@@ -159,7 +159,7 @@ def test_what_cannot_be_opened_stays_as_it_is() -> None:
 
 
 def test_a_full_map_ends_after_the_batch_that_filled_it_and_what_lies_beyond_is_left_alone() -> None:
-    batches = [batch([(b"key-%d" % (at % 7), b"-")], at=at) for at in range(50)]
+    batches = [batch([(b"key-%d" % (at % 7), None)], at=at) for at in range(50)]
     keys = KeyMap(800, 0)
     for content in batches:
         if keys.is_full:

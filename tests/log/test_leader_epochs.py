@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.log.batches import FOLDER, append, batch, disk_with, examples, flush, image, new_log, reopened, truncate
 
 from qanat.log import names
+from qanat.log.flush import begin_flush
 from qanat.log.leader_epochs import UNKNOWN_EPOCH_END, EpochEnd, EpochStart, LeaderEpochs
 from qanat.log.segment import Segment
 from qanat.log.sidecar import Sidecar
@@ -187,7 +188,9 @@ def test_epochs_found_in_a_dead_process_segments_are_on_disk_before_those_are_se
     for epoch in (1, 2, 3, 4):
         append(log, batch(2), leader_epoch=epoch)
     files = disk_with(image(log.files))
-    assert reopened(log, files).epochs == log.epochs
+    opened = reopened(log, files)
+    assert opened.epochs == log.epochs
+    assert begin_flush(opened) is None, "an opened log is on disk as it is"
     assert reopened(log, files).epochs == log.epochs
 
 

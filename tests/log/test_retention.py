@@ -82,6 +82,13 @@ def test_the_log_shrinks_to_its_bound_but_keeps_whole_segments_within_it() -> No
         assert log.size < bound + 2 * SIZE or len(log.segments) == 1
 
 
+def test_a_segment_goes_when_what_is_left_just_reaches_the_bound() -> None:
+    for bound, start in [(6 * SIZE + 1, 0), (6 * SIZE, 4), (4 * SIZE, 8)]:
+        log = timed_log([NOW] * 4, retention_bytes=bound)
+        expire(log, NOW)
+        assert log.log_start_offset == start
+
+
 def test_without_limits_nothing_goes() -> None:
     log = timed_log([NOW] * 4, retention_ms=-1, retention_bytes=-1)
     assert begin_retention(log, NOW * 2) is None
