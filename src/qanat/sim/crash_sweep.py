@@ -71,7 +71,8 @@ class Sweep:
     seed: int
     only_cut: int | None = None
     only_variant: str | None = None
-    variants: tuple[str, ...] = VARIANTS
+    per_cut: int = len(VARIANTS)
+    """How many variants of each cut are looked at, in turn."""
     outcome: Outcome = field(default_factory=Outcome)
     disk: SimDisk = field(init=False)
     workload: LogWorkload = field(init=False)
@@ -94,13 +95,17 @@ class Sweep:
     def _cut(self, act: Act) -> None:
         if not self._is_watching or self.only_cut not in (None, self.disk.operations):
             return
-        for variant in self.variants:
+        for variant in self._variants():
             if self.only_variant in (None, variant):
                 self.outcome.images += 1
                 try:
                     self._check(variant)
                 except Exception as error:  # noqa: BLE001 - recovery must not raise at all
                     self._report(variant, error)
+
+    def _variants(self) -> tuple[str, ...]:
+        first = self.disk.operations % len(VARIANTS) if self.per_cut < len(VARIANTS) else 0
+        return (VARIANTS * 2)[first : first + self.per_cut]
 
     def _check(self, variant: str) -> None:
         rig = self.workload.rig

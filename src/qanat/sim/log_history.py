@@ -116,6 +116,11 @@ class History:
         self.gone = {offset for offset in self.gone if offset < end_offset}
         self.first_seen_ms = {offset: ms for offset, ms in self.first_seen_ms.items() if offset < end_offset}
 
+    def finish_crash(self, first_base: int, end_offset: int) -> None:
+        """Recovery found the log from `first_base` to `end_offset`, and that is durable now."""
+        self.finish_cut(end_offset)
+        self.oldest_start = self.newest_start = first_base
+
     # Letting go
 
     def begin_deletion(self, first_kept: int) -> None:

@@ -7,6 +7,7 @@ cuts a log, as the directory must.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from qanat.log.admission import admit
@@ -66,6 +67,10 @@ class Content:
                 is_transactional=is_transactional,
             )
         )
+
+
+def _nothing() -> None:
+    """What happens meanwhile unless told otherwise."""
 
 
 class LogRig:
@@ -150,10 +155,13 @@ class LogRig:
 
     # Jobs
 
-    def flush(self) -> None:
+    def flush(self, meanwhile: Callable[[], None] = _nothing) -> None:
+        """Make the log durable; `meanwhile` comes before and after the part that is done on a worker."""
         job = begin_flush(self.log)
         if job is not None:
+            meanwhile()
             job.run()
+            meanwhile()
             job.finish()
         self.history.flushed(self.log.flushed_offset)
 
@@ -176,13 +184,19 @@ class LogRig:
             run_now(job)
             self.history.finish_deletion()
 
-    def compact(self) -> None:
+    def compact(self, meanwhile: Callable[[], None] = _nothing) -> None:
+        """One pass; `meanwhile` comes before and after the part that is done on a worker."""
         cleanable = cleanable_segments(self.log, self.now_ms)
         if not cleanable or self.log.damage:
             return
         end_offset = cleanable[-1].next_offset
         replaced = self.history.begin_compaction(end_offset, self.now_ms, self.settings.delete_retention_ms)
-        run_now(begin_compaction(self.log, LIMITS, self.now_ms))
+        job = begin_compaction(self.log, LIMITS, self.now_ms)
+        assert job is not None, "there is something to clean"
+        meanwhile()
+        job.run()
+        meanwhile()
+        job.finish()
         require(self.log.cleaned_offset >= end_offset, f"{self.log} was cleaned up to {self.log.cleaned_offset} only")
         self.history.finish_compaction(replaced)
 
@@ -191,7 +205,8 @@ class LogRig:
         end_offset = max(end_offset, 0)
         if end_offset >= self.log.end_offset:
             return
-        self._lower_checkpoint(end_offset)
+        # Where exactly the log will end is known afterwards: before the batch that holds the offset.
+        self._lower_checkpoint(min(end_offset, self.log.segment_at(end_offset).base_offset))
         self.history.begin_truncation(end_offset, self.log.segments[0].base_offset)
         self._cut(begin_truncation(self.log, end_offset))
         require(self.log.end_offset <= end_offset, f"{self.log} was cut to {end_offset}")
@@ -244,6 +259,13 @@ class LogRig:
         self.flush()
         self.take_checkpoint()
         self.log = open_log(self.files, self.directory, AT, self.settings, self.checkpoint)
+
+    def after_crash(self) -> None:
+        """Go on with a log that was just recovered: what it lacks was never written, what it has is durable."""
+        self.history.finish_crash(self.log.segments[0].base_offset, self.log.end_offset)
+        self.leader_epoch += 1
+        for client in self.clients.values():
+            self._catch_up(client)
 
     def read_all(self) -> bytes:
         """Everything from the log's start on, by reading and reading on."""

@@ -62,7 +62,7 @@ class LogWorkload:
             (lambda: rig.retry(self._client()), 1),
             (self._end_transaction, 2),
             (lambda: rig.change_leader(is_entered=self.random.random() < 0.7), 1),
-            (rig.flush, 4),
+            (self._flush, 4),
             (rig.roll, 1),
             (lambda: rig.replicate(self.random.choice((rig.log.end_offset, rig.log.flushed_offset))), 4),
             (lambda: rig.delete_records(self._offset()), 1),
@@ -104,6 +104,16 @@ class LogWorkload:
         bumps_epoch = self.random.random() < 0.3
         self.rig.end_transaction(self._client(), is_commit=self.random.random() < 0.5, bumps_epoch=bumps_epoch)
 
+    def _flush(self) -> None:
+        if self.random.random() < 0.3:
+            self.rig.flush(self._append_as)
+        else:
+            self.rig.flush()
+
     def _compact(self) -> None:
-        if self.rig.settings.is_compacted:
+        if not self.rig.settings.is_compacted:
+            return
+        if self.random.random() < 0.3:
+            self.rig.compact(self.random.choice((self._append, self.rig.flush)))
+        else:
             self.rig.compact()
