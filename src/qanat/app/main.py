@@ -54,6 +54,13 @@ def build_app() -> App:
     log.command("qanat.app.log_commands:verify", name="verify", help="Read every byte and compare checksums.")
     log.command("qanat.app.log_commands:dump", name="dump", help="Show a segment's batches or records.")
     app.command(log)
+    bench = App(name="bench", help="Measure Qanat on this machine, each figure beside its physical limit.")
+    bench.command(
+        "qanat.app.bench.command:bench_log",
+        name="log",
+        help="Measure the log: append, group commit, read, look-up, columns, opening, memory.",
+    )
+    app.command(bench)
     return app
 
 

@@ -1,0 +1,124 @@
+"""What must be measured in a process of its own: opening, memory, the interpreted core.
+
+`ask` starts `python -m qanat.app.bench.child ACT ...`, which prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+
+from qanat.app.bench.workspace import BenchRefusedError
+
+Answer = dict[str, float]
+_TIMEOUT_S = 120
+
+
+def ask(*arguments: str) -> Answer:
+    """The answer of a fresh process."""
+    command = [sys.executable, "-m", "qanat.app.bench.child", *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise BenchRefusedError(f"measuring {arguments[0]!r} took more than {_TIMEOUT_S} s and was given up") from error
+    if done.returncode:
+        raise BenchRefusedError(f"measuring {arguments[0]!r} in its own process failed: {done.stderr.strip()[-300:]}")
+    answer: Answer = json.loads(done.stdout)
+    return answer
+
+
+def open_partitions(path: str, after: str) -> Answer:
+    """Open a data directory that was stopped cleanly or not; then die as in a crash."""
+    from qanat.app.bench.prepared import SMALL_SEGMENTS
+    from qanat.app.compose import open_log_directory
+
+    start = time.perf_counter()
+    directory = open_log_directory(path, topic_settings=lambda topic: SMALL_SEGMENTS)
+    answer = {"seconds": time.perf_counter() - start, "partitions": len(directory.logs)}
+    assert not directory.offline, f"offline: {directory.offline}"
+    assert directory.was_clean == (after == "clean"), "a crash leaves no marker, a close does"
+    return answer
+
+
+def stat_files(path: str) -> Answer:
+    """The least that opening could do: look at every log file once."""
+    start = time.perf_counter()
+    count = 0
+    for folder in os.scandir(path):
+        if folder.is_dir():
+            for entry in os.scandir(folder):
+                if entry.name.endswith(".log"):
+                    count += entry.stat().st_size > 0
+    return {"seconds": time.perf_counter() - start, "files": count}
+
+
+def idle(path: str, how: str = "resident") -> Answer:
+    """What the open partitions of a directory take: resident bytes, or bytes of Python objects."""
+    from qanat.app.bench.prepared import SMALL_SEGMENTS
+    from qanat.app.compose import open_log_directory
+
+    if how == "traced":
+        import tracemalloc
+
+        tracemalloc.start()
+    # Imports and first-time allocations happen here, not in the difference.
+    open_log_directory(f"{path}/warm-up", topic_settings=lambda topic: SMALL_SEGMENTS).close()
+    gc.collect()
+    before = _taken_bytes(how)
+    directory = open_log_directory(path, topic_settings=lambda topic: SMALL_SEGMENTS)
+    gc.collect()
+    return {f"{how}_bytes": float(_taken_bytes(how) - before), "partitions": len(directory.logs)}
+
+
+def _taken_bytes(how: str) -> int:
+    if how == "traced":
+        import tracemalloc
+
+        return tracemalloc.get_traced_memory()[0]
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+class _SourceFinder:
+    """Finds the sources of modules whatever compiled form lies beside them."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        source = Path(__file__).parents[2].joinpath(*name.split(".")[1:]).with_suffix(".py")
+        is_native = name.startswith("qanat.") and source.with_suffix(".pxd").exists()
+        return spec_from_file_location(name, source) if is_native else None
+
+
+def interpreted_columns(records: str) -> Answer:
+    """Records per second of the interpreted core."""
+    sys.meta_path.insert(0, _SourceFinder)
+    from qanat.app.bench.batches import keyed_batches
+    from qanat.app.bench.columns import column_form, decode_seconds, encode_seconds
+
+    assert column_form() == "interpreted", "the interpreted form was asked for"
+    batches = keyed_batches(int(records))
+    return {"decoded": int(records) / decode_seconds(batches), "encoded": int(records) / encode_seconds(batches)}
+
+
+ACTS: dict[str, Callable[..., Answer]] = {
+    "open": open_partitions,
+    "stat": stat_files,
+    "idle": idle,
+    "columns": interpreted_columns,
+}
+
+if __name__ == "__main__":
+    try:
+        print(json.dumps(ACTS[sys.argv[1]](*sys.argv[2:])), flush=True)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    # Nothing is closed: what was opened here was only looked at, and closing would write.
+    os._exit(0)

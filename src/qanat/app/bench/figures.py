@@ -1,0 +1,94 @@
+"""A measured figure: ours, the limit beside it, what is required, and whether that is met."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+FEWEST_ROUNDS = 3
+"""A median of fewer is no median."""
+
+Verdict = Literal["met", "NOT met", "for information"]
+
+
+@dataclass(frozen=True, slots=True)
+class Required:
+    """A bound on the figure itself, or on its ratio to the limit."""
+
+    of: Literal["ours", "ratio"]
+    comparison: Literal[">=", "<="]
+    bound: float
+
+    def is_met_by(self, value: float) -> bool:
+        return value >= self.bound if self.comparison == ">=" else value <= self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the result. `lowest` and `highest` are what the judged number was over the rounds."""
+
+    figure: str
+    what: str
+    unit: str
+    ours: float
+    lowest: float
+    highest: float
+    limit: float | None = None
+    limit_is: str = ""
+    ratio: float | None = None
+    required: Required | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.required is None:
+            return "for information"
+        judged = self.ratio if self.required.of == "ratio" else self.ours
+        return "met" if judged is not None and self.required.is_met_by(judged) else "NOT met"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What the limit was in each round, and what it is."""
+
+    values: Sequence[float]
+    what: str
+
+
+def row(
+    figure: str,
+    what: str,
+    unit: str,
+    values: Sequence[float],
+    limit: Limit | None = None,
+    required: Required | None = None,
+) -> Row:
+    """Medians over the rounds; the ratio is ours to the limit of the same round."""
+    ratios = [ours / bare for ours, bare in zip(values, limit.values, strict=True)] if limit else []
+    judged = ratios if ratios and (required is None or required.of == "ratio") else values
+    return Row(
+        figure,
+        what,
+        unit,
+        statistics.median(values),
+        min(judged),
+        max(judged),
+        statistics.median(limit.values) if limit else None,
+        limit.what if limit else "",
+        statistics.median(ratios) if ratios else None,
+        required,
+    )
+
+
+def taking_turns(rounds: int, *measures: Callable[[], float]) -> list[list[float]]:
+    """Each measure's values over the rounds, taken in turns. One round before that warms up and does not count."""
+    values: list[list[float]] = [[] for _ in measures]
+    for number in range(rounds + 1):
+        for measure, found in zip(measures, values, strict=True):
+            gc.collect()
+            value = measure()
+            if number:
+                found.append(value)
+    return values

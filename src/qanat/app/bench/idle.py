@@ -1,0 +1,32 @@
+"""Memory of partitions that are open and do nothing, in a fresh process."""
+
+from __future__ import annotations
+
+from qanat.app.bench.child import ask
+from qanat.app.bench.figures import Required, Row, row
+from qanat.app.bench.plan import Bench
+from qanat.app.bench.prepared import SEGMENTS, Prepared, prepare
+from qanat.app.bench.workspace import emptied
+
+_BYTES = 20_000.0
+
+
+def measure(bench: Bench) -> list[Row]:
+    count = bench.plan.idle_partitions
+    rows: list[Row] = []
+    for segments in (1, SEGMENTS):
+        with emptied(bench.folder) as folder:
+            bench.tell(f"memory: preparing {count:,} partitions of {segments} segments")
+            prepared = prepare(folder, count, segments)
+            resident = [_taken_kb(prepared, str(folder), "resident", count) for _ in range(bench.rounds)]
+            traced = _taken_kb(prepared, str(folder), "traced", count)
+        what = f"idle partition of {segments} segment{'s' if segments > 1 else ''}, over {count:,}"
+        required = Required("ours", "<=", _BYTES / 1000)
+        rows.append(row("memory", f"{what}: resident", "KB", resident, None, required))
+        rows.append(row("memory", f"{what}: objects (tracemalloc)", "KB", [traced]))
+    return rows
+
+
+def _taken_kb(prepared: Prepared, path: str, how: str, count: int) -> float:
+    prepared.restore()
+    return ask("idle", path, how)[f"{how}_bytes"] / count / 1000

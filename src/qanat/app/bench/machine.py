@@ -1,0 +1,55 @@
+"""What was measured on: the machine and the versions, without names of hosts, users or folders."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from qanat import __version__
+from qanat.app.bench.workspace import file_system
+from qanat.app.doctor import native_modules
+
+_PACKAGES = ("crc32c", "cramjam", "uvloop", "msgspec")
+
+
+def describe(folder: Path) -> dict[str, str]:
+    """Names and values, in the order in which a reader wants them."""
+    compiled, interpreted = native_modules()
+    return {
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "memory": f"{_memory_bytes() / (1 << 30):.0f} GiB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "file system": file_system(folder),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "qanat": __version__,
+        "per-record core": "interpreted" if interpreted or not compiled else "compiled (Cython)",
+        **{name: _version(name) for name in _PACKAGES},
+    }
+
+
+def _processor() -> str:
+    for line in _lines("/proc/cpuinfo"):
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.machine()
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
