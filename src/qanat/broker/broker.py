@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 import uuid
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from qanat.broker.fetch_sessions import FetchSessions
+from qanat.broker.group_coordinator import GroupCoordinator
 from qanat.broker.metadata import MetadataKeeper
 from qanat.broker.partition import Partition
 from qanat.broker.settings import BrokerSettings
@@ -21,6 +23,7 @@ from qanat.cluster.producer_ids import ProducerIdAllocator
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Absent, Event, MetadataStore, Put
 from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
+from qanat.groups.settings import GroupSettings
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import LogSettings
@@ -43,6 +46,7 @@ class Broker:
         store: MetadataStore,
         runtime: LogRuntime,
         *,
+        group_settings: GroupSettings | None = None,
         seed: int | None = None,
     ) -> None:
         self.settings = settings
@@ -60,6 +64,7 @@ class Broker:
         self._parked: set[asyncio.Task[Any]] = set()
         self._hosting = asyncio.Lock()
         runtime.on_flushed = self._on_flushed
+        self.groups = GroupCoordinator(self, group_settings or GroupSettings(), steady_ms)
 
     @property
     def cluster_id(self) -> str:
@@ -82,6 +87,7 @@ class Broker:
 
     async def close(self) -> None:
         """Answer no more, then let everything go; logs are closed by their own runtime."""
+        self.groups.close()
         for task in list(self._parked):
             task.cancel()
         await asyncio.gather(*self._parked, return_exceptions=True)
@@ -195,6 +201,11 @@ class Broker:
         self._parked.add(task)
         task.add_done_callback(self._parked.discard)
         return task
+
+
+def steady_ms() -> int:
+    """A clock that nobody sets."""
+    return time.monotonic_ns() // 1_000_000
 
 
 def _raw(topic: values.Topic) -> bytes:

@@ -64,6 +64,16 @@ class Partition:
         """The same, waiting."""
         return self._written(await self._runtime.append(self.log, batch, self.leader_epoch), len(batch))
 
+    def append_own(self, batch: Buffer) -> Written:
+        """Append a batch that this broker has made: no client's limits apply."""
+        return self._written(self._runtime.append_own(self.log, batch, self.leader_epoch), len(batch))
+
+    def when_durable(self) -> asyncio.Future[None] | None:
+        """When everything appended so far is on disk; None where it is, or nobody promised that."""
+        if not self.log.settings.is_flushed:
+            return None
+        return self._runtime.when_flushed(self.log, self.log.end_offset)
+
     def _written(self, appended: Appended, size: int) -> Written:
         self.written_bytes += size
         settings = self.log.settings

@@ -44,5 +44,3 @@ class BrokerSettings(Settings, frozen=True):
     """Largest answer to a fetch, whatever the client allows."""
     max_incremental_fetch_session_cache_slots: NotNegative = 1000
     """Fetch sessions remembered; 0 switches them off."""
-    offsets_topic_num_partitions: Positive = 50
-    """Partitions of the topic that holds groups and their offsets."""

@@ -119,6 +119,10 @@ class LogRuntime:
         admitted = admit(batch, settings, self.clock_ms(), self.directory.settings.log_decompressed_bytes_max)
         return self._append(log, admitted, leader_epoch)
 
+    def append_own(self, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended:
+        """Append a batch that was made here and needs no admission."""
+        return self._append(log, Admitted(read_header(batch), batch), leader_epoch)
+
     def _append(self, log: PartitionLog, admitted: Admitted, leader_epoch: int) -> Appended:
         appended = log.append(admitted, leader_epoch, self.clock_ms())
         if not appended.is_duplicate:
@@ -203,9 +207,10 @@ class LogRuntime:
     # Changing
 
     async def create(self, at: TopicPartition, topic_id: str, settings: LogSettings) -> PartitionLog:
-        """A new log. The file work is small and happens once per partition: it stays on the loop."""
+        """A new log; its files are made on a worker, because a topic may have a thousand partitions."""
         async with self._lock(at):
-            return self.directory.create(at, topic_id, settings)
+            await self.do(self.directory.begin_create(at, topic_id, settings), survives_full_disk=True)
+            return self.directory.logs[at]
 
     async def delete(self, at: TopicPartition) -> None:
         """Remove a partition. Whoever waits for its records is told."""

@@ -81,13 +81,16 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._can_write = True
         self.peer = ""
+        self.host = ""
         self.client_id = ""
 
     # What the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by behaviour only.
-        self.peer = str(transport.get_extra_info("peername"))
+        address = transport.get_extra_info("peername")
+        self.host = str(address[0]) if address else ""
+        self.peer = f"{self.host}:{address[1]}" if address else ""
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.buffer()

@@ -1,0 +1,258 @@
+"""The shell around the groups' ledger: one shard per partition of `__consumer_offsets` that we lead.
+
+It does what `groups.decisions` asks of a shell: append a decision's records as
+one batch, wait until they are durable, then answer; and tick when a deadline
+has come. A shard whose append fails is dropped, its askers are refused, and a
+new one is loaded from the log when somebody next asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from qanat.broker.partition import Partition
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.topics import CreateTopic
+from qanat.groups.decisions import Decision, Now, Parked, coordinator_error
+from qanat.groups.placement import partition_of_group
+from qanat.groups.record_codec import decode_record, encode_record
+from qanat.groups.replies import Reply, refused
+from qanat.groups.requests import Request
+from qanat.groups.settings import GroupSettings
+from qanat.groups.shard import GroupShard
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.model.ids import NO_PRODUCER_ID
+from qanat.wire.batch_header import read_header, split_batches
+from qanat.wire.control import decode_marker
+from qanat.wire.records import Record, decode_records, encode_batch
+
+if TYPE_CHECKING:
+    from qanat.broker.broker import Broker
+
+OFFSETS_TOPIC = "__consumer_offsets"
+_LOAD_BYTES = 4 * 1024 * 1024
+_DECODED_BYTES_MAX = 64 * 1024 * 1024
+_TOPIC_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024), "compression.type": "producer"}
+
+Answer = asyncio.Future[Reply]
+
+
+class GroupCoordinator:
+    """Every group that this broker coordinates."""
+
+    def __init__(self, broker: Broker, settings: GroupSettings, steady_ms: Callable[[], int]) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._steady_ms = steady_ms
+        self._shards: dict[int, HostedShard] = {}
+        self._loading: dict[int, asyncio.Future[HostedShard | ErrorCode]] = {}
+        self._creating = asyncio.Lock()
+
+    def close(self) -> None:
+        for shard in self._shards.values():
+            shard.close()
+
+    async def ensure_topic(self) -> ErrorCode:
+        """Create the internal topic on first use; an error where that is impossible now."""
+        async with self._creating:
+            if OFFSETS_TOPIC in self._broker.metadata.image.topics:
+                return ErrorCode.NONE
+            request = CreateTopic(
+                OFFSETS_TOPIC,
+                self._broker.new_topic_id(),
+                partitions=self._settings.offsets_topic_num_partitions,
+                configs=_TOPIC_CONFIGS,
+                is_internal=True,
+            )
+            outcome = await self._broker.create_topic(request)
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE if isinstance(outcome, Rejection) else ErrorCode.NONE
+
+    async def ask(self, group_id: str, request: Request) -> Reply:
+        """The answer of the shard that has the group; may take as long as a rebalance does."""
+        shard = await self.shard(self.partition_of(group_id))
+        if isinstance(shard, ErrorCode):
+            return refused(request, shard)
+        return await shard.ask(request)
+
+    async def ask_all(self, request: Request) -> list[Reply]:
+        """The answers of every shard that we lead."""
+        count = len(self._broker.metadata.image.topics[OFFSETS_TOPIC].partitions) if self._has_topic() else 0
+        shards = [await self.shard(number) for number in range(count)]
+        return [await shard.ask(request) for shard in shards if isinstance(shard, HostedShard)]
+
+    def partition_of(self, group_id: str) -> int:
+        return partition_of_group(group_id, self._settings.offsets_topic_num_partitions)
+
+    def _has_topic(self) -> bool:
+        return OFFSETS_TOPIC in self._broker.metadata.image.topics
+
+    async def shard(self, number: int) -> HostedShard | ErrorCode:
+        """A shard that serves, loaded if need be; everybody who asks meanwhile waits for the same load."""
+        hosted = self._shards.get(number)
+        if hosted is not None and hosted.is_serving:
+            return hosted
+        if number not in self._loading:
+            self._loading[number] = asyncio.ensure_future(self._load(number))
+        try:
+            return await asyncio.shield(self._loading[number])
+        finally:
+            if number in self._loading and self._loading[number].done():
+                del self._loading[number]
+
+    async def _load(self, number: int) -> HostedShard | ErrorCode:
+        if (error := await self.ensure_topic()) is not ErrorCode.NONE:
+            return error
+        partition = self._broker.partition(OFFSETS_TOPIC, number)
+        if isinstance(partition, ErrorCode):
+            return ErrorCode.NOT_COORDINATOR
+        shard = GroupShard(self._settings, TopicCounts(self._broker))
+        try:
+            await _replay(shard, partition)
+        except QanatError as fault:
+            return coordinator_error(fault.code)
+        self._shards[number] = HostedShard(shard, partition, self._steady_ms, self._broker.runtime.clock_ms)
+        return self._shards[number]
+
+
+class TopicCounts:
+    """What groups must know of topics."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def partition_count(self, topic: str) -> int | None:
+        found = self._broker.metadata.image.topics.get(topic)
+        return None if found is None else len(found.partitions)
+
+
+class HostedShard:
+    """A shard with its partition, its clock, and those who wait for its answers."""
+
+    def __init__(
+        self, shard: GroupShard, partition: Partition, steady_ms: Callable[[], int], wall_ms: Callable[[], int]
+    ) -> None:
+        self._shard = shard
+        self._partition = partition
+        self._steady_ms = steady_ms
+        self._wall_ms = wall_ms
+        self._parked: dict[int, tuple[Request, Answer]] = {}
+        self._unreleased: dict[Answer, Request] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self.is_serving = True
+        shard.start(self._now())
+        self._set_timer()
+
+    def _now(self) -> Now:
+        return Now(self._steady_ms(), self._wall_ms())
+
+    def close(self) -> None:
+        """Serve no more; whoever waits is told to look for the coordinator again."""
+        self._end(ErrorCode.NOT_COORDINATOR)
+
+    def ask(self, request: Request) -> Answer:
+        """Decide now; the answer comes when it is durable, or when a rebalance is over."""
+        answer: Answer = asyncio.get_running_loop().create_future()
+        if not self.is_serving:
+            answer.set_result(refused(request, ErrorCode.NOT_COORDINATOR))
+            return answer
+        decision = self._shard.decide(request, self._now())
+        self._unreleased[answer] = request
+        if isinstance(decision.reply, Parked):
+            self._parked[decision.reply.ticket] = (request, answer)
+        self._act(decision, None if isinstance(decision.reply, Parked) else answer)
+        return answer
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self.is_serving:
+            self._act(self._shard.tick(self._now()), None)
+
+    def _act(self, decision: Decision, answer: Answer | None) -> None:
+        """Append, then release the answers when everything decided so far is durable."""
+        try:
+            durable = self._append(decision)
+        except QanatError as fault:
+            self._end(coordinator_error(fault.code))
+            return
+        releases = [(answer, decision.reply)] if answer is not None else []
+        releases += [(self._parked.pop(done.ticket)[1], done.reply) for done in decision.completed]
+
+        def release(flushed: asyncio.Future[None] | None = None) -> None:
+            fault = flushed.exception() if flushed is not None and not flushed.cancelled() else None
+            if fault is not None:
+                code = fault.code if isinstance(fault, QanatError) else ErrorCode.UNKNOWN_SERVER_ERROR
+                self._end(coordinator_error(code))
+                return
+            for waiting, reply in releases:
+                assert not isinstance(reply, Parked | None)
+                self._unreleased.pop(waiting, None)
+                if not waiting.done():
+                    waiting.set_result(reply)
+
+        if durable is None:
+            release()
+        else:
+            durable.add_done_callback(release)
+        self._set_timer()
+
+    def _append(self, decision: Decision) -> asyncio.Future[None] | None:
+        if not decision.records:
+            return self._partition.when_durable()
+        now_ms = self._wall_ms()
+        records = [Record(number, now_ms, *encode_record(record)) for number, record in enumerate(decision.records)]
+        producer = decision.producer
+        batch = encode_batch(
+            records,
+            producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
+            producer_epoch=-1 if producer is None else producer.producer_epoch,
+            is_transactional=producer is not None,
+        )
+        return self._partition.append_own(batch).durable
+
+    def _set_timer(self) -> None:
+        deadline_ms = self._shard.next_deadline_ms()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if deadline_ms is not None and self.is_serving:
+            delay_s = max(deadline_ms - self._steady_ms(), 0) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _end(self, error: ErrorCode) -> None:
+        """Refuse everybody whose answer was not released; nothing here can be trusted any more."""
+        self.is_serving = False
+        if self._timer is not None:
+            self._timer.cancel()
+        waiting, self._unreleased = self._unreleased, {}
+        self._parked.clear()
+        for answer, request in waiting.items():
+            if not answer.done():
+                answer.set_result(refused(request, error))
+
+
+async def _replay(shard: GroupShard, partition: Partition) -> None:
+    """Read the partition from its start and let the shard take every record."""
+    log = partition.log
+    offset = log.log_start_offset
+    while offset < log.end_offset:
+        part = await partition.read(offset, _LOAD_BYTES, log.end_offset)
+        for batch in (batch for view in part.views() for batch in split_batches(view)):
+            _apply_batch(shard, batch)
+        offset = part.next_offset
+
+
+def _apply_batch(shard: GroupShard, batch: memoryview) -> None:
+    header = read_header(batch)
+    if header.is_control:
+        marker = decode_marker(batch)
+        if marker is not None:
+            shard.apply_marker(header.producer_id, is_commit=marker.is_commit)
+        return
+    producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+    for record in decode_records(batch, _DECODED_BYTES_MAX):
+        decoded = decode_record(record.key or b"", record.value)
+        if decoded is not None:
+            shard.apply(decoded, producer_id)

@@ -1,0 +1,50 @@
+"""FindCoordinator (10): which broker has a group or a transactional id.
+
+v0   groups only    v1   key type, error message    v3   flexible    v4   many keys at once
+v5   TRANSACTION_ABORTABLE may be answered    v6   share groups (key type 2)
+
+Asking creates the internal topic. Transactions and share groups are not coordinated yet: their keys are answered with
+COORDINATOR_NOT_AVAILABLE.
+"""
+
+from __future__ import annotations
+
+from qanat.broker.group_coordinator import OFFSETS_TOPIC
+from qanat.model.error_codes import ErrorCode
+from qanat.servers.kafka.dispatch import Context
+from qanat.wire.kafka.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP = 0
+_MANY_FROM = 4
+
+
+def handle(request: FindCoordinatorRequest, context: Context) -> object:
+    return context.broker.park(_find(request, context))
+
+
+async def _find(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
+    if context.version >= _MANY_FROM:
+        found = [await _coordinator(key, request.key_type, context) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=found)
+    one = await _coordinator(request.key, request.key_type, context)
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+async def _coordinator(key: str, key_type: int, context: Context) -> Coordinator:
+    if key_type != GROUP:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if key_type in (1, 2) else ErrorCode.INVALID_REQUEST
+        return Coordinator(key, -1, "", -1, code, "only groups are coordinated by this version")
+    broker = context.broker
+    error = await broker.groups.ensure_topic()
+    if error is not ErrorCode.NONE:
+        return Coordinator(key, -1, "", -1, error, f"{OFFSETS_TOPIC} cannot be created now; try again")
+    image = broker.metadata.image
+    node_id = image.topics[OFFSETS_TOPIC].partitions[broker.groups.partition_of(key)][0]
+    listener = image.brokers[node_id].listeners[0]
+    return Coordinator(key, node_id, listener.host, listener.port, 0, None)
