@@ -42,8 +42,9 @@ def _take_turns(bench: Bench, log: PartitionLog) -> tuple[list[float], list[floa
     bare = MapWalk([segment.file.path for segment in log.segments])
 
     def ours() -> float:
-        seconds, folded = _walk(log)
-        assert folded == expected, "every byte was read"
+        # Not the folded checksum: a read ends at a segment that is not warm yet, so the steps may differ by round.
+        seconds, size = _walk(log)
+        assert size == log.size, "every byte was read"
         return log.size / seconds / 1e6
 
     def limit() -> float:
@@ -69,12 +70,14 @@ def chunks_of(log: PartitionLog) -> tuple[list[tuple[int, int, int]], int]:
 
 
 def _walk(log: PartitionLog) -> tuple[float, int]:
-    offset = folded = 0
+    """Read and checksum everything; returns seconds and bytes."""
+    offset = size = 0
     end_offset = log.end_offset
     start = time.perf_counter()
     while offset < end_offset:
         read = log.read(offset, FETCH_BYTES)
         for view in read.views():
-            folded ^= crc32c(view)
+            crc32c(view)
+            size += len(view)
         offset = read.next_offset
-    return time.perf_counter() - start, folded
+    return time.perf_counter() - start, size
