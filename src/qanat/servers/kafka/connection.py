@@ -144,7 +144,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._slots.append(slot)
             try:
                 outcome = self._handle(frame, self)
-            except QanatError as fault:
+            except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
                 self._abort(fault)
                 return
             self._take(slot, outcome)

@@ -82,7 +82,7 @@ def _session(
         return None, named
     if request.session_epoch == FIRST_EPOCH:
         sessions.end(request.session_id)
-        return sessions.create(named), named
+        return sessions.create(dict(named)), named
     if request.session_id == NO_SESSION:
         return ErrorCode.INVALID_FETCH_SESSION_EPOCH, named
     forgotten = [
