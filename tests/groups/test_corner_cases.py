@@ -149,6 +149,15 @@ def test_c51_the_replacement_is_durable_before_the_newcomer_is_told() -> None:
     assert beat(shell, old, "a") is ErrorCode.NONE
 
 
+def test_c51_a_replacement_outlives_the_coordinator() -> None:
+    shell = Shell()
+    (old,) = shell.stable(1, instance_ids=("a",))
+    back = shell.join(instance_id="a").reply(JoinReply)
+    shell.crash()
+    assert beat(shell, back, "a") is ErrorCode.NONE
+    assert beat(shell, old, "a") is ErrorCode.FENCED_INSTANCE_ID
+
+
 def test_c52_a_zombie_of_an_old_generation_is_refused_whatever_it_asks() -> None:
     shell = Shell()
     (member,) = shell.stable(1)

@@ -153,11 +153,32 @@ def test_members_that_do_not_rejoin_in_time_are_out() -> None:
 
 def test_a_static_member_that_does_not_rejoin_keeps_its_place_until_it_misses_the_sync_as_well() -> None:
     shell = Shell()
-    first, second = shell.stable(2, instance_ids=("a", "b"))
-    call = shell.join(first.member_id, instance_id="a", rebalance_timeout_ms=5 * SECOND)
-    shell.shard.groups["g"].members[second.member_id].rebalance_timeout_ms = 5 * SECOND
-    shell.advance(60 * SECOND)
-    assert call.reply(JoinReply).error is ErrorCode.NONE
+    calls = [shell.join(instance_id=name, rebalance_timeout_ms=5 * SECOND) for name in ("a", "b")]
+    shell.advance(0)
+    first, second = (call.reply(JoinReply) for call in calls)
+    shell.sync_all([first, second])
+    again = shell.join(first.member_id, instance_id="a", rebalance_timeout_ms=5 * SECOND)
+    shell.advance(5 * SECOND)
+    assert [member.instance_id for member in again.reply(JoinReply).members] == ["a", "b"]
+    shell.sync_all([again.reply(JoinReply)])
+    assert list(shell.shard.groups["g"].members) == [first.member_id, second.member_id]
+    shell.advance(5 * SECOND)
+    assert list(shell.shard.groups["g"].members) == [first.member_id]
+
+
+def test_a_newcomer_whose_client_is_gone_is_given_up_while_it_waits() -> None:
+    """Five minutes, as in Kafka: else clients that time out and join anew would fill the group."""
+    shell = Shell()
+    call = shell.join(rebalance_timeout_ms=600 * SECOND)
+    shell.advance(0)
+    member = call.reply(JoinReply)
+    shell.sync_all([member])
+    newcomer = shell.join()
+    for _ in range(60):
+        shell.advance(5 * SECOND)
+        shell.send(Heartbeat("g", member.member_id, 1))
+    assert newcomer.reply(JoinReply).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert list(shell.shard.groups["g"].members) == [member.member_id]
 
 
 def test_a_followers_rejoin_without_news_gets_the_present_generation() -> None:

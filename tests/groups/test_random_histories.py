@@ -173,13 +173,16 @@ class GroupHistories(RuleBasedStateMachine):
             self.seen["assigned"] += 1
             self.seen["assigned to several"] += len(group.members) > 1
 
-    @rule(who=CLIENTS)
-    def heartbeat(self, who: int) -> None:
+    @rule(who=CLIENTS, age=st.sampled_from([0, 0, 1]))
+    def heartbeat(self, who: int, age: int) -> None:
+        """Of the generation that the client knows, or of the one before: a request that was long under way."""
         client = self.clients[who]
-        call = self.shell.send(Heartbeat(client.group_id, client.member_id, client.generation_id, client.instance_id))
-        self.send(client, call)
+        generation_id = client.generation_id - age
+        call = self.shell.send(Heartbeat(client.group_id, client.member_id, generation_id, client.instance_id))
+        if age == 0:
+            self.send(client, call)
         group = self.group_of(client)
-        current = group is not None and group.generation_id == client.generation_id
+        current = group is not None and group.generation_id == generation_id
         self.shell.flush()
         assert call.reply(HeartbeatReply).error is not ErrorCode.NONE or current, "one generation is active"
 
@@ -188,6 +191,20 @@ class GroupHistories(RuleBasedStateMachine):
         client = self.clients[who]
         leaving = LeavingMember(client.member_id, client.instance_id)
         self.send(client, self.shell.send(LeaveGroup(client.group_id, (leaving,))))
+
+    @rule(group_id=st.sampled_from(GROUPS), is_leader=st.booleans())
+    def lose_one_in_the_middle(self, group_id: str, is_leader: bool) -> None:
+        """A group is taken to its next generation, some sync, and then one of them goes."""
+        self.behave(group_id, rounds=3, is_missing=-1, stops_after=0)
+        group = self.shell.shard.groups.get(group_id)
+        if group is None or group.state is not GroupState.COMPLETING_REBALANCE:
+            return
+        followers = [one for one in group.members.values() if one.member_id != group.leader_id]
+        for member in followers:
+            self.shell.send(SyncGroup(group_id, member.member_id, group.generation_id))
+        gone = group.leader_id if is_leader or not followers else followers[0].member_id
+        self.seen["left while syncing"] += gone != group.leader_id
+        self.shell.send(LeaveGroup(group_id, (LeavingMember(gone or ""),)))
 
     @rule(who=CLIENTS)
     def bounce(self, who: int) -> None:
@@ -224,22 +241,28 @@ class GroupHistories(RuleBasedStateMachine):
             self.acked.pop(group_id, None)
             self.generations.pop(group_id, None)
 
-    @rule(group_id=st.sampled_from(GROUPS), rounds=st.integers(1, 5), is_missing=st.integers(0, 12))
-    def behave(self, group_id: str, rounds: int, is_missing: int) -> None:
-        """All clients of a group, but perhaps one, do what they should, for a while."""
+    @rule(
+        group_id=st.sampled_from(GROUPS),
+        rounds=st.integers(1, 5),
+        is_missing=st.integers(0, 12),
+        stops_after=st.integers(0, 8),
+    )
+    def behave(self, group_id: str, rounds: int, is_missing: int, stops_after: int) -> None:
+        """All clients of a group, but perhaps one, do what they should, and stop in the middle of a round."""
         present = [one for number, one in enumerate(self.clients) if one.group_id == group_id and number != is_missing]
-        for _ in range(rounds):
-            for client in present:
+        for turn in range(rounds):
+            for client in present[: stops_after if turn == rounds - 1 else None]:
                 number = self.clients.index(client)
                 if client.join is None or client.is_called:
                     self.join(number, retries=False)
                 elif not client.is_synced:
                     self.sync(number)
                 else:
-                    self.heartbeat(number)
+                    self.heartbeat(number, age=0)
                     self.commit(number, offset=number)
-            self.shell.advance(3 * SECOND)
-            self.flush()
+            if turn < rounds - 1:
+                self.shell.advance(3 * SECOND)
+                self.flush()
 
     # What the world does
 
@@ -282,6 +305,12 @@ class GroupHistories(RuleBasedStateMachine):
     @invariant()
     def ledger_is_what_the_records_say(self) -> None:
         assert self.shell.shard.ledger == self.shell.replayed()
+
+    @invariant()
+    def a_stable_group_is_written_down(self) -> None:
+        for group_id, group in self.shell.shard.groups.items():
+            if group.state is GroupState.STABLE:
+                assert self.shell.shard.ledger.groups[group_id] == group.as_record()
 
     @invariant()
     def generations_only_grow(self) -> None:
@@ -365,5 +394,13 @@ def test_random_histories_keep_their_invariants() -> None:
             max_examples=60, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
-    wanted = ["assigned", "assigned to several", "static return", "reloaded stable", "member commit", "simple commit"]
+    wanted = [
+        "assigned",
+        "assigned to several",
+        "static return",
+        "reloaded stable",
+        "member commit",
+        "simple commit",
+        "left while syncing",
+    ]
     assert {name for name in wanted if GroupHistories.seen[name] < 3} == set(), "the histories were dull"

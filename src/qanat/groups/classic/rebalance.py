@@ -29,7 +29,6 @@ def prepare(turn: Turn, group: ClassicGroup) -> None:
     """Call everybody to join; an empty group first waits a while for company (KIP-134)."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
-            member.assignment = b""
             answer_sync(turn, group, member, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))
     group.pending_syncs.clear()
     turn.cancel(TimerKind.SYNC, group)
