@@ -37,7 +37,7 @@ class Case:
 
 
 def measure(bench: Bench) -> list[Row]:
-    cases = [Case(f"{count} segments", _SEGMENT_BYTES, count * _SEGMENT_BYTES) for count in SEGMENT_COUNTS]
+    cases = [Case(_named(count), _SEGMENT_BYTES, count * _SEGMENT_BYTES) for count in SEGMENT_COUNTS]
     cases.append(
         Case(f"1 segment of {bench.plan.index_bytes // MIB} MiB", 2 * bench.plan.index_bytes, bench.plan.index_bytes)
     )
@@ -50,10 +50,14 @@ def measure(bench: Bench) -> list[Row]:
         p99_us = [statistics.quantiles(one, n=100)[98] for one in times_us]
         rows.append(row("lookup", f"{case.name}, median", "µs", medians[case.name]))
         rows.append(row("lookup", f"{case.name}, p99", "µs", p99_us, None, Required("ours", "<=", _P99_US)))
-    few, many = (f"{count} segments" for count in (SEGMENT_COUNTS[0], SEGMENT_COUNTS[-1]))
+    few, many = (_named(count) for count in (SEGMENT_COUNTS[0], SEGMENT_COUNTS[-1]))
     growth = [after / before for before, after in zip(medians[few], medians[many], strict=True)]
     rows.append(row("lookup", f"{many} to {few}, median", "times", growth, None, Required("ours", "<=", _FLAT)))
     return rows
+
+
+def _named(segments: int) -> str:
+    return f"{segments} segment{'s' if segments > 1 else ''}"
 
 
 def _measure_case(bench: Bench, case: Case) -> list[list[float]]:

@@ -22,6 +22,7 @@ def describe(folder: Path) -> dict[str, str]:
         "memory": f"{_memory_bytes() / (1 << 30):.0f} GiB",
         "kernel": f"{platform.system()} {platform.release()}",
         "file system": file_system(folder),
+        "load": f"{os.getloadavg()[1]:.1f} processes on average over the last five minutes",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "qanat": __version__,
         "per-record core": "interpreted" if interpreted or not compiled else "compiled (Cython)",
