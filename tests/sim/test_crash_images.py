@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 import qanat
+from qanat.log.recovery import Checkpoint, open_log
+from qanat.log.settings import CleanupPolicy, LogSettings
 from qanat.sim.__main__ import main
 from qanat.sim.crash_sweep import UNCUT, VARIANTS, Outcome, Sweep
 from qanat.sim.disk import SimDisk
+from qanat.sim.log_rig import AT, DIRECTORY, Content, LogRig
 from qanat.sim.log_workload import LogWorkload
 
 GROUPS, SEEDS_PER_GROUP = 8, 10
@@ -108,3 +111,26 @@ def test_a_workload_that_fails_without_a_power_loss_is_a_finding(monkeypatch: py
 
     assert [failure.variant for failure in failures] == [UNCUT]
     assert UNCUT not in VARIANTS
+
+
+def test_a_replaced_producer_stays_out_after_compaction_even_without_snapshots() -> None:
+    disk = SimDisk(1)
+    settings = LogSettings(cleanup_policy=CleanupPolicy.COMPACT, delete_retention_ms=0, segment_bytes=1024)
+    rig = LogRig(disk, settings)
+    content = Content(((b"key", b"value", 0),))
+    rig.append_as(1, content, is_transactional=True)
+    rig.end_transaction(1, is_commit=True, bumps_epoch=True)
+    for _ in range(4):
+        rig.append(content)
+        rig.roll()
+        rig.flush()
+        rig.replicate(rig.log.end_offset)
+        rig.now_ms += 1
+        rig.compact()
+    for name in disk.list(DIRECTORY):
+        if name.endswith(".snapshot"):
+            disk.remove(f"{DIRECTORY}/{name}")
+
+    log = open_log(disk, DIRECTORY, AT, settings, Checkpoint())
+
+    assert log.producers.states[1].epoch == 1

@@ -77,6 +77,10 @@ class Cleaner:
             for producer_id, state in producers.states.items()
             if state.batches
         }
+        # A marker that raised the epoch is all that keeps a replaced producer out, until the new one writes.
+        self._epochs = {
+            producer_id: state.epoch for producer_id, state in producers.states.items() if not state.batches
+        }
         self._aborted: dict[int, list[tuple[int, int]]] = {}
         for producer_id, first, last in aborted:
             self._aborted.setdefault(producer_id, []).append((first, last))
@@ -130,7 +134,8 @@ class Cleaner:
         if horizon is None:
             horizon_ms = self._now_ms + self._settings.delete_retention_ms
             return retain(batch, [True] * header.record_count, self._limit_bytes, delete_horizon_ms=horizon_ms)
-        return batch if horizon > self._now_ms else self._emptied(header, batch)
+        is_last_word = self._epochs.get(header.producer_id) == header.producer_epoch
+        return batch if horizon > self._now_ms or is_last_word else self._emptied(header, batch)
 
     def _emptied(self, header: BatchHeader, batch: Buffer) -> Buffer | None:
         """Nothing, unless a producer's sequence numbers hang on this batch: then its header."""
