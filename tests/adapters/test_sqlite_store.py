@@ -23,7 +23,8 @@ import pytest
 from qanat.adapters.boot_clock import BootClock, boottime_ms
 from qanat.adapters.sqlite_database import SqliteDatabase
 from qanat.adapters.sqlite_store import POLL_MS, SqliteStore
-from qanat.cluster.store import EMPTY_REVISION, Changes, Committed, Put, Revision
+from qanat.adapters.sqlite_tables import SqliteTables
+from qanat.cluster.store import EMPTY_REVISION, Changes, Committed, Entry, Put, Revision, Snapshot
 from qanat.model.errors import StoreUnavailableError
 
 PRELUDE = """
@@ -527,7 +528,7 @@ def test_nothing_asks_the_wall_clock(path: Path, monkeypatch: pytest.MonkeyPatch
     asyncio.run(test())
 
 
-def test_history_longer_than_a_page_is_heard_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_longer_than_a_page_is_heard_whole_and_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qanat.adapters.sqlite_tables.PAGE_EVENTS", 7)
 
     async def test() -> None:
@@ -536,11 +537,33 @@ def test_history_longer_than_a_page_is_heard_whole(path: Path, monkeypatch: pyte
                 await store.commit([], [Put(f"/{part}", b"%d" % number) for part in range(number % 5 + 1)])
             heard = []
             async with aclosing(store.watch("/", EMPTY_REVISION)) as watcher:
-                async for changes in watcher:
+                for _ in range(12):
+                    changes = await anext(watcher)
                     assert isinstance(changes, Changes)
                     heard.append((changes.revision, len(changes.events)))
-                    if len(heard) == 12:
-                        break
+                await store.commit([], [Put("/end", b"")])
+                assert (await anext(watcher)).revision == 14
             assert heard == [(number + 2, number % 5 + 1) for number in range(12)]
 
     run(test())
+
+
+def test_what_is_read_together_belongs_to_one_moment(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process commits between the two statements of a list."""
+    reader, writer = (
+        SqliteTables(SqliteDatabase(str(path), busy_timeout_ms=100), BootClock("boot", lambda: 0), 100)
+        for _ in range(2)
+    )
+    below = reader._below
+
+    def interrupted(prefix: str) -> tuple[Entry, ...]:
+        entries = below(prefix)
+        writer.commit([], [Put("/a", b"")])
+        return entries
+
+    monkeypatch.setattr(reader, "_below", interrupted)
+    assert reader.snapshot("/") == Snapshot((), EMPTY_REVISION)
+    monkeypatch.undo()
+    assert len(reader.snapshot("/").entries) == 1
+    reader.close()
+    writer.close()

@@ -399,6 +399,7 @@ def test_a_watcher_whose_history_is_gone_is_told_and_ends(run: Run) -> None:
 
         current = (await bench.store.list("/")).revision
         assert current - HISTORY_EVENTS - HISTORY_EVENTS // 8 <= first.revision <= current - HISTORY_EVENTS
+        assert await collect(bench, 1, after=Revision(first.revision - 1)) == [first]
         kept = await collect(bench, current - first.revision, after=first.revision)
         assert [changes.revision for changes in kept] == list(range(first.revision + 1, current + 1))
 
