@@ -67,27 +67,29 @@ class LogDirectory:
         return f"{self.path}/{at}"
 
     def create(self, at: TopicPartition, topic_id: str, settings: LogSettings) -> PartitionLog:
-        """A new, empty log, durable under its name."""
-        assert at not in self.logs, f"{at} exists"
-        self.state.require_working()
-        if at in self.offline:
-            raise StorageError(f"{at} is there but cannot be opened: {self.offline[at]}")
+        """A new, empty log, durable under its name; a loop that must not wait for the disk uses `begin_create`."""
+        job = self.begin_create(at, topic_id, settings)
         try:
-            if at in self._hints:
-                # Of a log that had this name before: believed after a crash, it would hide records of this one.
-                run_now(self.begin_checkpoint())
-            self.files.make_directory(self.folder(at))
-            write_topic_id(self.files, self.folder(at), topic_id)
-            log = open_log(self.files, self.folder(at), at, settings, Checkpoint())
+            run_now(job)
         except DiskFullError:
             raise
         except StorageError as error:
             self.state.fail(error)
             raise
-        self._host(log, topic_id)
-        return log
+        return self.logs[at]
 
-    def _host(self, log: PartitionLog, topic_id: str) -> None:
+    def begin_create(self, at: TopicPartition, topic_id: str, settings: LogSettings) -> CreateLogJob:
+        """A job that makes a new, empty log; it is durable under its name, and hosted, when the job is finished."""
+        assert at not in self.logs, f"{at} exists"
+        self.state.require_working()
+        if at in self.offline:
+            raise StorageError(f"{at} is there but cannot be opened: {self.offline[at]}")
+        # Of a log that had this name before: believed after a crash, it would hide records of this one.
+        forgetting = self.begin_checkpoint() if at in self._hints else None
+        return CreateLogJob(self, at, topic_id, settings, forgetting)
+
+    def host(self, log: PartitionLog, topic_id: str) -> None:
+        """Take a log in: from here on it shares the directory's fate."""
         log.state = self.state
         self.logs[log.topic_partition] = log
         self.topic_ids[log.topic_partition] = topic_id
@@ -180,7 +182,7 @@ class LogDirectory:
         try:
             log = reopen_log(self.files, folder, row, settings) if row is not None else None
             topic_id = row.topic_id if row is not None else read_topic_id(self.files, folder)
-            self._host(log or open_log(self.files, folder, at, settings, hint), topic_id)
+            self.host(log or open_log(self.files, folder, at, settings, hint), topic_id)
         except StorageError as error:
             self.offline[at] = error
 
@@ -225,6 +227,39 @@ class CheckpointJob:
 
     def finish(self) -> None:
         self._directory.note_hints(self._hints)
+
+
+class CreateLogJob:
+    """Makes a partition's folder and its first segment."""
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        at: TopicPartition,
+        topic_id: str,
+        settings: LogSettings,
+        forgetting: CheckpointJob | None,
+    ) -> None:
+        self._directory = directory
+        self._at = at
+        self._topic_id = topic_id
+        self._settings = settings
+        self._forgetting = forgetting
+        self._log: PartitionLog | None = None
+
+    def run(self) -> None:
+        files, folder = self._directory.files, self._directory.folder(self._at)
+        if self._forgetting is not None:
+            self._forgetting.run()
+        files.make_directory(folder)
+        write_topic_id(files, folder, self._topic_id)
+        self._log = open_log(files, folder, self._at, self._settings, Checkpoint())
+
+    def finish(self) -> None:
+        assert self._log is not None, "run first"
+        if self._forgetting is not None:
+            self._forgetting.finish()
+        self._directory.host(self._log, self._topic_id)
 
 
 class DeleteLogJob:
