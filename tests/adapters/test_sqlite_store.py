@@ -145,6 +145,37 @@ def test_closing_leaves_no_thread_and_no_open_file(path: Path) -> None:
     assert os.listdir(path.parent) == ["metadata.db"]
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2, 5])
+def test_an_opening_that_is_cancelled_leaves_nothing_behind(path: Path, turns: int) -> None:
+    threads = threading.active_count()
+
+    async def test() -> None:
+        opening = asyncio.create_task(SqliteStore.open(str(path)))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+    run(test())
+    assert threading.active_count() == threads
+
+
+def test_a_closing_that_is_cancelled_closes_all_the_same(path: Path) -> None:
+    threads = threading.active_count()
+
+    async def test() -> None:
+        store = await SqliteStore.open(str(path))
+        closing = asyncio.create_task(store.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        await store.close()
+
+    run(test())
+    assert threading.active_count() == threads
+
+
 def test_processes_that_race_for_a_counter_lose_no_update(path: Path) -> None:
     """They also race for making the file, and each watches all of it."""
     script = """

@@ -42,6 +42,9 @@ class StoreThread:
         self._poll_seconds = poll_ms / 1000
         self._on_change = on_change
         self._acts: SimpleQueue[_Act | None] = SimpleQueue()
+        # Marked as running, so that a waiter's cancellation does not reach into the thread.
+        for future in (self.opened, self._ended):
+            future.set_running_or_notify_cancel()
         self._thread = threading.Thread(target=self._run, name="qanat-metadata-store", daemon=True)
         self._seen = -1
         self._revision = NO_REVISION
