@@ -166,6 +166,11 @@ def test_four_megabytes_of_next_to_nothing_are_refused_or_read_in_bounded_time(f
     assert process_time() - started < 4 * 0.05 * 3
 
 
+def test_a_count_that_cannot_fit_is_refused_before_the_first_element_is_read() -> None:
+    with pytest.raises(MalformedMessageError, match="declares 30001"):
+        metadata.read_request(memoryview((30_001).to_bytes(4, "big") + bytes(60_000)), 1)
+
+
 def test_no_request_holds_more_than_a_million_elements() -> None:
     numbers = [*range(1_000_001)]
     topic = fetch.ForgottenTopic("t", partitions=numbers)
