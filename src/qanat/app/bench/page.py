@@ -34,7 +34,8 @@ _HOW = """\
 - **read**: every byte is checksummed on both sides, in the same chunks, through maps that are kept between rounds.
 - **lookup**: a batch is read at random offsets; segments are sealed, their tables in files.
 - **columns**: keys of 10 bytes, values of 100; the limit copies the batches and looks at nothing.
-- **open** and **memory**: each round is a process of its own. An unclean stop is a process that ends without closing.
+- **open** and **memory**: each round is a process of its own, and all of them count. An unclean stop is a process that
+  ends without closing.
 """
 
 
