@@ -166,6 +166,16 @@ def test_a_static_member_that_does_not_rejoin_keeps_its_place_until_it_misses_th
     assert list(shell.shard.groups["g"].members) == [first.member_id]
 
 
+def test_a_static_successor_is_expected_to_sync_in_its_predecessors_place() -> None:
+    shell = Shell()
+    calls = [shell.join(instance_id=name, session_timeout_ms=600 * SECOND) for name in ("a", "b")]
+    shell.advance(0)
+    shell.sync_all([calls[0].reply(JoinReply)])  # b never asks for its assignment,
+    shell.join(instance_id="b", session_timeout_ms=600 * SECOND)  # comes back, and does not ask either.
+    shell.advance(60 * SECOND)
+    assert list(shell.shard.groups["g"].static_members) == ["a"]
+
+
 def test_a_newcomer_whose_client_is_gone_is_given_up_while_it_waits() -> None:
     """Five minutes, as in Kafka: else clients that time out and join anew would fill the group."""
     shell = Shell()
