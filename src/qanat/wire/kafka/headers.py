@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from qanat.model.errors import MalformedMessageError
 from qanat.wire.kafka.reading import FREE_UNITS, skip_tags
-from qanat.wire.kafka.registry import APIS
+from qanat.wire.kafka.registry import APIS, NEVER
 from qanat.wire.kafka.writing import LARGE_BYTES, Chunk, encode_nullable_string
 
 _unpack_request = struct.Struct(">hhih").unpack_from
@@ -28,8 +28,6 @@ _pack_flexible_response = struct.Struct(">iix").pack
 
 REQUEST_FLEXIBLE_FROM = {key: api.request_flexible_from for key, api in APIS.items()}
 RESPONSE_HEADER_FLEXIBLE_FROM = {key: api.response_header_flexible_from for key, api in APIS.items()}
-
-_NEVER = 1 << 15
 
 
 class RequestHeader(Struct, gc=False, frozen=True):
@@ -59,7 +57,7 @@ def read_request_header(frame: memoryview) -> RequestHeader:
             client_id = str(frame[10:position], "utf-8")
         elif length != -1:
             raise MalformedMessageError(f"A request's client id declares a length of {length}.")
-        if api_version >= REQUEST_FLEXIBLE_FROM.get(api_key, _NEVER):
+        if api_version >= REQUEST_FLEXIBLE_FROM.get(api_key, NEVER):
             position = skip_tags(frame, position, [FREE_UNITS]) if frame[position] else position + 1
     except (struct.error, IndexError):
         raise MalformedMessageError(f"A request of {len(frame)} bytes ends within its header.") from None
@@ -73,7 +71,7 @@ def frame_request(
 ) -> list[Chunk]:
     """A whole request, size included, ready for `writelines`."""
     tail = encode_nullable_string(client_id)
-    if api_version >= REQUEST_FLEXIBLE_FROM.get(api_key, _NEVER):
+    if api_version >= REQUEST_FLEXIBLE_FROM.get(api_key, NEVER):
         tail += b"\0"
     size = 8 + len(tail) + sum(map(len, body))
     return _joined(_pack_request(size, api_key, api_version, correlation_id) + tail, body)
@@ -82,7 +80,7 @@ def frame_request(
 def frame_response(api_key: int, api_version: int, correlation_id: int, body: Sequence[Chunk]) -> list[Chunk]:
     """A whole response, size included, ready for `writelines`."""
     size = sum(map(len, body)) + 4
-    if api_version >= RESPONSE_HEADER_FLEXIBLE_FROM.get(api_key, _NEVER):
+    if api_version >= RESPONSE_HEADER_FLEXIBLE_FROM.get(api_key, NEVER):
         return _joined(_pack_flexible_response(size + 1, correlation_id), body)
     return _joined(_pack_response(size, correlation_id), body)
 
@@ -92,7 +90,7 @@ def read_response_header(frame: memoryview, api_key: int, api_version: int) -> t
     try:
         (correlation_id,) = _unpack_correlation(frame, 0)
         position = 4
-        if api_version >= RESPONSE_HEADER_FLEXIBLE_FROM.get(api_key, _NEVER):
+        if api_version >= RESPONSE_HEADER_FLEXIBLE_FROM.get(api_key, NEVER):
             position = skip_tags(frame, position, [FREE_UNITS]) if frame[position] else position + 1
     except (struct.error, IndexError):
         raise MalformedMessageError(f"A response of {len(frame)} bytes ends within its header.") from None
