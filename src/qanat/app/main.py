@@ -45,6 +45,8 @@ def build_app() -> App:
         version=f"qanat {__version__}",
         suppress_keyboard_interrupt=False,
     )
+    app.command("qanat.app.start:start", name="start", help="Run a broker on this machine until it is told to stop.")
+    app.command("qanat.app.start:dev", name="dev", help="Run a throw-away broker in memory.")
     app.command(
         "qanat.app.doctor:doctor",
         name="doctor",

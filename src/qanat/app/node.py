@@ -3,28 +3,36 @@
     BASE/metadata.db        the embedded metadata store, shared by all brokers of this host
     BASE/broker-<id>/       this broker's logs
 
-With the `memory` engine nothing is written anywhere.
+With the `memory` engine nothing is written anywhere. A node that has a name instead of a
+number gets one from the store (`node_names`).
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.adapters.sqlite_store import SqliteStore
 from qanat.app.compose import Logs, open_log_directory
+from qanat.app.node_names import number_of
 from qanat.app.plugins import storage_engine
 from qanat.broker.broker import Broker
 from qanat.broker.settings import BrokerSettings
 from qanat.cluster import keys, values
 from qanat.cluster.store import MetadataStore
+from qanat.groups.settings import GroupSettings
+from qanat.log.directory import LogDirectory
 from qanat.log.settings import DirectorySettings
+from qanat.model.errors import ReadOnlyError
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener
+
+_EVERYWHERE = ("", "0.0.0.0", "::")
 
 OnFault = Callable[[KafkaConnection, BaseException], None]
 
@@ -34,10 +42,14 @@ class NodeSettings:
     """Everything that one node is told."""
 
     data_dir: str = "data"
-    node_id: int = 0
+    node_id: int | str = 0
+    """A number, or a name that stands for one."""
     storage_engine: str = "file"
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     directory: DirectorySettings = field(default_factory=DirectorySettings)
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    topic_defaults: Mapping[str, str] = field(default_factory=dict)
+    """Topic settings that hold where a topic has none of its own."""
 
 
 def _ignore(connection: KafkaConnection, fault: BaseException) -> None:
@@ -51,6 +63,9 @@ class Node:
         self.settings = settings
         self._on_fault = on_fault
         self._opened = AsyncExitStack()
+        self.node_id = -1
+        self.cluster_id = ""
+        self.directory: LogDirectory
         self.broker: Broker
         self.listener: KafkaListener
 
@@ -68,40 +83,57 @@ class Node:
         """What clients connect to."""
         return f"{self.settings.broker.host_name}:{self.listener.port}"
 
+    @property
+    def advertised_address(self) -> str:
+        """What clients are told to connect to."""
+        listener = self._advertised()
+        return f"{listener.host}:{listener.port}"
+
     async def _open(self, opened: AsyncExitStack) -> None:
         settings = self.settings
         store = await self._open_store()
         opened.push_async_callback(store.close)
-        cluster_id = await _cluster_id(store)
-        directory = open_log_directory(
-            f"{settings.data_dir}/broker-{settings.node_id}",
+        self.node_id = await number_of(store, settings.node_id)
+        self.cluster_id = await _cluster_id(store)
+        self.directory = open_log_directory(
+            f"{settings.data_dir}/broker-{self.node_id}",
             engine=storage_engine(settings.storage_engine, settings.directory),
             settings=settings.directory,
-            cluster_id=cluster_id,
-            node_id=settings.node_id,
+            cluster_id=self.cluster_id,
+            node_id=self.node_id,
         )
-        runtime = await opened.enter_async_context(Logs(directory))
-        self.broker = Broker(settings.broker, settings.node_id, store, runtime)
+        runtime = await opened.enter_async_context(Logs(self.directory))
+        self.broker = Broker(settings.broker, self.node_id, store, runtime, group_settings=settings.groups)
         self.listener = KafkaListener(self.broker, self._on_fault)
         await self.listener.bind()
         opened.push_async_callback(self.broker.close)
-        await self.broker.start(cluster_id, [self._advertised()])
+        await self.broker.start(self.cluster_id, [self._advertised()])
         opened.push_async_callback(self.listener.close)
         await self.listener.serve()
 
     async def _open_store(self) -> MetadataStore:
         if self.settings.storage_engine == "memory":
             return MemoryStore()
-        os.makedirs(self.settings.data_dir, exist_ok=True)
+        try:
+            os.makedirs(self.settings.data_dir, exist_ok=True)
+        except OSError as fault:
+            raise ReadOnlyError(
+                f"cannot make the data directory {self.settings.data_dir}: {fault.strerror}; choose another --data-dir"
+            ) from None
         return await SqliteStore.open(f"{self.settings.data_dir}/metadata.db")
 
     def _advertised(self) -> values.Listener:
         broker = self.settings.broker
         return values.Listener(
             name="PLAINTEXT",
-            host=broker.advertised_host_name or broker.host_name,
+            host=broker.advertised_host_name or reachable_host(broker.host_name),
             port=broker.advertised_port or self.listener.port,
         )
+
+
+def reachable_host(bound: str) -> str:
+    """What clients can connect to when we listen there: a name of this host where we listen everywhere."""
+    return socket.gethostname() if bound in _EVERYWHERE else bound
 
 
 async def _cluster_id(store: MetadataStore) -> str:

@@ -1,0 +1,72 @@
+"""Events worth a log line, on stderr: one line each, for people (`text`) or for programs (`json`).
+
+    2026-01-31T09:30:00.125Z info  started node=1 address=127.0.0.1:9092
+
+Python's own `logging` carries them, so that what libraries report looks the same; `event` is how we write one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Literal
+
+LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+_FIELDS = "qanat_fields"
+_logger = logging.getLogger("qanat")
+
+
+def configure(form: LogFormat, level: LogLevel) -> None:
+    """Send everything that is logged to stderr, in that form and from that level on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonForm() if form == "json" else _TextForm())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def event(name: str, *, level: LogLevel = "info", **fields: object) -> None:
+    """Log one event: a short phrase, and what belongs to it."""
+    _logger.log(logging.getLevelNamesMapping()[level.upper()], name, extra={_FIELDS: fields})
+
+
+def failure(name: str, fault: BaseException, **fields: object) -> None:
+    """Log a bug with its traceback."""
+    _logger.error(name, exc_info=fault, extra={_FIELDS: fields})
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _TextForm(logging.Formatter):
+    """Time, level, phrase, `name=value`; a value with spaces is quoted."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = getattr(record, _FIELDS, {})
+        parts = [_time(record), f"{record.levelname.lower():<7}", record.getMessage()]
+        line = " ".join([*parts, *(f"{name}={_shown(value)}" for name, value in fields.items())])
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class _JsonForm(logging.Formatter):
+    """One object per line, a traceback included."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, _FIELDS, {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return json.dumps(text) if not text or any(letter.isspace() or letter == '"' for letter in text) else text

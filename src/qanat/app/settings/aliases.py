@@ -1,0 +1,82 @@
+"""Other spellings of settings, and settings that have no meaning here: one table, which the documentation shows.
+
+A row with a `setting` is another name for it, in other units where `factor` says so.
+A row without one is accepted, and a notice says why it has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_HOUR_MS = 60 * 60 * 1000
+_THREADS = "one event loop serves all connections; there are no threads to count"
+_CLIENT = "clients decide it for themselves"
+_LATER_REGISTRY = "no registry is asked yet"
+_LATER_PIPE = "there are no pipes between brokers yet"
+_LATER_HTTP = "there is no HTTP door yet"
+_STORE = "the metadata store decides it; there is no separate controller"
+_ONE_COPY = "there is one copy of each partition yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """One row."""
+
+    given: str
+    setting: str | None = None
+    factor: int = 1
+    note: str = ""
+
+
+def _none(note: str, *names: str) -> tuple[Alias, ...]:
+    return tuple(Alias(name, note=note) for name in names)
+
+
+ENVIRONMENT = (
+    Alias("NODE_ID", "node.id"),
+    Alias("BROKER_PORT", "port"),
+    Alias("DATA_DIR", "data.dir"),
+    *_none(_LATER_HTTP, "HTTP_PORT"),
+    *_none(_LATER_REGISTRY, "REGISTRY_URL"),
+)
+"""Variables without our prefix."""
+
+FILE = (
+    Alias("broker.id", "node.id"),
+    Alias("log.dir", "data.dir"),
+    Alias("log.dirs", "data.dir"),
+    Alias("log.retention.hours", "log.retention.ms", _HOUR_MS),
+    Alias("log.retention.minutes", "log.retention.ms", 60_000),
+    Alias("log.roll.hours", "log.roll.ms", _HOUR_MS),
+    Alias("broker.node.id", "node.id"),
+    Alias("broker.storage.type", "storage.engine"),
+    Alias("broker.storage.data-dir", "data.dir"),
+    Alias("broker.storage.segment-size", "log.segment.bytes"),
+    Alias("broker.network.port", "port"),
+    *_none("records and requests travel over TCP, whatever is said here", "broker.network.type"),
+    *_none(_THREADS, "broker.network.threads.boss", "broker.network.threads.worker"),
+    *_none(_LATER_REGISTRY, "broker.registry.url", "broker.registry.poll-interval"),
+    *_none(_LATER_PIPE, "broker.pipe.poll-interval", "broker.pipe.batch-size"),
+    Alias("host", "host.name"),
+    Alias("default_partitions", "num.partitions"),
+    Alias("default_replication_factor", "default.replication.factor"),
+    Alias("default_retention_seconds", "log.retention.ms", 1000),
+    Alias("default_retention_bytes", "log.retention.bytes"),
+    *_none("everything that is kept lies in data.dir", "memtx_dir", "vinyl_dir"),
+    *_none(_CLIENT, "acks", "retries", "retry_backoff_ms"),
+    *_none(_CLIENT, "max_poll_records", "session_timeout_ms", "request_timeout_ms"),
+    *_none(_THREADS, "num.network.threads", "num.io.threads", "background.threads", "log.cleaner.threads"),
+    *_none(_THREADS, "num.recovery.threads.per.data.dir", "num.replica.fetchers"),
+    *_none("the operating system sizes them", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
+    *_none(_STORE, "process.roles", "controller.quorum.voters", "controller.quorum.bootstrap.servers"),
+    *_none(_STORE, "controller.listener.names", "inter.broker.listener.name", "zookeeper.connect"),
+    *_none("only PLAINTEXT is served yet", "listener.security.protocol.map"),
+    *_none(_ONE_COPY, "offsets.topic.replication.factor", "transaction.state.log.replication.factor"),
+    *_none(_ONE_COPY, "transaction.state.log.min.isr", "share.coordinator.state.topic.replication.factor"),
+    *_none(_ONE_COPY, "share.coordinator.state.topic.min.isr"),
+)
+"""Keys of files, `-X` and, in capitals and with our prefix, the environment."""
+
+BY_VARIABLE: Mapping[str, Alias] = {row.given: row for row in ENVIRONMENT}
+BY_KEY: Mapping[str, Alias] = {row.given: row for row in FILE}

@@ -1,0 +1,62 @@
+"""Every setting of a node by its name: which struct owns it, and how its value is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from qanat.app.settings.own import OwnSettings
+from qanat.broker.settings import BrokerSettings
+from qanat.broker.topic_settings import TOPIC_SETTINGS, TopicSetting
+from qanat.groups.settings import GroupSettings
+from qanat.log.settings import DirectorySettings
+from qanat.model.errors import InvalidSettingError
+from qanat.model.settings import Settings
+
+Owner = type[Settings] | TopicSetting
+STRUCTS: tuple[type[Settings], ...] = (OwnSettings, BrokerSettings, DirectorySettings, GroupSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One setting. Its owner is a struct, or the topic setting whose default it is."""
+
+    name: str
+    owner: Owner
+
+    def check(self, text: str) -> str:
+        """The value as its owner reads it; raises `ValueError` saying what is wrong with it."""
+        try:
+            if isinstance(self.owner, TopicSetting):
+                return self.owner.form.normalize(self.name, text)
+            self.owner.parse({self.name: text})
+        except InvalidSettingError as fault:
+            raise ValueError(_reason(str(fault))) from None
+        return text
+
+    @property
+    def notice(self) -> str | None:
+        """Why setting it changes nothing, if so."""
+        is_idle = isinstance(self.owner, TopicSetting) and not self.owner.is_obeyed
+        return "it is remembered and has no effect" if is_idle else None
+
+
+def _reason(message: str) -> str:
+    """What is wrong, without the name and value that the reader is told anyway."""
+    for separator in (": Value must", ": Not a number", ": Expected value", ": String must", "': "):
+        _, found, reason = message.rpartition(separator)
+        if found:
+            return (found.removeprefix("': ").removeprefix(": ") + reason).strip()
+    return message
+
+
+def _all() -> dict[str, Known]:
+    known = {name: Known(name, struct) for struct in STRUCTS for name in struct.__struct_encode_fields__}
+    for row in TOPIC_SETTINGS.values():
+        if row.broker_name is not None:
+            known.setdefault(row.broker_name, Known(row.broker_name, row))
+    return known
+
+
+SETTINGS: Mapping[str, Known] = _all()
+"""Every name that a node knows, aliases aside."""

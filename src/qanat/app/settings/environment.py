@@ -1,0 +1,54 @@
+"""Settings from the environment: `QANAT_NUM_PARTITIONS=3`, and the variables of the alias table.
+
+Kafka's names have dots where variables have underscores, and nothing else, so every name has exactly
+one variable. A variable with our prefix that matches nothing is a typing error and is
+reported as one; nobody else has a claim to the prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+
+from qanat.app.settings.aliases import BY_VARIABLE
+from qanat.app.settings.given import Given
+from qanat.model.errors import InvalidSettingError
+
+PREFIX = "QANAT_"
+CONFIG = "QANAT_CONFIG"
+BOOTSTRAP_SERVERS = "QANAT_BOOTSTRAP_SERVERS"
+OTHERS = {
+    CONFIG: "the settings file, as with --config",
+    BOOTSTRAP_SERVERS: "the broker that client commands talk to, as with --bootstrap",
+    "QANAT_PURE": "read when Qanat is built: 1 compiles nothing",
+    "QANAT_OFFLINE": "read by the tests: 1 fetches nothing",
+}
+"""Variables with our prefix that are no settings of a node."""
+
+
+def variable_of(name: str) -> str:
+    """
+    >>> variable_of("num.partitions")
+    'QANAT_NUM_PARTITIONS'
+    """
+    return PREFIX + name.upper().replace(".", "_").replace("-", "_")
+
+
+def read_environment(environment: Mapping[str, str], names: Collection[str]) -> list[Given]:
+    """What the environment sets, plain variables first: ours, which come later, win."""
+    plain = [
+        Given(variable, environment[variable], f"environment variable {variable}")
+        for variable in BY_VARIABLE
+        if variable in environment
+    ]
+    by_variable = {variable_of(name): name for name in names}
+    ours: list[Given] = []
+    for variable in sorted(environment):
+        if not variable.startswith(PREFIX) or variable in OTHERS:
+            continue
+        if variable not in by_variable:
+            near = get_close_matches(variable, [*by_variable, *OTHERS], n=1)
+            hint = f"; did you mean {near[0]}?" if near else "; docs/operating/settings.md lists all of them"
+            raise InvalidSettingError(f"unknown environment variable {variable}{hint}")
+        ours.append(Given(by_variable[variable], environment[variable], f"environment variable {variable}"))
+    return [*plain, *ours]

@@ -1,0 +1,165 @@
+"""Settings put together: what each source says, one over the other, as the value that a node is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from qanat.app.node import NodeSettings
+from qanat.app.settings.aliases import BY_KEY, BY_VARIABLE, Alias
+from qanat.app.settings.catalogue import SETTINGS
+from qanat.app.settings.environment import CONFIG, read_environment
+from qanat.app.settings.file import read_file
+from qanat.app.settings.given import Given
+from qanat.app.settings.listeners import EVERYWHERE, parse_listener
+from qanat.app.settings.own import OwnSettings
+from qanat.broker.settings import BrokerSettings
+from qanat.broker.topic_settings import TopicSetting
+from qanat.groups.settings import GroupSettings
+from qanat.log.settings import DirectorySettings
+from qanat.model.errors import InvalidSettingError
+from qanat.model.settings import Settings
+
+_LISTENERS = {
+    "listeners": ("host.name", "port", EVERYWHERE),
+    "advertised.listeners": ("advertised.host.name", "advertised.port", "localhost"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A node's settings, and what its owner should be told about them."""
+
+    settings: NodeSettings
+    notices: tuple[str, ...]
+
+
+def load(flags: Sequence[Given], file: Path | None, environment: Mapping[str, str]) -> Loaded:
+    """Read every source; raises `InvalidSettingError` for the first thing that is wrong."""
+    if file is None and environment.get(CONFIG):
+        file = Path(environment[CONFIG])
+    sources = (
+        read_file(file, environment) if file is not None else [],
+        read_environment(environment, [*SETTINGS, *BY_KEY]),
+        flags,
+    )
+    notices: list[str] = []
+    given: dict[str, Given] = {}
+    for source in sources:
+        given |= _resolved(source, notices)
+    return Loaded(_compose(_checked(given, notices)), tuple(notices))
+
+
+def flag(name: str, value: object, spelling: str) -> Given:
+    """A setting from the command line."""
+    return Given(name, str(value), spelling)
+
+
+def assignment(text: str) -> Given:
+    """`-X name=value`."""
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise InvalidSettingError(f"-X {text}: write it as -X name=value")
+    return Given(name.strip(), value.strip(), f"-X {text}")
+
+
+def _resolved(source: Iterable[Given], notices: list[str]) -> dict[str, Given]:
+    """One source under the settings' own names; a setting that one file gives twice is refused."""
+    found: dict[str, Given] = {}
+    for given in source:
+        for resolved in _taken_apart(_real(given, notices)):
+            earlier = found.get(resolved.name)
+            if earlier is not None and " line " in given.origin:
+                raise InvalidSettingError(f"{resolved.name} is given twice: {earlier.origin} and {given.origin}")
+            found[resolved.name] = resolved
+    return found
+
+
+def _taken_apart(given: Given | None) -> tuple[Given, ...]:
+    """`listeners` and `advertised.listeners` as host and port, so that a later source may change either."""
+    if given is None:
+        return ()
+    if given.name not in _LISTENERS:
+        return (given,)
+    host_name, port_name, any_host = _LISTENERS[given.name]
+    try:
+        host, port = parse_listener(given.text)
+    except ValueError as fault:
+        raise given.wrong(str(fault)) from None
+    return Given(host_name, host or any_host, given.origin), Given(port_name, str(port), given.origin)
+
+
+def _real(given: Given, notices: list[str]) -> Given | None:
+    if given.name in SETTINGS:
+        return given
+    alias = BY_VARIABLE.get(given.name) or BY_KEY.get(given.name)
+    if alias is None:
+        near = get_close_matches(given.name, [*SETTINGS, *BY_KEY], n=1)
+        hint = f"; did you mean {near[0]}?" if near else "; docs/operating/settings.md lists all of them"
+        raise InvalidSettingError(f"unknown setting {given.name!r} ({given.origin}){hint}")
+    if alias.setting is None:
+        notices.append(f"{given.name} ({given.origin}) has no effect: {alias.note}")
+        return None
+    return Given(alias.setting, _converted(given, alias), given.origin)
+
+
+def _converted(given: Given, alias: Alias) -> str:
+    if alias.factor == 1:
+        return given.text
+    try:
+        number = int(given.text)
+    except ValueError:
+        raise given.wrong("a whole number was expected") from None
+    return str(number * alias.factor if number >= 0 else number)
+
+
+def _checked(given: Mapping[str, Given], notices: list[str]) -> dict[str, Given]:
+    checked = {}
+    for name, one in given.items():
+        known = SETTINGS[name]
+        try:
+            checked[name] = Given(name, known.check(one.text), one.origin)
+        except ValueError as fault:
+            raise one.wrong(str(fault)) from None
+        if known.notice is not None:
+            notices.append(f"{name} ({one.origin}): {known.notice}")
+    return checked
+
+
+def _compose(given: Mapping[str, Given]) -> NodeSettings:
+    own = OwnSettings.parse(_of(OwnSettings, given))
+    data_dir = given.get("data.dir")
+    if data_dir is not None and ("," in own.data_dir or not own.data_dir):
+        raise data_dir.wrong("exactly one directory is needed")
+    topic_defaults = {
+        known.owner.name: given[name].text
+        for name, known in SETTINGS.items()
+        if isinstance(known.owner, TopicSetting) and name in given
+    }
+    return NodeSettings(
+        data_dir=own.data_dir,
+        node_id=_node_id(own, given.get("node.id")),
+        storage_engine=own.storage_engine,
+        broker=BrokerSettings.parse(_of(BrokerSettings, given)),
+        directory=DirectorySettings.parse(_of(DirectorySettings, given)),
+        groups=GroupSettings.parse(_of(GroupSettings, given)),
+        topic_defaults=topic_defaults,
+    )
+
+
+def _of(struct: type[Settings], given: Mapping[str, Given]) -> dict[str, object]:
+    return {name: given[name].text for name in struct.__struct_encode_fields__ if name in given}
+
+
+def _node_id(own: OwnSettings, given: Given | None) -> int | str:
+    """A number as it is; a name, if it can be one."""
+    text = own.node_id
+    if text.isascii() and text.isdigit():
+        if int(text) >= 2**31:
+            raise (given or Given("node.id", text, "default")).wrong("the highest number is 2147483647")
+        return int(text)
+    if not text or len(text) > 200 or not all(letter.isalnum() or letter in "._-" for letter in text):
+        raise (given or Given("node.id", text, "default")).wrong("write a number, or a name of letters, digits, . _ -")
+    return text

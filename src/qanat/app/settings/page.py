@@ -1,0 +1,129 @@
+"""`docs/operating/settings.md`, made from the structs and the alias table: `python -m qanat.app.settings.page`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+
+from qanat.app.settings.aliases import ENVIRONMENT, FILE, Alias
+from qanat.app.settings.catalogue import SETTINGS
+from qanat.app.settings.environment import OTHERS, variable_of
+from qanat.app.settings.own import OwnSettings
+from qanat.broker.settings import BrokerSettings
+from qanat.broker.topic_settings import TopicSetting
+from qanat.groups.settings import GroupSettings
+from qanat.log.settings import NEVER_MS, DirectorySettings
+from qanat.model.settings import Settings
+
+_INTRODUCTION = """\
+# Settings
+
+Every setting of a node has one name, Kafka's where Kafka has one, and is set in any of these places; the later wins:
+
+1. the default;
+2. a file, `qanat start --config qanat.yml`: YAML, nested or dotted, or Kafka's `server.properties`;
+3. the environment, `QANAT_NUM_PARTITIONS=3`: the name in capitals, underscores for dots, `QANAT_` in front;
+4. flags: `--port`, `--host`, `--data-dir`, `--node-id`, and `-X name=value` for any other.
+
+```yaml
+num.partitions: 3                  # dotted ...
+log:                               # ... or nested: log.retention.ms
+  retention.ms: 86400000
+data.dir: ${DATA_DIR:./data}       # an environment variable, or what stands after the colon
+```
+
+What is not known, mistyped or out of range is an error at start, which names the setting, the file and line, variable
+or flag it came from, and the nearest right name. What has no effect here is logged as a notice.
+
+This page is generated (`python -m qanat.app.settings.page`).
+"""
+
+_SECTIONS: tuple[tuple[str, str, type[Settings]], ...] = (
+    ("The node", "Who it is and where its data lies.", OwnSettings),
+    ("The broker", "Its listener and its limits.", BrokerSettings),
+    ("The data directory", "What all logs of the node share.", DirectorySettings),
+    ("Consumer groups", "What the group coordinator allows.", GroupSettings),
+)
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION]
+    for title, lead, struct in _SECTIONS:
+        parts.append(_section(title, lead, _struct_rows(struct)))
+    lead = "A topic that does not say otherwise has these."
+    parts.append(_section("Defaults of topics", lead, _topic_rows()))
+    parts.append(_aliases("Other names: variables", "Variables without `QANAT_` that are understood.", ENVIRONMENT))
+    lead = "Keys of files and of `-X` that are understood, from Kafka and from other brokers' files."
+    parts.append(_aliases("Other names: keys", lead, FILE))
+    parts.append(_others())
+    return "\n".join(parts)
+
+
+def _section(title: str, lead: str, rows: Iterator[tuple[str, str, str]]) -> str:
+    lines = [f"## {title}", "", lead, "", "| setting | default | meaning |", "| --- | --- | --- |"]
+    lines += [f"| `{name}` | {default} | {meaning} |" for name, default, meaning in rows]
+    return "\n".join([*lines, ""])
+
+
+def _struct_rows(struct: type[Settings]) -> Iterator[tuple[str, str, str]]:
+    meanings, defaults = _meanings(struct), struct()
+    for field, name in zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True):
+        yield name, _shown(getattr(defaults, field)), meanings[field]
+
+
+def _topic_rows() -> Iterator[tuple[str, str, str]]:
+    for name, known in sorted(SETTINGS.items()):
+        if isinstance(known.owner, TopicSetting):
+            effect = "" if known.owner.is_obeyed else " No effect."
+            yield name, _shown(known.owner.default), f"`{known.owner.name}`: {known.owner.meaning}{effect}"
+
+
+def _meanings(struct: type[Settings]) -> dict[str, str]:
+    """The string under each field, which only the source has."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(struct))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: meaning.value.value
+        for field, meaning in zip(body.body, body.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(meaning, ast.Expr) and isinstance(meaning.value, ast.Constant)
+        if isinstance(meaning.value.value, str)
+    }
+
+
+def _shown(value: object) -> str:
+    if value is None or value == "":
+        return ""
+    if str(value) == str(NEVER_MS):
+        return "never"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _aliases(title: str, lead: str, rows: tuple[Alias, ...]) -> str:
+    lines = [f"## {title}", "", lead, "", "| name | means |", "| --- | --- |"]
+    for row in rows:
+        if row.setting is None:
+            meaning = f"nothing here: {row.note}"
+        else:
+            meaning = f"`{row.setting}`" + (f", times {row.factor:,}" if row.factor != 1 else "")
+        lines.append(f"| `{row.given}` | {meaning} |")
+    return "\n".join([*lines, ""])
+
+
+def _others() -> str:
+    lines = [
+        "## Other variables",
+        "",
+        f"With our prefix, but not settings (such as `{variable_of('num.partitions')}`).",
+        "",
+    ]
+    lines += ["| variable | meaning |", "| --- | --- |"]
+    lines += [f"| `{variable}` | {meaning} |" for variable, meaning in OTHERS.items()]
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,112 @@
+"""`qanat start` and `qanat dev` as processes: started as people start them, stopped as machines stop them."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from tests.app.processes import qanat, running_broker
+from tests.app.test_settings import APPLICATION
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_node_with_a_name_keeps_its_number_over_restarts(tmp_path: Path) -> None:
+    port = str(free_port())
+    environment = {"NODE_ID": "local-001", "BROKER_PORT": port, "DATA_DIR": "./data-local", "HTTP_PORT": "8081"}
+    seen = []
+    for _ in range(2):
+        with running_broker(tmp_path, environment=environment) as broker:
+            seen.append((broker.started["node"], broker.started["cluster"], broker.address))
+            assert broker.stop() == 0
+            assert [line["event"] for line in broker.events()][-2:] == ["stopping", "stopped"]
+
+    assert seen[0] == seen[1]
+    assert seen[0][0] == 1
+    assert seen[0][2] == f"127.0.0.1:{port}"
+    assert "node.id=1" in (tmp_path / "data-local" / "broker-1" / "meta.properties").read_text()
+
+
+def test_an_application_yml_starts_a_broker(tmp_path: Path) -> None:
+    (tmp_path / "application.yml").write_text(APPLICATION)
+    environment = {"BROKER_PORT": str(free_port())}
+    with running_broker(tmp_path, "--config", "application.yml", environment=environment) as broker:
+        assert broker.stop(signal.SIGINT) == 0
+        notices = [str(line["event"]) for line in broker.events() if "has no effect" in str(line["event"])]
+
+    assert len(notices) == 7
+    assert "local-001" in (tmp_path / "banner.txt").read_text()
+
+
+def test_the_banner_says_what_matters(tmp_path: Path) -> None:
+    with running_broker(tmp_path, "--port", "0", "--data-dir", "store", "--node-id", "7") as broker:
+        broker.stop()
+        lines = dict(line.split(maxsplit=1) for line in (tmp_path / "banner.txt").read_text().splitlines())
+
+    assert lines["node"] == "7"
+    assert lines["kafka"] == broker.address
+    assert lines["data"].startswith("store")
+    assert "on disk" in lines["durability"]
+    assert lines["recovered"] == "nothing: the data directory is new"
+    assert lines["cluster"] == broker.started["cluster"]
+
+
+def test_a_throw_away_broker_leaves_nothing_behind(tmp_path: Path) -> None:
+    with running_broker(tmp_path, command="dev", environment={"QANAT_PORT": "1"}) as broker:
+        assert broker.address != "127.0.0.1:1"
+        assert broker.stop() == 0
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["banner.txt", "broker-0.log"]
+
+
+def test_an_address_in_use_is_one_sentence(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = qanat("start", "--port", str(port), "--data-dir", str(tmp_path))
+
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"qanat: cannot listen on 127.0.0.1:{port}: ")
+    assert "Traceback" not in result.stderr
+
+
+def test_a_directory_in_use_is_one_sentence(tmp_path: Path) -> None:
+    with running_broker(tmp_path, "--port", "0", "--data-dir", "data"):
+        result = qanat("start", "--port", "0", "--data-dir", str(tmp_path / "data"))
+
+    assert result.returncode == 1
+    assert "is in use by process" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = qanat("start", "--port", "0", "--data-dir", str(tmp_path / "file" / "data"))
+
+    assert result.returncode == 1
+    assert result.stderr.startswith("qanat: cannot make the data directory ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (("-X", "num.partitons=3"), 1, "did you mean num.partitions?"),
+        (("--config", "nowhere.yml"), 1, "cannot read the settings file nowhere.yml"),
+        (("--port", "many"), 2, "many"),
+        (("-X", "storage.engine=tape"), 1, "there is no storage engine 'tape'"),
+    ],
+)
+def test_a_wrong_start_says_what_is_wrong(tmp_path: Path, arguments: tuple[str, ...], code: int, part: str) -> None:
+    result = qanat("start", "--data-dir", str(tmp_path / "data"), *arguments)
+
+    assert result.returncode == code
+    assert part in result.stderr
+    assert "Traceback" not in result.stderr
