@@ -53,6 +53,8 @@ def open_log(
     """Make what lies in the folder into a valid log, whatever happened to it; an empty folder is an empty log."""
     interval_bytes = settings.index_interval_bytes
     _refuse_unreadable(files, directory)
+    # A process that was killed leaves names that are not durable yet: they must be, before anything is done about them.
+    files.sync_directory(directory)
     _finish_swaps(files, directory, interval_bytes)
     _remove_leftovers(files, directory)
     segments = _open_segments(files, directory, settings, checkpoint.recovery_point)
