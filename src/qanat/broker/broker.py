@@ -10,27 +10,31 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from qanat.broker import topic_settings
 from qanat.broker.fetch_sessions import FetchSessions
 from qanat.broker.group_coordinator import GroupCoordinator
 from qanat.broker.metadata import MetadataKeeper
 from qanat.broker.partition import Partition
 from qanat.broker.settings import BrokerSettings
+from qanat.broker.topic_settings import TopicSettings
 from qanat.cluster import keys, values
+from qanat.cluster.image import MetadataImage
 from qanat.cluster.producer_ids import ProducerIdAllocator
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Absent, Event, MetadataStore, Put
+from qanat.cluster.topic_configs import ConfigPlan
 from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
 from qanat.groups.settings import GroupSettings
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.log.settings import LogSettings
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId, TopicPartition
 
 Response = TypeVar("Response")
+Plan = TypeVar("Plan", TopicPlan, ConfigPlan)
 
 _DECISIONS_MAX = 10
 """Attempts at a commit that others keep getting ahead of."""
@@ -114,8 +118,8 @@ class Broker:
         is_known = TopicId(uuid.UUID(bytes=topic_id)) in self.metadata.image.topics_by_id
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
 
-    def log_settings(self, topic: str) -> LogSettings:
-        return LogSettings.parse(self.metadata.image.overrides(topic))
+    def topic_settings(self, topic: str) -> TopicSettings:
+        return topic_settings.parse(self.metadata.image.overrides(topic))
 
     async def _host_all(self) -> None:
         """Bring what we host in line with the picture: new partitions are created, those of deleted topics removed."""
@@ -127,10 +131,11 @@ class Broker:
                 for number, replicas in enumerate(topic.partitions)
                 if self.node_id in replicas
             }
-            for at in [
-                at for at, one in self.partitions.items() if at not in wanted or one.topic_id != _raw(wanted[at])
-            ]:
-                await self._drop(at)
+            gone = [at for at, one in self.partitions.items() if at not in wanted or one.topic_id != _raw(wanted[at])]
+            for at in gone:
+                self._retire(at)  # All at once: nobody is to see a topic that is half there.
+            for at in gone:
+                await self.runtime.delete(at)
             for at, topic in wanted.items():
                 if at not in self.partitions:
                     await self._host(at, topic)
@@ -141,20 +146,18 @@ class Broker:
             await self.runtime.delete(at)  # A topic of that name was deleted and made again (C19).
             log = None
         if log is None:
-            log = await self.runtime.create(at, topic.topic_id, self.log_settings(at.topic))
-        else:
-            log.settings = self.log_settings(at.topic)
+            log = await self.runtime.create(at, topic.topic_id, self.topic_settings(at.topic).log)
         partition = Partition(log, self.runtime, _raw(topic), leader_epoch=0)
+        partition.obey(self.topic_settings(at.topic))
         self.partitions[at] = partition
         self._partitions_by_id[partition.topic_id, at.partition] = partition
         self._by_log[log] = partition
 
-    async def _drop(self, at: TopicPartition) -> None:
+    def _retire(self, at: TopicPartition) -> None:
         partition = self.partitions.pop(at)
         self._partitions_by_id.pop((partition.topic_id, at.partition), None)
         self._by_log.pop(partition.log, None)
         partition.retire()
-        await self.runtime.delete(at)
 
     def _on_flushed(self, log: PartitionLog) -> None:
         partition = self._by_log.get(log)
@@ -166,9 +169,10 @@ class Broker:
         for event in events:
             match keys.parse(event.key):
                 case keys.TopicConfigKey(name):
+                    settings = self.topic_settings(name)
                     for at, partition in self.partitions.items():
                         if at.topic == name:
-                            partition.log.settings = self.log_settings(name)
+                            partition.obey(settings)
                 case _:
                     pass
 
@@ -177,13 +181,21 @@ class Broker:
     async def create_topic(self, request: CreateTopic, *, is_dry_run: bool = False) -> TopicPlan | Rejection:
         """Create a topic and host it; returns once clients can use it."""
         defaults = TopicDefaults(self.settings.num_partitions, self.settings.default_replication_factor)
+        return await self.carry_out(
+            lambda image: decide_create(image, request, topic_settings.parse, defaults), is_dry_run=is_dry_run
+        )
+
+    async def carry_out(
+        self, decide: Callable[[MetadataImage], Plan | Rejection], *, is_dry_run: bool = False
+    ) -> Plan | Rejection:
+        """Decide and commit, anew where others were faster; returns once what we host is in line with it."""
         for _ in range(_DECISIONS_MAX):
-            plan = decide_create(self.metadata.image, request, LogSettings.parse, defaults)
+            plan = decide(self.metadata.image)
             if isinstance(plan, Rejection) or is_dry_run or await self.commit(plan):
                 return plan
         return Rejection(ErrorCode.REQUEST_TIMED_OUT, "others keep changing the same topic; try again")
 
-    async def commit(self, plan: TopicPlan) -> bool:
+    async def commit(self, plan: TopicPlan | ConfigPlan) -> bool:
         """Commit a decision about topics and bring our partitions in line; False where it must be decided anew."""
         if not await self.metadata.commit(plan.compares, plan.operations):
             return False

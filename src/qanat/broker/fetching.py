@@ -109,6 +109,8 @@ class Fetch:
         partition = wanted.partition
         if isinstance(partition, ErrorCode):
             return Found(partition), None
+        if partition.is_retired:
+            return Found(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
         if wanted.leader_epoch >= 0 and wanted.leader_epoch != partition.leader_epoch:
             is_old = wanted.leader_epoch < partition.leader_epoch
             return Found(ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH), None
@@ -146,7 +148,8 @@ class Fetch:
         needed = sum(partition.written_bytes for partition in partitions) + self._min_bytes - self.size
 
         def wake() -> None:
-            has_enough = sum(partition.written_bytes for partition in partitions) >= needed
+            is_over = any(partition.is_retired for partition in partitions)
+            has_enough = is_over or sum(partition.written_bytes for partition in partitions) >= needed
             if has_enough and not woken.done():
                 woken.set_result(None)
             elif not woken.done():

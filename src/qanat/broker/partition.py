@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
+from qanat.broker.topic_settings import TopicSettings
 from qanat.log.files import Buffer
 from qanat.log.partition_log import Appended, PartitionLog
 from qanat.log.reading import LogRead
@@ -36,7 +37,17 @@ class Written(NamedTuple):
 class Partition:
     """The leader's side of one partition."""
 
-    __slots__ = ("_runtime", "_waiting", "at", "leader_epoch", "log", "topic_id", "written_bytes")
+    __slots__ = (
+        "_runtime",
+        "_waiting",
+        "at",
+        "is_retired",
+        "leader_epoch",
+        "log",
+        "min_insync_replicas",
+        "topic_id",
+        "written_bytes",
+    )
 
     def __init__(self, log: PartitionLog, runtime: LogRuntime, topic_id: bytes, leader_epoch: int) -> None:
         self.at: TopicPartition = log.topic_partition
@@ -45,6 +56,9 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.written_bytes = 0
         """Bytes appended since the start: waiting fetches count by it."""
+        self.min_insync_replicas = 1
+        self.is_retired = False
+        """Whether its topic was deleted: whoever still holds this has nothing to expect of it."""
         self._runtime = runtime
         self._waiting: dict[Wake, None] = {}
         log.become_leader(LeaderEpoch(leader_epoch))
@@ -52,6 +66,17 @@ class Partition:
 
     def __repr__(self) -> str:
         return f"<Partition {self.at} epoch {self.leader_epoch} {self.log!r}>"
+
+    def obey(self, settings: TopicSettings) -> None:
+        """Take over the topic's settings, with effect from now on."""
+        self.log.settings = settings.log
+        self.min_insync_replicas = settings.min_insync_replicas
+        self.advance()
+
+    @property
+    def in_sync_replicas(self) -> int:
+        """How many replicas have everything; only the leader's, before there are followers."""
+        return 1
 
     # Writing
 
@@ -128,6 +153,7 @@ class Partition:
 
     def retire(self) -> None:
         """Wake everybody: there is nothing more to wait for."""
+        self.is_retired = True
         waiting, self._waiting = self._waiting, {}
         for wake in waiting:
             wake()

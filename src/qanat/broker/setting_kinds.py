@@ -66,6 +66,8 @@ class Form:
 
     def _list(self, name: str, value: str) -> str:
         items = list(dict.fromkeys(item.strip() for item in value.split(",") if item.strip()))
+        if self.choices and not items:
+            raise _wrong(name, value, f"At least one is needed of: {', '.join(self.choices)}")
         for item in items:
             self._choose(name, item)
         if self.is_replicas and items != ["*"] and not all(_REPLICAS.fullmatch(item) for item in items):
@@ -85,7 +87,7 @@ class Form:
         try:
             if self.kind is SettingKind.DOUBLE:
                 return float(value)
-            number = int(value)
+            number = int("" if "_" in value else value)
             least, most = _BOUNDS[self.kind]
         except ValueError:
             raise _wrong(name, value, f"Not a number of type {self.kind.name}") from None

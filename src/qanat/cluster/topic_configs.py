@@ -20,7 +20,11 @@ from qanat.model.errors import InvalidSettingError
 
 VALUE_BYTES_MAX = 32_767
 """Longest value of one setting, as in Kafka's controller."""
-LIST_SETTINGS: Mapping[str, str] = {"cleanup.policy": "delete"}
+LIST_SETTINGS: Mapping[str, str] = {
+    "cleanup.policy": "delete",
+    "follower.replication.throttled.replicas": "",
+    "leader.replication.throttled.replicas": "",
+}
 """Settings to which a value can be appended, or from which one can be taken, with what they are by default."""
 
 CheckConfigs = Callable[[Mapping[str, str]], object]
@@ -122,14 +126,18 @@ def _step_list(overrides: dict[str, str | None], change: ConfigChange) -> Reject
     if change.value is None:
         return _bad(f"Can't {change.act.name} nothing to key {change.name}.")
     before = overrides.get(change.name)
-    present = (LIST_SETTINGS[change.name] if before is None else before).split(",")
-    named = change.value.split(",")
+    present = _items(LIST_SETTINGS[change.name] if before is None else before)
+    named = _items(change.value)
     if change.act is ConfigAct.APPEND:
         present += [item for item in named if item not in present]
     else:
         present = [item for item in present if item not in named]
     overrides[change.name] = ",".join(present)
     return None
+
+
+def _items(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()]
 
 
 def _bad(message: str) -> Rejection:

@@ -1,0 +1,38 @@
+"""What each setting means, read from where it is declared: the string under its field.
+
+A person who reads the struct and a client that asks for documentation are told the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Mapping
+from functools import cache
+
+from qanat.model.settings import Settings
+
+
+@cache
+def meanings(kind: type[Settings]) -> Mapping[str, str]:
+    """The meaning of every setting of a struct, by Kafka's name; empty where its source is not at hand."""
+    try:
+        source = textwrap.dedent(inspect.getsource(kind))
+    except OSError:
+        return {}
+    (declared,) = ast.parse(source).body
+    assert isinstance(declared, ast.ClassDef)
+    names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    found: dict[str, str] = {}
+    for field, below in zip(declared.body, declared.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.target.id in names:
+            meaning = _text(below)
+            if meaning is not None:
+                found[names[field.target.id]] = meaning
+    return found
+
+
+def _text(statement: ast.stmt) -> str | None:
+    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return " ".join(ast.literal_eval(statement.value).split()) if is_text else None  # type: ignore[attr-defined]
