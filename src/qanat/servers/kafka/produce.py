@@ -62,6 +62,8 @@ class Produce:
                     result.error_code = found
                 elif data.records is None or not len(data.records):
                     _refuse(result, ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition")
+                elif self._request.acks == ALL and found.in_sync_replicas < found.min_insync_replicas:
+                    _refuse(result, ErrorCode.NOT_ENOUGH_REPLICAS, _too_few(found))
                 else:
                     yield found, data.records, result
 
@@ -168,6 +170,13 @@ def handle(request: ProduceRequest, context: Context) -> object:
 async def _slowly(produce: Produce, parts: list[Part]) -> object:
     await produce.append_slowly(parts)
     return produce.answer()
+
+
+def _too_few(partition: Partition) -> str:
+    return (
+        f"The size of the current ISR : {partition.in_sync_replicas} is insufficient to satisfy the min.isr "
+        f"requirement of {partition.min_insync_replicas} for partition {partition.at}"
+    )
 
 
 def _refuse(result: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
