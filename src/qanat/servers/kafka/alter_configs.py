@@ -1,0 +1,61 @@
+"""AlterConfigs (33): exactly these settings for a topic, everything else back to its default.
+
+v0   all in one    v2   flexible
+
+Clients should use IncrementalAlterConfigs, as with Kafka. Brokers' settings cannot be changed while they run.
+"""
+
+from __future__ import annotations
+
+from qanat.broker import topic_settings
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_configs import ConfigPlan, decide_all_configs
+from qanat.servers.kafka.acts import attempt, carry_through
+from qanat.servers.kafka.config_resources import REPEATED, judge_change, missing_value
+from qanat.servers.kafka.dispatch import Context
+from qanat.wire.kafka.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+async def handle(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
+    keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    responses: list[AlterConfigsResourceResponse] = []
+
+    async def alter_all() -> None:
+        for resource, key in zip(request.resources, keys, strict=True):
+            if keys.count(key) > 1:
+                outcome: ConfigPlan | Rejection = REPEATED
+            else:
+                outcome = await _alter(resource, context, is_dry_run=request.validate_only)
+            responses.append(_response(resource, outcome))
+
+    await carry_through(context.broker, alter_all())
+    return AlterConfigsResponse(responses=responses)
+
+
+async def _alter(resource: AlterConfigsResource, context: Context, *, is_dry_run: bool) -> ConfigPlan | Rejection:
+    names = [config.name for config in resource.configs]
+    rejection = judge_change(resource.resource_type, resource.resource_name, names, context.broker)
+    if rejection is not None:
+        return rejection
+    for config in resource.configs:
+        if config.value is None:
+            return missing_value(config.name)
+    wanted = {config.name: config.value for config in resource.configs}
+    return await attempt(
+        context.broker.carry_out(
+            lambda image: decide_all_configs(image, resource.resource_name, wanted, topic_settings.parse),
+            is_dry_run=is_dry_run,
+        )
+    )
+
+
+def _response(resource: AlterConfigsResource, outcome: ConfigPlan | Rejection) -> AlterConfigsResourceResponse:
+    if isinstance(outcome, Rejection):
+        code, message = int(outcome.code), outcome.message
+        return AlterConfigsResourceResponse(code, message, resource.resource_type, resource.resource_name)
+    return AlterConfigsResourceResponse(0, None, resource.resource_type, resource.resource_name)

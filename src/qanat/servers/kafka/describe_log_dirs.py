@@ -1,0 +1,58 @@
+"""DescribeLogDirs (35): the data directory, how full it is, and how large its partitions are.
+
+v1   (what is older is not served)    v2   flexible    v3   an error code for the whole
+v4   size and room of the disk
+"""
+
+from __future__ import annotations
+
+import os
+
+from qanat.log.partition_log import PartitionLog
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicPartition
+from qanat.servers.kafka.dispatch import Context
+from qanat.wire.kafka.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+_UNKNOWN = -1
+
+
+def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
+    directory = context.broker.runtime.directory
+    path = os.path.abspath(directory.path)
+    if directory.state.failure is not None:
+        return DescribeLogDirsResponse(results=[DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, path)])
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for at, log in _chosen(request.topics, directory.logs):
+        topic = topics.setdefault(at.topic, DescribeLogDirsTopic(at.topic, []))
+        size_bytes = sum(segment.size for segment in log.segments)
+        topic.partitions.append(DescribeLogDirsPartition(at.partition, size_bytes))
+    total_bytes, usable_bytes = _room(path)
+    found = DescribeLogDirsResult(0, path, list(topics.values()), total_bytes, usable_bytes)
+    return DescribeLogDirsResponse(results=[found])
+
+
+def _chosen(
+    asked: list[DescribableLogDirTopic] | None, logs: dict[TopicPartition, PartitionLog]
+) -> list[tuple[TopicPartition, PartitionLog]]:
+    """What was asked for and is here; null asks for everything."""
+    if asked is None:
+        return list(logs.items())
+    wanted = dict.fromkeys(TopicPartition(topic.topic, number) for topic in asked for number in topic.partitions)
+    return [(at, logs[at]) for at in wanted if at in logs]
+
+
+def _room(path: str) -> tuple[int, int]:
+    """Bytes of the file system in all, and those still to be had; unknown where the logs are in memory."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return _UNKNOWN, _UNKNOWN
+    return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize

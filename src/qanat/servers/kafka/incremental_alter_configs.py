@@ -1,0 +1,74 @@
+"""IncrementalAlterConfigs (44): some settings of a topic, the others left as they are.
+
+v0   set, delete, append to a list, subtract from a list    v1   flexible
+
+A change takes effect at once on the topic's open logs. Brokers' settings cannot be changed while they run.
+Deviation: subtracting the last cleanup policy is refused (Kafka 4.1 then keeps everything).
+"""
+
+from __future__ import annotations
+
+from qanat.broker import topic_settings
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_configs import ConfigAct, ConfigChange, ConfigPlan, decide_configs
+from qanat.model.error_codes import ErrorCode
+from qanat.servers.kafka.acts import attempt, carry_through
+from qanat.servers.kafka.config_resources import REPEATED, judge_change, missing_value
+from qanat.servers.kafka.dispatch import Context
+from qanat.wire.kafka.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+async def handle(request: IncrementalAlterConfigsRequest, context: Context) -> IncrementalAlterConfigsResponse:
+    keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    responses: list[AlterConfigsResourceResponse] = []
+
+    async def alter_all() -> None:
+        for resource, key in zip(request.resources, keys, strict=True):
+            if keys.count(key) > 1:
+                outcome: ConfigPlan | Rejection = REPEATED
+            else:
+                outcome = await _alter(resource, context, is_dry_run=request.validate_only)
+            responses.append(_response(resource, outcome))
+
+    await carry_through(context.broker, alter_all())
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+async def _alter(resource: AlterConfigsResource, context: Context, *, is_dry_run: bool) -> ConfigPlan | Rejection:
+    names = [config.name for config in resource.configs]
+    rejection = judge_change(resource.resource_type, resource.resource_name, names, context.broker)
+    changes = _changes(resource)
+    if rejection is not None or isinstance(changes, Rejection):
+        return rejection or changes  # type: ignore[return-value]  # One of the two is a rejection.
+    return await attempt(
+        context.broker.carry_out(
+            lambda image: decide_configs(image, resource.resource_name, changes, topic_settings.parse),
+            is_dry_run=is_dry_run,
+        )
+    )
+
+
+def _changes(resource: AlterConfigsResource) -> list[ConfigChange] | Rejection:
+    changes: list[ConfigChange] = []
+    for config in resource.configs:
+        if config.config_operation not in list(ConfigAct):
+            return Rejection(
+                ErrorCode.INVALID_REQUEST, f"Unknown operation {config.config_operation} on {config.name}."
+            )
+        act = ConfigAct(config.config_operation)
+        if config.value is None and act is not ConfigAct.DELETE:
+            return missing_value(config.name)
+        changes.append(ConfigChange(config.name, act, config.value))
+    return changes
+
+
+def _response(resource: AlterConfigsResource, outcome: ConfigPlan | Rejection) -> AlterConfigsResourceResponse:
+    if isinstance(outcome, Rejection):
+        code, message = int(outcome.code), outcome.message
+        return AlterConfigsResourceResponse(code, message, resource.resource_type, resource.resource_name)
+    return AlterConfigsResourceResponse(0, None, resource.resource_type, resource.resource_name)

@@ -1,0 +1,52 @@
+"""A client of nothing but frames: asks in exactly the version that a test wants, with our own codec."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Any
+
+from qanat.wire.kafka.headers import frame_request, read_response_header
+from qanat.wire.kafka.registry import APIS, ApiKey
+
+TIMEOUT_S = 20.0
+
+
+class RawClient:
+    """One connection; `ask` waits for the answer."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), TIMEOUT_S)
+        self._correlation_id = 0
+
+    def __enter__(self) -> RawClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ask(self, key: ApiKey, version: int, request: Any) -> Any:
+        self.send(key, version, request)
+        return self.receive(key, version)
+
+    def send(self, key: ApiKey, version: int, request: Any) -> None:
+        self._correlation_id += 1
+        body = APIS[key].codec.write_request(request, version)
+        self._socket.sendall(b"".join(frame_request(key, version, self._correlation_id, "raw", body)))
+
+    def receive(self, key: ApiKey, version: int) -> Any:
+        (size,) = struct.unpack(">i", self._exactly(4))
+        frame = memoryview(self._exactly(size))
+        correlation_id, position = read_response_header(frame, key, version)
+        assert correlation_id == self._correlation_id
+        return APIS[key].codec.read_response(frame, version, position)
+
+    def _exactly(self, size: int) -> bytes:
+        received = bytearray()
+        while len(received) < size:
+            more = self._socket.recv(size - len(received))
+            if not more:
+                raise EOFError("the broker closed the connection")
+            received += more
+        return bytes(received)
