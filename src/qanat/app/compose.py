@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 import uuid
 
-from qanat.app.plugins import storage_engine
 from qanat.log.directory import LogDirectory, TopicSettings, open_directory
 from qanat.log.engine import StorageEngine
 from qanat.log.identity import DirectoryIdentity
@@ -39,12 +38,19 @@ def open_log_directory(
 ) -> LogDirectory:
     """Lock and open a data directory; every partition in it is recovered if need be."""
     settings = settings or DirectorySettings()
-    chosen = storage_engine(engine, settings) if isinstance(engine, str) else engine
+    chosen = _named_engine(engine, settings) if isinstance(engine, str) else engine
     path = path.rstrip("/") or "/"
     identity = DirectoryIdentity(cluster_id, node_id, str(uuid.uuid4()))
     return open_directory(
         chosen.files, path, settings, chosen.catalogue(path), identity, uuid.uuid4().hex, topic_settings
     )
+
+
+def _named_engine(name: str, settings: DirectorySettings) -> StorageEngine:
+    # Imported late: looking through installed packages is a tenth of a broker's start, and it names no engine.
+    from qanat.app.plugins import storage_engine
+
+    return storage_engine(name, settings)
 
 
 class Logs:

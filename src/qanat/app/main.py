@@ -76,17 +76,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
-    from cyclopts import CycloptsError
-
     try:
-        result = build_app()(
-            list(arguments),
-            exit_on_error=False,
-            result_action="return_int_as_exit_code_else_zero",
-        )
+        result = _quickly(arguments)
+        if result is None:
+            result = _parsed(arguments)
         sys.stdout.flush()
-    except CycloptsError:
-        return EXIT_USAGE
     except QanatError as fault:
         print(f"qanat: {fault}", file=sys.stderr)
         return EXIT_FAILED
@@ -97,6 +91,29 @@ def _dispatch(arguments: Sequence[str]) -> int:
         # stdout once more at exit; let that go nowhere instead of complaining.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
+    return result
+
+
+def _quickly(arguments: Sequence[str]) -> int | None:
+    """A broker that is started plainly does not wait for the parser; anything else does."""
+    if not arguments or arguments[0] != "start":
+        return None
+    from qanat.app.quick_start import quick_start
+
+    return quick_start(arguments[1:])
+
+
+def _parsed(arguments: Sequence[str]) -> int:
+    from cyclopts import CycloptsError
+
+    try:
+        result = build_app()(
+            list(arguments),
+            exit_on_error=False,
+            result_action="return_int_as_exit_code_else_zero",
+        )
+    except CycloptsError:
+        return EXIT_USAGE
     return int(result)
 
 

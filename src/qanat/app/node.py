@@ -18,15 +18,17 @@ from dataclasses import dataclass, field
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.adapters.sqlite_store import SqliteStore
+from qanat.adapters.storage_engines import FileEngine
 from qanat.app.compose import Logs, open_log_directory
 from qanat.app.node_names import number_of
-from qanat.app.plugins import storage_engine
 from qanat.broker.broker import Broker
 from qanat.broker.settings import BrokerSettings
 from qanat.cluster import keys, values
 from qanat.cluster.store import MetadataStore
 from qanat.groups.settings import GroupSettings
 from qanat.log.directory import LogDirectory
+from qanat.log.engine import StorageEngine
+from qanat.log.engine import StorageEngine
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import ReadOnlyError
 from qanat.servers.kafka.connection import KafkaConnection
@@ -59,9 +61,19 @@ def _ignore(connection: KafkaConnection, fault: BaseException) -> None:
 class Node:
     """A broker with everything it stands on. `async with Node(settings) as node:`."""
 
-    def __init__(self, settings: NodeSettings, on_fault: OnFault = _ignore) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        on_fault: OnFault = _ignore,
+        *,
+        store: MetadataStore | None = None,
+        engine: StorageEngine | None = None,
+    ) -> None:
+        """A store or an engine that is given outlives the node: whoever brings it closes it."""
         self.settings = settings
         self._on_fault = on_fault
+        self._given_store = store
+        self._engine = engine
         self._opened = AsyncExitStack()
         self.node_id = -1
         self.cluster_id = ""
@@ -91,13 +103,15 @@ class Node:
 
     async def _open(self, opened: AsyncExitStack) -> None:
         settings = self.settings
-        store = await self._open_store()
-        opened.push_async_callback(store.close)
+        store = self._given_store
+        if store is None:
+            store = await self._open_store()
+            opened.push_async_callback(store.close)
         self.node_id = await number_of(store, settings.node_id)
         self.cluster_id = await _cluster_id(store)
         self.directory = open_log_directory(
             f"{settings.data_dir}/broker-{self.node_id}",
-            engine=storage_engine(settings.storage_engine, settings.directory),
+            engine=_engine(settings),
             settings=settings.directory,
             cluster_id=self.cluster_id,
             node_id=self.node_id,
@@ -129,6 +143,15 @@ class Node:
             host=broker.advertised_host_name or reachable_host(broker.host_name),
             port=broker.advertised_port or self.listener.port,
         )
+
+
+def _engine(settings: NodeSettings) -> StorageEngine:
+    """The storage engine; ours are taken as they are, without asking what else is installed, which takes its time."""
+    if settings.storage_engine in ("file", "mmap"):
+        return FileEngine(settings.directory)
+    from qanat.app.plugins import storage_engine
+
+    return storage_engine(settings.storage_engine, settings.directory)
 
 
 def reachable_host(bound: str) -> str:

@@ -1,31 +1,19 @@
-"""`qanat start` and `qanat dev`: run one node until it is told to stop.
+"""`qanat start` and `qanat dev` as the command line knows them; what they do is in `serving`.
 
-Rule 1: the first SIGTERM or SIGINT stops the node in good order, and the exit code is 0. The
-        second does not wait: what is acknowledged is on disk, the next start recovers it.
-Rule 2: nothing is imported before the port answers that the answer does not need.
+`qanat start` in its plain form does not even come here: `quick_start`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.banner import banner, durability, recovered
-from qanat.app.events import LogFormat, LogLevel, configure, event, failure
-from qanat.app.node import Node
-from qanat.app.settings.given import Given
-from qanat.app.settings.loading import Loaded, assignment, flag, load
-from qanat.model.errors import QanatError
-from qanat.servers.kafka.connection import KafkaConnection
-
-_HURRIED = 130
+from qanat.app.events import LogFormat, LogLevel
+from qanat.app.serving import StartFlags, serve
+from qanat.app.settings.loading import flag
 
 Assignments = Annotated[list[str] | None, Parameter(name="-X", negative="", allow_leading_hyphen=True)]
 LogFormatOption = Annotated[LogFormat, Parameter(name="--log-format")]
@@ -72,9 +60,10 @@ def start(
     log_level:
         The least important events that are logged.
     """
-    flags = _flags(("port", port), ("host.name", host, "--host"), ("data.dir", data_dir), ("node.id", node_id))
-    configure(log_format, log_level)
-    return _run(load([*flags, *map(assignment, settings or ())], config, os.environ))
+    return serve(
+        StartFlags(config, port, host, data_dir, node_id, settings or (), log_format, log_level),
+        os.environ,
+    )
 
 
 def dev(
@@ -101,80 +90,9 @@ def dev(
     log_level:
         The least important events that are logged.
     """
-    flags = _flags(("port", port), ("storage.engine", "memory", "qanat dev"))
-    hurried = flag("group.initial.rebalance.delay.ms", 0, "qanat dev")
-    configure(log_format, log_level)
-    return _run(load([*flags, hurried, *map(assignment, settings or ())], None, {}))
-
-
-def _flags(*given: tuple[str, object] | tuple[str, object, str]) -> list[Given]:
-    """Flags that were used, as settings; a flag is spelled like its setting unless it says otherwise."""
-    return [
-        flag(name, value, spelled[0] if spelled else "--" + name.replace(".", "-"))
-        for name, value, *spelled in given
-        if value is not None
+    presets = [
+        flag("storage.engine", "memory", "qanat dev"),
+        flag("group.initial.rebalance.delay.ms", 0, "qanat dev"),
     ]
-
-
-def _run(loaded: Loaded) -> int:
-    for notice in loaded.notices:
-        event(notice)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(loaded))
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop
-
-
-async def _serve(loaded: Loaded) -> int:
-    stop = asyncio.Event()
-    _listen_to_signals(stop)
-    began = time.perf_counter()
-    async with Node(loaded.settings, on_fault=_on_fault) as node:
-        _announce(node, round((time.perf_counter() - began) * 1000))
-        await stop.wait()
-        event("stopping")
-    event("stopped")
-    return 0
-
-
-def _listen_to_signals(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-
-    def on_signal(number: int) -> None:
-        if stop.is_set():
-            event("a second signal: not waiting any longer", level="warning", signal=signal.Signals(number).name)
-            os._exit(_HURRIED)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
-
-
-def _announce(node: Node, took_ms: int) -> None:
-    print(banner(node), flush=True)
-    event(
-        "started",
-        node=node.node_id,
-        cluster=node.cluster_id,
-        address=node.address,
-        data=node.settings.data_dir,
-        durability=durability(node),
-        recovered=recovered(node),
-        took_ms=took_ms,
-    )
-    for at, fault in node.directory.offline.items():
-        event("partition is offline", level="error", partition=str(at), reason=str(fault))
-
-
-def _on_fault(connection: KafkaConnection, fault: BaseException) -> None:
-    """A client that was cut off: its own doing is a line, ours comes with a traceback."""
-    if isinstance(fault, QanatError):
-        event("client cut off", level="warning", peer=connection.peer, reason=str(fault))
-    else:
-        failure("bug while serving a client", fault, peer=connection.peer)
+    flags = StartFlags(port=port, assignments=settings or (), log_format=log_format, log_level=log_level)
+    return serve(flags, {}, presets)
