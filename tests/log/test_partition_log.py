@@ -30,6 +30,7 @@ from qanat.model.errors import (
     InvalidProducerEpochError,
     OffsetOutOfRangeError,
 )
+from qanat.wire.batch_header import read_header
 
 SIZE = len(batch(2))
 
@@ -37,7 +38,8 @@ SIZE = len(batch(2))
 def test_offsets_are_given_out_one_after_the_other_and_never_twice() -> None:
     log = new_log()
     assert [append(log, batch(count)).base_offset for count in (3, 1, 2)] == [0, 3, 4]
-    assert append(log, batch(5))[:2] == (6, 10)
+    fourth = append(log, batch(5))
+    assert (fourth.base_offset, fourth.last_offset) == (6, 10)
     assert log.end_offset == 11
     assert [record.offset for record in contents(log)] == list(range(11))
 
@@ -334,3 +336,17 @@ def test_a_log_says_what_it_is() -> None:
     assert log.size == 3 * SIZE
     assert pairs_of(log) == pairs_of(reopened(log))
     assert next(batches_in(log.read(0, 1).views()[0]))[0].base_offset == 0
+
+
+def test_a_writable_view_gets_its_place_in_the_log_and_bytes_stay_as_they_came() -> None:
+    log = new_log()
+    append(log, batch(3))
+    sent = bytearray(batch(2))
+    before = bytes(sent)
+
+    append(log, sent)
+    assert sent == before, "a bytearray is not ours to write to"
+    append(log, memoryview(sent))
+
+    assert read_header(sent).base_offset == 5, "a writable view is leave to set the place right there"
+    assert [content[16:] for _, content in stored(log)[-2:]] == [before[16:], before[16:]]

@@ -104,10 +104,10 @@ def test_damage_is_walked_around() -> None:
 def test_there_is_room_up_to_the_bound_and_as_far_as_tables_can_count() -> None:
     segment, _ = segment_of([1])
     size = segment.size
-    assert segment.has_room_for(50, 101, size + 50)
-    assert not segment.has_room_for(51, 101, size + 50)
-    assert segment.has_room_for(1, 100 + 2**31 - 1, 10**6)
-    assert not segment.has_room_for(1, 100 + 2**31, 10**6)
+    assert not segment.is_full(50, 101, 0, size + 50, 1000)
+    assert segment.is_full(51, 101, 0, size + 50, 1000)
+    assert not segment.is_full(1, 100 + 2**31 - 1, 0, 10**6, 1000)
+    assert segment.is_full(1, 100 + 2**31, 0, 10**6, 1000)
 
 
 def test_the_newest_timestamp_is_kept_with_the_batch_that_brought_it() -> None:

@@ -95,10 +95,12 @@ class OsFile:
             fd = self._fd
             if fd == _CLOSED:
                 fd = self._descriptors.open(self)
-            length = 0
-            for chunk in chunks:
-                length += len(chunk)
-            written = os.pwritev(fd, chunks if len(chunks) <= _IOV_MAX else chunks[:_IOV_MAX], position)
+            if len(chunks) == 1:
+                length = len(chunks[0])
+                written = os.pwrite(fd, chunks[0], position)
+            else:
+                length = sum(map(len, chunks))
+                written = os.pwritev(fd, chunks if len(chunks) <= _IOV_MAX else chunks[:_IOV_MAX], position)
             if written != length:
                 _write_rest(fd, chunks, position, written)
             return length

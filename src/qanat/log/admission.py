@@ -57,6 +57,17 @@ def admit(batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_
     header = check_batch(batch)
     if header.producer_id >= 0 or header.attributes & _WORTH_A_LOOK:
         _check_producer(header)
+    if not settings.keeps_batches:
+        return _adapted(header, batch, settings, now_ms, decompressed_limit_bytes)
+    if header.max_timestamp > now_ms + settings.message_timestamp_after_max_ms:
+        _check_timestamps(header, settings, now_ms)
+    return Admitted(header, batch)
+
+
+def _adapted(
+    header: BatchHeader, batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_bytes: int
+) -> Admitted:
+    """The batch as a topic with wishes of its own stores it."""
     if settings.is_compacted:
         check_records(batch, decompressed_limit_bytes, keys_required=True)
     if settings.compression_type is not _AS_PRODUCED:

@@ -85,8 +85,12 @@ class LogDirectory:
         if at in self.offline:
             raise StorageError(f"{at} is there but cannot be opened: {self.offline[at]}")
         # Of a log that had this name before: believed after a crash, it would hide records of this one.
-        forgetting = self.begin_checkpoint() if at in self._hints else None
+        forgetting = self.begin_checkpoint() if self.remembers(at) else None
         return CreateLogJob(self, at, topic_id, settings, forgetting)
+
+    def remembers(self, at: TopicPartition) -> bool:
+        """Whether the checkpoint files speak of a partition."""
+        return at in self._hints
 
     def host(self, log: PartitionLog, topic_id: str) -> None:
         """Take a log in: from here on it shares the directory's fate."""

@@ -43,11 +43,13 @@ UNKNOWN_EPOCH_END = EpochEnd(NO_LEADER_EPOCH, NO_OFFSET)
 class LeaderEpochs:
     """The epochs of one log, oldest first."""
 
-    __slots__ = ("_entries", "is_dirty")
+    __slots__ = ("_entries", "is_dirty", "latest")
 
     def __init__(self, entries: list[EpochStart] | None = None) -> None:
         self._entries = entries or []
         self.is_dirty = False
+        self.latest = self._entries[-1].epoch if self._entries else NO_LEADER_EPOCH
+        """The epoch in force; every append asks for it."""
 
     def __repr__(self) -> str:
         return f"LeaderEpochs({' '.join(f'{epoch}@{start}' for epoch, start in self._entries)})"
@@ -59,10 +61,6 @@ class LeaderEpochs:
     def entries(self) -> tuple[EpochStart, ...]:
         return tuple(self._entries)
 
-    @property
-    def latest(self) -> LeaderEpoch:
-        return self._entries[-1].epoch if self._entries else NO_LEADER_EPOCH
-
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
         """Enter that `epoch` writes from `start_offset` on; a known epoch is left as it is."""
         if epoch < 0 or epoch == self.latest:
@@ -70,6 +68,7 @@ class LeaderEpochs:
         while self._entries and (self._entries[-1].epoch >= epoch or self._entries[-1].start_offset >= start_offset):
             self._entries.pop()
         self._entries.append(EpochStart(epoch, start_offset))
+        self.latest = epoch
         self.is_dirty = True
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch:
@@ -101,6 +100,7 @@ class LeaderEpochs:
     def _replace(self, entries: list[EpochStart]) -> None:
         if entries != self._entries:
             self._entries = entries
+            self.latest = entries[-1].epoch if entries else NO_LEADER_EPOCH
             self.is_dirty = True
 
     def encode(self) -> bytes:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import NamedTuple
+
+import msgspec
 
 from qanat.log.aborted import AbortedTransaction
 from qanat.log.admission import Admitted
@@ -41,12 +42,12 @@ from qanat.model.errors import (
     OffsetOutOfRangeError,
     StorageError,
 )
-from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
+from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, Offset, TopicPartition
 from qanat.wire.batch_header import PREFIX_SIZE, BatchHeader, placed, read_header
 from qanat.wire.control import Marker, encode_marker
 
 
-class Appended(NamedTuple):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """Where a batch is in the log."""
 
     base_offset: int
@@ -84,7 +85,7 @@ class PartitionLog:
         self.files = files
         self.directory = directory
         self.topic_partition = topic_partition
-        self.settings = settings
+        self._obey(settings)
         self.segments = segments
         self.epochs = epochs
         self.producers = producers
@@ -110,6 +111,21 @@ class PartitionLog:
             f"<PartitionLog {self.topic_partition} {self.log_start_offset}..{self.end_offset} "
             f"flushed {self.flushed_offset}, {len(self.segments)} segments>"
         )
+
+    @property
+    def settings(self) -> LogSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: LogSettings) -> None:
+        self._obey(settings)
+
+    def _obey(self, settings: LogSettings) -> None:
+        """Settings may change while the log is open; what every append asks for is kept at hand."""
+        self._settings = settings
+        self._segment_bytes = settings.segment_bytes
+        self._segment_age_ms = settings.segment_age_ms
+        self._flush_messages = settings.flush_messages
 
     @property
     def active(self) -> Segment:
@@ -198,12 +214,16 @@ class PartitionLog:
         last_offset = base_offset + header.last_offset_delta
         size = len(batch)
         segment = self.segments[-1]
-        if self._is_full(segment, size, last_offset, now_ms):
+        if segment.is_full(size, last_offset, now_ms, self._segment_bytes, self._segment_age_ms):
             self.roll(base_offset)
             segment = self.segments[-1]
-        prefix = placed(header, base_offset, leader_epoch)
         try:
-            segment.append((prefix, memoryview(batch)[PREFIX_SIZE:]), size, last_offset, header.newest_timestamp)
+            segment.append(
+                _placed_chunks(header, batch, base_offset, leader_epoch),
+                size,
+                last_offset,
+                header.max_timestamp if header.record_count else NO_TIMESTAMP,
+            )
         except StorageError as error:
             if not isinstance(error, DiskFullError):
                 state.fail(error)
@@ -218,15 +238,8 @@ class PartitionLog:
         self.unflushed_bytes += size
         self.unflushed_records += header.last_offset_delta + 1
 
-    def _is_full(self, segment: Segment, size: int, last_offset: int, now_ms: int) -> bool:
-        if not segment.size:
-            return not segment.has_room_for(0, last_offset, self.settings.segment_bytes)
-        if not segment.has_room_for(size, last_offset, self.settings.segment_bytes):
-            return True
-        return segment.first_append_ms is not None and now_ms - segment.first_append_ms >= self.settings.segment_age_ms
-
     def _is_flush_due(self) -> bool:
-        return self.unflushed_records >= self.settings.flush_messages
+        return self.unflushed_records >= self._flush_messages
 
     def roll(self, base_offset: int | None = None) -> None:
         """Close the active segment and go on in a new one. A closed segment is sealed by the next flush.
@@ -353,6 +366,19 @@ class PartitionLog:
     def end_of_epoch(self, epoch: LeaderEpoch) -> EpochEnd:
         """The largest epoch at or below `epoch` and where it ended: what a follower truncates to."""
         return self.epochs.end_of(epoch, Offset(self.end_offset))
+
+
+def _placed_chunks(header: BatchHeader, batch: Buffer, base_offset: int, leader_epoch: int) -> tuple[Buffer, ...]:
+    """What to write so that the batch has its place in the log.
+
+    A writable view is its owner's leave to set the place right there, which spares the system call a second buffer
+    (1.6 us of 16); bytes and bytearrays stay as they are.
+    """
+    prefix = placed(header, base_offset, leader_epoch)
+    if isinstance(batch, memoryview) and not batch.readonly:
+        batch[:PREFIX_SIZE] = prefix
+        return (batch,)
+    return prefix, memoryview(batch)[PREFIX_SIZE:]
 
 
 def _base_offset(segment: Segment) -> int:

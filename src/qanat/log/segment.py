@@ -109,8 +109,14 @@ class Segment:
 
     # Writing
 
-    def has_room_for(self, size: int, last_offset: int, segment_bytes: int) -> bool:
-        return self.size + size <= segment_bytes and last_offset - self.base_offset <= _MAX_RELATIVE_OFFSET
+    def is_full(self, size: int, last_offset: int, now_ms: int, segment_bytes: int, age_ms: int) -> bool:
+        """Whether a batch must go into the next segment: for its size, for its distance, or for this one's age."""
+        if last_offset - self.base_offset > _MAX_RELATIVE_OFFSET:
+            return True
+        if not self.size:
+            return False
+        is_old = self.first_append_ms is not None and now_ms - self.first_append_ms >= age_ms
+        return is_old or self.size + size > segment_bytes
 
     def append(self, chunks: tuple[Buffer, ...], size: int, last_offset: int, max_timestamp: int) -> None:
         """Write one batch at the end. A write that fails leaves the segment as it was."""

@@ -7,6 +7,7 @@ spelling, strings included, and refuses what it does not know (`model.settings`)
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated
 
 from msgspec import Meta
@@ -96,7 +97,7 @@ class LogSettings(Settings, frozen=True):
             return ",".join(sorted({part.strip() for part in value.split(",")}))
         return value
 
-    @property
+    @cached_property
     def is_compacted(self) -> bool:
         return self.cleanup_policy is not _DELETE
 
@@ -105,12 +106,22 @@ class LogSettings(Settings, frozen=True):
         """Whether age and size delete segments."""
         return self.cleanup_policy is not CleanupPolicy.COMPACT
 
-    @property
+    @cached_property
     def segment_age_ms(self) -> int:
         """When a segment is closed for its age: early enough for compaction to keep its promise (KIP-354)."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
-    @property
+    @cached_property
+    def keeps_batches(self) -> bool:
+        """Whether batches are stored as they come, neither opened nor stamped: the common case."""
+        return (
+            not self.is_compacted
+            and self.compression_type is CompressionType.PRODUCER
+            and self.message_timestamp_type is TimestampType.CREATE_TIME
+            and self.message_timestamp_before_max_ms == NEVER_MS
+        )
+
+    @cached_property
     def is_flushed(self) -> bool:
         """Whether fsync is part of the bargain at all (Kafka's own defaults leave it to the kernel)."""
         return self.flush_messages < NEVER_MS or self.flush_ms < NEVER_MS

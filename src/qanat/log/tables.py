@@ -50,7 +50,8 @@ class GrowingTables:
         """Take in the batch at `position`; an entry is made every `interval_bytes`."""
         if self.bytes_since_entry > self.interval_bytes:
             self.offsets += add_offset_entry(last_offset - self.base_offset, position)
-            self.enter_timestamp(max_timestamp, max_timestamp_offset)
+            if max_timestamp > self.last_timestamp:
+                self.enter_timestamp(max_timestamp, max_timestamp_offset)
             self.bytes_since_entry = 0
         self.bytes_since_entry += size
 

@@ -27,8 +27,8 @@ def _dotted(name: str) -> str:
     return name.replace("_", ".")
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_dotted, forbid_unknown_fields=True):
-    """What a package's settings struct derives from."""
+class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=_dotted, forbid_unknown_fields=True):
+    """What a package's settings struct derives from; what follows from the fields may be a `cached_property`."""
 
     @classmethod
     def parse(cls, given: Mapping[str, object]) -> Self:

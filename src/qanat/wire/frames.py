@@ -5,7 +5,7 @@ a shared buffer; a frame that does not fit gets a buffer of its own size, so a
 large produce request is received where it will be read, once.
 
 Rule 1: a length is checked before a byte is allocated for it.
-Rule 2: a frame handed out is never written to again.
+Rule 2: a frame handed out is its taker's alone, to read and to write.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class FrameReader:
             if self._frame_end < len(self._frame):
                 return []
             frame, self._frame = self._frame, None
-            return [frame.toreadonly()]
+            return [frame]
         self._end += count
         return self._cut()
 
@@ -71,7 +71,7 @@ class FrameReader:
             if end > self._end:
                 self._make_room(start, length)
                 break
-            frames.append(memoryview(bytes(self._shared[start:end])))
+            frames.append(memoryview(bytearray(self._shared[start:end])))
             self._start = end
         if self._start == self._end:
             self._start = self._end = 0

@@ -1,8 +1,9 @@
 """What the broker asks of logs, as coroutines: append and wait for the disk, read hot or cold, cut, delete.
 
-One per data directory. Four workers: one for fsync, one for cold reads and large
-batches, one for upkeep, one for compaction (which is slowed down on purpose), so that
-none of them waits for another's disk time.
+One per data directory. One worker for fsync, one for cold reads and large batches, one
+for upkeep, one for compaction (which is slowed down on purpose), so that none of them
+waits for another's disk time; and a few that make new logs, because a file system does
+several fsyncs at a time for little more than the price of one.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ Result = TypeVar("Result")
 OPENED_ON_LOOP_BYTES = 16 * 1024
 """Batches up to this size are opened where they arrive: a trip to a worker costs more."""
 
+LOGS_MADE_AT_ONCE = 4
+"""Workers that make new logs; more gain little."""
+
 
 class LogRuntime:
     """The logs of a directory at work. `start` before use, `close` at the end."""
@@ -54,6 +58,7 @@ class LogRuntime:
         self._reader = ThreadPoolExecutor(1, "log-read")
         self._upkeeper = ThreadPoolExecutor(1, "log-upkeep")
         self._cleaner = ThreadPoolExecutor(1, "log-clean")
+        self._makers = ThreadPoolExecutor(LOGS_MADE_AT_ONCE, "log-make")
         self._commits = GroupCommit(
             directory.state,
             directory.settings.log_unflushed_bytes_max,
@@ -85,7 +90,7 @@ class LogRuntime:
                 await asyncio.wait([self._commit_task])
             await self._in(self._upkeeper, self.directory.close)
         finally:
-            for worker in (self._flusher, self._reader, self._upkeeper, self._cleaner):
+            for worker in (self._flusher, self._reader, self._upkeeper, self._cleaner, self._makers):
                 worker.shutdown()
         if self._commit_task is not None:
             self._commit_task.result()
@@ -209,7 +214,10 @@ class LogRuntime:
     async def create(self, at: TopicPartition, topic_id: str, settings: LogSettings) -> PartitionLog:
         """A new log; its files are made on a worker, because a topic may have a thousand partitions."""
         async with self._lock(at):
-            await self.do(self.directory.begin_create(at, topic_id, settings), survives_full_disk=True)
+            if self.directory.remembers(at):
+                await self.checkpoint()  # In its turn among the others; `begin_create` would write one of its own.
+            job = self.directory.begin_create(at, topic_id, settings)
+            await self._to_the_end(self._complete(self._makers, job, None, survives_full_disk=True))
             return self.directory.logs[at]
 
     async def delete(self, at: TopicPartition) -> None:
