@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from qanat.broker import topic_settings
 from qanat.broker.fetch_sessions import FetchSessions
@@ -29,8 +30,9 @@ from qanat.cluster.topic_configs import ConfigPlan
 from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
 from qanat.groups.settings import GroupSettings
 from qanat.log.partition_log import PartitionLog
-from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.log.runtime.log_runtime import LOGS_MADE_AT_ONCE, LogRuntime
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
 from qanat.model.ids import TopicId, TopicPartition
 
 Response = TypeVar("Response")
@@ -66,7 +68,7 @@ class Broker:
         self._partitions_by_id: dict[tuple[bytes, int], Partition] = {}
         self._by_log: dict[PartitionLog, Partition] = {}
         self._parked: set[asyncio.Task[Any]] = set()
-        self._hosting = asyncio.Lock()
+        self._hosting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         runtime.on_flushed = self._on_flushed
         self.groups = GroupCoordinator(self, group_settings or GroupSettings(), steady_ms)
 
@@ -87,7 +89,8 @@ class Broker:
         )
         key = keys.broker(self.node_id)
         await self.metadata.commit([self.metadata.image.unchanged(key)], [Put(key, values.encode(registration))])
-        await self._host_all()
+        for name in list(self.metadata.image.topics):
+            await self._host_topic(name)
 
     async def close(self) -> None:
         """Answer no more, then let everything go; logs are closed by their own runtime."""
@@ -121,24 +124,41 @@ class Broker:
     def topic_settings(self, topic: str) -> TopicSettings:
         return topic_settings.parse(self.metadata.image.overrides(topic))
 
-    async def _host_all(self) -> None:
-        """Bring what we host in line with the picture: new partitions are created, those of deleted topics removed."""
-        async with self._hosting:
-            image = self.metadata.image
-            wanted = {
-                TopicPartition(topic.name, number): topic
-                for topic in image.topics.values()
-                for number, replicas in enumerate(topic.partitions)
-                if self.node_id in replicas
-            }
-            gone = [at for at, one in self.partitions.items() if at not in wanted or one.topic_id != _raw(wanted[at])]
+    async def _host_topic(self, name: str) -> None:
+        """Bring what we host of a topic in line with the picture: create what is new, remove what is gone."""
+        async with self._hosting.setdefault(name, asyncio.Lock()):
+            topic = self.metadata.image.topics.get(name)
+            wanted = [] if topic is None else self._ours(topic)
+            gone = [
+                at
+                for at, one in self.partitions.items()
+                if at.topic == name and (topic is None or at not in wanted or one.topic_id != _raw(topic))
+            ]
             for at in gone:
                 self._retire(at)  # All at once: nobody is to see a topic that is half there.
             for at in gone:
                 await self.runtime.delete(at)
-            for at, topic in wanted.items():
-                if at not in self.partitions:
+            if topic is not None:
+                await self._host_all(topic, [at for at in wanted if at not in self.partitions])
+
+    def _ours(self, topic: values.Topic) -> dict[TopicPartition, None]:
+        replicas = enumerate(topic.partitions)
+        return {TopicPartition(topic.name, number): None for number, nodes in replicas if self.node_id in nodes}
+
+    async def _host_all(self, topic: values.Topic, missing: Sequence[TopicPartition]) -> None:
+        """Host some partitions, a few at a time; what fails does not hold up the others, and is raised at the end."""
+        left, faults = iter(missing), list[QanatError]()
+
+        async def host_from_left() -> None:
+            for at in left:
+                try:
                     await self._host(at, topic)
+                except QanatError as fault:
+                    faults.append(fault)
+
+        await asyncio.gather(*(host_from_left() for _ in range(LOGS_MADE_AT_ONCE)))
+        if faults:
+            raise faults[0]
 
     async def _host(self, at: TopicPartition, topic: values.Topic) -> None:
         log = self.runtime.directory.logs.get(at)
@@ -196,10 +216,17 @@ class Broker:
         return Rejection(ErrorCode.REQUEST_TIMED_OUT, "others keep changing the same topic; try again")
 
     async def commit(self, plan: TopicPlan | ConfigPlan) -> bool:
-        """Commit a decision about topics and bring our partitions in line; False where it must be decided anew."""
+        """Commit a decision about topics and bring our partitions in line; False where it must be decided anew.
+
+        It goes on to its end when the caller is cancelled: a topic must not stay half created.
+        """
+        return await asyncio.shield(self.park(self._commit(plan)))
+
+    async def _commit(self, plan: TopicPlan | ConfigPlan) -> bool:
         if not await self.metadata.commit(plan.compares, plan.operations):
             return False
-        await self._host_all()
+        if isinstance(plan, TopicPlan):
+            await self._host_topic(plan.topic.name)
         return True
 
     def new_topic_id(self) -> TopicId:
