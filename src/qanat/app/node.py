@@ -28,7 +28,6 @@ from qanat.cluster.store import MetadataStore
 from qanat.groups.settings import GroupSettings
 from qanat.log.directory import LogDirectory
 from qanat.log.engine import StorageEngine
-from qanat.log.engine import StorageEngine
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import ReadOnlyError
 from qanat.servers.kafka.connection import KafkaConnection
@@ -111,7 +110,7 @@ class Node:
         self.cluster_id = await _cluster_id(store)
         self.directory = open_log_directory(
             f"{settings.data_dir}/broker-{self.node_id}",
-            engine=_engine(settings),
+            engine=self._engine or _engine(settings),
             settings=settings.directory,
             cluster_id=self.cluster_id,
             node_id=self.node_id,

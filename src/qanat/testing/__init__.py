@@ -1,4 +1,42 @@
-"""What users import in their tests: embedded broker, pytest fixtures, fault injection.
+"""What users import in their tests: a real broker in the test's own process, and trouble on demand.
 
-Nothing is here yet.
+- `embedded`       `EmbeddedBroker`: a broker in a thread of its own
+- `here`           `BrokerHere`: the same broker on the caller's loop
+- `faults`         requests that are delayed, dropped or refused by plan
+- `refusals`       for each API, the answer that says nothing but an error
+- `groups`         members that are thrown out, groups that must rebalance
+- `stored`         records read straight from the log
+- `pytest_plugin`  the fixtures `qanat_broker` and `qanat_broker_session`
+
+Nothing is imitated: clients of any kind connect to a port and speak the protocol. Names are
+imported on first use, so that a test run that has the plug-in and does not use it pays nothing.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from qanat.model.error_codes import ErrorCode
+    from qanat.testing.embedded import EmbeddedBroker
+    from qanat.testing.faults import Fault
+    from qanat.testing.here import BrokerHere
+    from qanat.testing.stored import StoredRecord
+
+__all__ = ["BrokerHere", "EmbeddedBroker", "ErrorCode", "Fault", "StoredRecord"]
+
+_HOMES = {
+    "BrokerHere": "qanat.testing.here",
+    "EmbeddedBroker": "qanat.testing.embedded",
+    "ErrorCode": "qanat.model.error_codes",
+    "Fault": "qanat.testing.faults",
+    "StoredRecord": "qanat.testing.stored",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -136,6 +136,13 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
+    def abort(self) -> None:
+        """Close at once: what is not sent yet is lost, what was not looked at yet never will be."""
+        if self._transport is not None:
+            waiting, self._waiting = self._waiting, deque()
+            self._limits.release(sum(map(len, waiting)))
+            self._transport.abort()
+
     def _advance(self) -> None:
         """Look at waiting requests, as far as they may be looked at now."""
         while self._waiting and self._held_by is None and self._may_go_on():

@@ -8,7 +8,7 @@ what to speak (KIP-511).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,17 @@ class Context:
         return self.header.api_version
 
 
+Interceptor = Callable[[ServedApi, Any, Context], Any]
+"""Answers in a handler's place, in any of a handler's ways; it may call the handler."""
+
+
 class Dispatcher:
     """Answers the frames of all connections of one listener."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self.interceptor: Interceptor | None = None
+        """Set by tests that want trouble (`qanat.testing`); never by a broker."""
 
     def handle(self, frame: memoryview, connection: KafkaConnection) -> Outcome:
         header = read_request_header(frame)
@@ -50,7 +56,11 @@ class Dispatcher:
         if not served.serves(header.api_version):
             return _unsupported(served, header)
         request = served.api.codec.read_request(frame, header.api_version, header.body_position)
-        response = served.handle(request, Context(self._broker, connection, header))
+        context = Context(self._broker, connection, header)
+        if self.interceptor is None:
+            response = served.handle(request, context)
+        else:
+            response = self.interceptor(served, request, context)
         if isinstance(response, asyncio.Future):
             return _when_done(response, served, header)
         if isinstance(response, Coroutine):

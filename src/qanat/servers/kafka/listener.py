@@ -19,7 +19,7 @@ class KafkaListener:
     def __init__(self, broker: Broker, on_fault: OnFault) -> None:
         settings = broker.settings
         self._settings = settings
-        self._dispatcher = Dispatcher(broker)
+        self.dispatcher = Dispatcher(broker)
         self._on_fault = on_fault
         self._limits = ConnectionLimits(
             settings.socket_request_max_bytes, settings.max_unanswered_requests, settings.queued_max_request_bytes
@@ -51,7 +51,7 @@ class KafkaListener:
         await self._server.start_serving()
 
     def _accept(self) -> KafkaConnection:
-        connection = KafkaConnection(self._dispatcher.handle, self._limits, self._forget, self._on_fault)
+        connection = KafkaConnection(self.dispatcher.handle, self._limits, self._forget, self._on_fault)
         self._connections.add(connection)
         if len(self._connections) > self._settings.max_connections:
             asyncio.get_running_loop().call_soon(connection.close)

@@ -30,12 +30,12 @@ from qanat.wire.kafka.messages.metadata import (
 def handle(request: MetadataRequest, context: Context) -> object:
     broker = context.broker
     if _is_all(request, context.version):
-        return _response(broker, [describe(broker, topic) for topic in broker.metadata.image.topics.values()])
+        return response(broker, [describe(broker, topic) for topic in broker.metadata.image.topics.values()])
     asked = request.topics or []
     missing = [topic for topic in asked if _is_missing(topic, broker)]
     if missing and request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
         return _created_first(asked, missing, broker)
-    return _response(broker, [_named(topic, broker) for topic in asked])
+    return response(broker, [_named(topic, broker) for topic in asked])
 
 
 def _is_all(request: MetadataRequest, version: int) -> bool:
@@ -59,7 +59,7 @@ async def _created_first(
     for topic in topics:
         if topic.name in rejected:
             topic.error_code = rejected[topic.name]
-    return _response(broker, topics)
+    return response(broker, topics)
 
 
 def _named(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic:
@@ -88,7 +88,8 @@ def describe(broker: Broker, topic: values.Topic) -> MetadataResponseTopic:
     return MetadataResponseTopic(0, topic.name, topic.identity.value.bytes, topic.is_internal, partitions)
 
 
-def _response(broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+def response(broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    """These topics, and everybody who can be asked about more."""
     brokers = [
         MetadataResponseBroker(
             registration.node_id, registration.listeners[0].host, registration.listeners[0].port, registration.rack

@@ -1,0 +1,117 @@
+"""Requests that go wrong by plan: delayed, dropped, unanswered or refused.
+
+A plan holds for the next so many requests of one API, from whichever client they come, in the
+order in which the plans were made. It is put in place of the handler at the one hook that
+`servers.kafka.dispatch` has for this.
+
+Rule: plans are made by the test's thread and struck by the broker's; they meet only in deques,
+      whose ends are safe to use from both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from qanat.model.error_codes import ErrorCode
+from qanat.servers.kafka.apis import SERVED, ServedApi
+from qanat.servers.kafka.dispatch import Context
+
+Act = Callable[[ServedApi, Any, Context], Any]
+
+
+@dataclass(slots=True, eq=False)
+class Fault:
+    """One plan. `struck` tells how often it has come true, so that a test can be sure that it did."""
+
+    api: str
+    what: str
+    times: int
+    act: Act
+    struck: int = 0
+
+    def __repr__(self) -> str:
+        return f"<Fault: {self.api} {self.what}, {self.struck} of {self.times} times so far>"
+
+    @property
+    def is_over(self) -> bool:
+        return self.struck >= self.times
+
+
+class Faults:
+    """Every plan of one broker; `intercept` goes into the dispatcher's hook."""
+
+    def __init__(self) -> None:
+        self._plans: dict[int, deque[Fault]] = {}
+
+    def delay(self, api: str, seconds: float, times: int = 1) -> Fault:
+        async def act(served: ServedApi, request: Any, context: Context) -> Any:
+            await asyncio.sleep(seconds)
+            return await _settled(served.handle(request, context))
+
+        return self._plan(api, f"delayed by {seconds} s", times, act)
+
+    def drop(self, api: str, times: int = 1) -> Fault:
+        def act(served: ServedApi, request: Any, context: Context) -> None:
+            context.connection.abort()
+
+        return self._plan(api, "dropped", times, act)
+
+    def lose_answer(self, api: str, times: int = 1) -> Fault:
+        async def act(served: ServedApi, request: Any, context: Context) -> None:
+            await _settled(served.handle(request, context))
+            context.connection.abort()
+
+        return self._plan(api, "carried out, the answer lost", times, act)
+
+    def fail(self, api: str, error: ErrorCode, times: int = 1) -> Fault:
+        from qanat.testing.refusals import refusal
+
+        def act(served: ServedApi, request: Any, context: Context) -> Any:
+            return refusal(served.key, request, context, error)
+
+        return self._plan(api, f"refused with {error.name}", times, act)
+
+    def heal(self) -> None:
+        """Forget every plan."""
+        for plans in self._plans.values():
+            plans.clear()
+
+    def intercept(self, served: ServedApi, request: Any, context: Context) -> Any:
+        """The handler's answer, unless something else is planned for this request."""
+        plans = self._plans.get(served.key)
+        try:
+            fault = plans.popleft() if plans else None
+        except IndexError:  # Healed in between.
+            fault = None
+        if fault is None:
+            return served.handle(request, context)
+        fault.struck += 1
+        return fault.act(served, request, context)
+
+    def _plan(self, api: str, what: str, times: int, act: Act) -> Fault:
+        served = _named(api)
+        fault = Fault(served.api.name, what, times, act)
+        self._plans.setdefault(served.key, deque()).extend([fault] * times)
+        return fault
+
+
+def _named(api: str) -> ServedApi:
+    names = {served.api.name: served for served in SERVED.values()}
+    if api not in names:
+        near = get_close_matches(api, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"served are {', '.join(sorted(names))}"
+        raise ValueError(f"no API {api!r} is served; {hint}")
+    return names[api]
+
+
+async def _settled(response: Any) -> Any:
+    """The response itself, whichever way the handler gives it."""
+    while isinstance(response, asyncio.Future | Coroutine):
+        awaitable: Awaitable[Any] = response
+        response = await awaitable
+    return response

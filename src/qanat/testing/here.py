@@ -1,0 +1,182 @@
+"""A real broker on the caller's loop, for tests that are coroutines themselves.
+
+    async with EmbeddedBroker.here() as broker:
+        producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+
+It is what `qanat start` runs, told to keep everything in memory and to form groups at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Self
+
+from msgspec.structs import replace as replace_fields
+
+from qanat.adapters.memory_store import MemoryStore
+from qanat.adapters.storage_engines import MemoryEngine
+from qanat.app.node import Node, NodeSettings
+from qanat.app.settings.loading import flag, load
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.topics import CreateTopic
+from qanat.model.error_codes import ErrorCode
+from qanat.servers.kafka.connection import KafkaConnection
+from qanat.testing import groups
+from qanat.testing.faults import Fault, Faults
+from qanat.testing.stored import StoredRecord, count, read_all
+
+WAIT_S = 10.0
+"""How long `wait_for` waits unless told otherwise."""
+_LOOK_AGAIN_S = 0.005
+
+_HURRIED = {"port": 0, "group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1}
+_FORGETFUL = {"storage.engine": "memory", "offsets.topic.num.partitions": 1}
+
+
+class BrokerHere:
+    """One broker, as an asynchronous context manager."""
+
+    def __init__(
+        self, *, data_dir: str | os.PathLike[str] | None = None, settings: Mapping[str, object] | None = None
+    ) -> None:
+        """Keep everything in memory, or in `data_dir`; `settings` are a broker's, under Kafka's names."""
+        self._settings = _node_settings(data_dir, settings or {})
+        self._is_memory = self._settings.storage_engine == "memory"
+        self._store: MemoryStore | None = None
+        self._engine: MemoryEngine | None = None
+        self._node: Node | None = None
+        self.faults = Faults()
+        self.problems: list[BaseException] = []
+        """What made the broker cut a client off, oldest first."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.bootstrap_servers if self._node else 'not running'}>"
+
+    async def __aenter__(self) -> Self:
+        if self._is_memory:
+            self._store, self._engine = MemoryStore(), MemoryEngine(self._settings.directory)
+        await self._open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self._close()
+        finally:
+            if self._store is not None:
+                await self._store.close()
+
+    async def _open(self) -> None:
+        node = Node(self._settings, self._on_problem, store=self._store, engine=self._engine)
+        await node.__aenter__()
+        node.listener.dispatcher.interceptor = self.faults.intercept
+        # The port is kept over a restart.
+        broker = replace_fields(self._settings.broker, port=node.listener.port)
+        self._settings = replace(self._settings, broker=broker)
+        self._node = node
+
+    async def _close(self) -> None:
+        node, self._node = self._node, None
+        if node is not None:
+            await node.__aexit__(None, None, None)
+
+    def _on_problem(self, connection: KafkaConnection, fault: BaseException) -> None:
+        self.problems.append(fault)
+
+    @property
+    def node(self) -> Node:
+        """The node behind it all, for whoever wants to look deeper."""
+        if self._node is None:
+            raise RuntimeError("the broker is not running: use it as a context manager")
+        return self._node
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What every client calls by this name: host and port."""
+        return self.node.address
+
+    async def restart(self, down_seconds: float = 0.0) -> None:
+        """Stop and start again on the same port with everything that was acknowledged."""
+        await self._close()
+        await asyncio.sleep(down_seconds)
+        await self._open()
+
+    # Topics
+
+    async def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, object] | None = None) -> None:
+        """Create a topic; raises `ValueError` where the broker refuses it."""
+        broker = self.node.broker
+        spelled = {key: str(value) for key, value in (configs or {}).items()}
+        request = CreateTopic(name, broker.new_topic_id(), partitions=partitions, configs=spelled)
+        outcome = await broker.create_topic(request)
+        if isinstance(outcome, Rejection):
+            raise ValueError(f"topic {name!r} cannot be created: {outcome.message}")
+
+    def topics(self) -> list[str]:
+        """The names of all topics but internal ones, sorted."""
+        return sorted(topic.name for topic in self.node.broker.metadata.image.topics.values() if not topic.is_internal)
+
+    async def records(self, topic: str) -> list[StoredRecord]:
+        """Everything that the topic holds, by partition and offset; raises `LookupError` where there is none."""
+        if topic not in self.node.broker.metadata.image.topics:
+            raise LookupError(f"there is no topic {topic!r}; topics are {self.topics()}")
+        return await read_all(self.node.broker, topic)
+
+    async def wait_for(self, topic: str, n: int, timeout: float = WAIT_S) -> list[StoredRecord]:  # noqa: ASYNC109
+        """The topic's records once there are at least `n`, whether or not it exists yet; raises `TimeoutError`."""
+        deadline = asyncio.get_running_loop().time() + timeout
+        while True:
+            broker = self.node.broker
+            found = await read_all(broker, topic) if count(broker, topic) >= n else []
+            if len(found) >= n and topic in broker.metadata.image.topics:
+                return found
+            if asyncio.get_running_loop().time() >= deadline:
+                raise TimeoutError(f"{topic!r} holds {count(broker, topic)} records after {timeout} s, not {n}")
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    # Trouble
+
+    def delay(self, api: str, seconds: float, times: int = 1) -> Fault:
+        """Let the next requests of an API wait before they are looked at."""
+        return self.faults.delay(api, seconds, times)
+
+    def drop(self, api: str, times: int = 1) -> Fault:
+        """Close the connection instead of looking at the request."""
+        return self.faults.drop(api, times)
+
+    def lose_answer(self, api: str, times: int = 1) -> Fault:
+        """Do what the request asks for, then close the connection instead of answering."""
+        return self.faults.lose_answer(api, times)
+
+    def fail(self, api: str, error: ErrorCode, times: int = 1) -> Fault:
+        """Answer with an error and do nothing."""
+        return self.faults.fail(api, error, times)
+
+    def heal(self) -> None:
+        """Forget every fault that was planned and has not struck yet."""
+        self.faults.heal()
+
+    async def members(self, group: str) -> list[str]:
+        """The ids of a group's members."""
+        return [member.member_id for member in (await groups.describe(self.node.broker, group)).members]
+
+    async def expire_session(self, group: str, member_id: str) -> None:
+        """Throw a member out of its group, as if it had been silent for too long."""
+        await groups.expire_session(self.node.broker, group, member_id)
+
+    async def force_rebalance(self, group: str) -> None:
+        """Make every member of a stable group join again."""
+        await groups.force_rebalance(self.node.broker, group)
+
+
+def _node_settings(data_dir: str | os.PathLike[str] | None, given: Mapping[str, object]) -> NodeSettings:
+    kept = _FORGETFUL if data_dir is None else {"data.dir": os.fspath(data_dir)}
+    wanted = {**_HURRIED, **kept, **given}
+    flags = [flag(name, _spelled(value), f"settings[{name!r}]") for name, value in wanted.items()]
+    return load(flags, None, {}).settings
+
+
+def _spelled(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value

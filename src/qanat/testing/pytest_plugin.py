@@ -1,0 +1,33 @@
+"""The pytest plug-in: `qanat_broker` for one test, `qanat_broker_session` for all of them.
+
+Installed with Qanat and loaded into every test run of the environment, wanted or not. So it
+imports nothing of Qanat's before a fixture is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from qanat.testing import EmbeddedBroker
+
+
+@pytest.fixture
+def qanat_broker() -> Iterator[EmbeddedBroker]:
+    """A broker of this test's own, in memory."""
+    from qanat.testing import EmbeddedBroker
+
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def qanat_broker_session() -> Iterator[EmbeddedBroker]:
+    """A broker that all tests of the run share, in memory: name topics so that they do not meet."""
+    from qanat.testing import EmbeddedBroker
+
+    with EmbeddedBroker() as broker:
+        yield broker
