@@ -1,4 +1,16 @@
-"""One small asyncio connection to a broker, for followers, Spark's executors and the command line.
+"""One small asyncio client of the Kafka protocol, for followers, Spark's executors and the command line.
 
-Nothing is here yet.
+- `faults`        what can go wrong, and what is worth trying again
+- `deadline`      how long an undertaking may take in all
+- `channel`       one socket: frames, correlation, back-pressure
+- `link`          a channel that knows which versions the broker speaks
+- `cluster`       many links: bootstrap, metadata, leaders, coordinators, retries
+- `offsets`       where partitions begin and end, and which offset a time has
+- `fetching`      records out of partitions
+- `producing`     records into partitions
+- `partitioning`  which partition a key has, as Java's client sees it
+
+Rule 1: every wait has a deadline; a broker that does not answer costs bounded time.
+Rule 2: topics go by name. Versions that know topics by id only are left to those who have ids.
+Rule 3: nothing here is buffered without bound: a caller sends, and waits for the answer.
 """

@@ -1,0 +1,146 @@
+"""One socket to a broker: requests go out framed and numbered, answers find who waits for them.
+
+Requests may be sent before earlier ones are answered. A broken connection fails everybody who waits, and everybody
+who comes later; who wants to go on opens another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import cast
+
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import UnreachableError
+from qanat.model.errors import MalformedMessageError
+from qanat.wire.frames import FrameReader
+from qanat.wire.kafka.headers import frame_request
+from qanat.wire.kafka.writing import Chunk
+
+UNANSWERED_MAX = 100
+"""Requests on their way at one time."""
+ANSWER_BYTES_MAX = 128 * 1024 * 1024
+"""Largest answer that is accepted."""
+_CLOSE_S = 1.0
+"""How long a socket may take to close; whoever closes it does not care for more."""
+_CORRELATION_MASK = 2**31 - 1
+
+
+class Channel(asyncio.BufferedProtocol):
+    """A connection that is open until it breaks or is closed. Made by `open`."""
+
+    def __init__(self, address: str, client_id: str) -> None:
+        self.address = address
+        self._client_id = client_id
+        self._frames = FrameReader(ANSWER_BYTES_MAX)
+        self._waiting: dict[int, asyncio.Future[memoryview]] = {}
+        self._next_id = 0
+        self._transport: asyncio.Transport | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._fault: UnreachableError | None = None
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @staticmethod
+    async def open(host: str, port: int, client_id: str, deadline: Deadline) -> Channel:
+        """Connect; raises `UnreachableError` saying why not, `OutOfTimeError` where nobody answers."""
+        address = f"{host}:{port}"
+        loop = asyncio.get_running_loop()
+        connecting = loop.create_connection(lambda: Channel(address, client_id), host, port)
+        try:
+            _, channel = await deadline.bound(connecting, f"a connection to {address}")
+        except OSError as fault:
+            raise UnreachableError(f"cannot connect to {address}: {_reason(fault)}") from None
+        return channel
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    async def call(self, api_key: int, version: int, body: Sequence[Chunk], deadline: Deadline) -> memoryview:
+        """Send a request and wait for its answer: the whole frame, header included."""
+        correlation_id = await self._send(api_key, version, body, deadline)
+        waiting: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        self._waiting[correlation_id] = waiting
+        try:
+            return await deadline.bound(waiting, f"an answer of {self.address}")
+        finally:
+            self._waiting.pop(correlation_id, None)
+
+    async def tell(self, api_key: int, version: int, body: Sequence[Chunk], deadline: Deadline) -> None:
+        """Send a request that has no answer: produce with acks=0."""
+        await self._send(api_key, version, body, deadline)
+
+    async def _send(self, api_key: int, version: int, body: Sequence[Chunk], deadline: Deadline) -> int:
+        assert len(self._waiting) < UNANSWERED_MAX, "callers wait for answers before they ask on"
+        if not self._writable.is_set():
+            await deadline.bound(self._writable.wait(), f"room to send to {self.address}")
+        if self._transport is None or self._transport.is_closing():
+            raise self._fault or UnreachableError(f"the connection to {self.address} is closed")
+        correlation_id = self._next_id
+        self._next_id = (self._next_id + 1) & _CORRELATION_MASK
+        self._transport.writelines(frame_request(api_key, version, correlation_id, self._client_id, body))
+        return correlation_id
+
+    async def close(self) -> None:
+        """Close; whoever still waits is told."""
+        if self._transport is not None:
+            self._transport.close()
+            await asyncio.wait([self._lost], timeout=_CLOSE_S)
+
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for frame in self._frames.received(nbytes):
+                self._answer(frame)
+        except MalformedMessageError as fault:
+            self._break(f"{self.address} answers with what is not Kafka's protocol: {fault}")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        reason = f": {_reason(exc)}" if isinstance(exc, OSError) else ""
+        self._break(f"{self.address} closed the connection{reason}")
+        self._transport = None
+        if not self._lost.done():
+            self._lost.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def _answer(self, frame: memoryview) -> None:
+        if len(frame) < 4:
+            raise MalformedMessageError(f"an answer of {len(frame)} bytes has no correlation id")
+        correlation_id = int.from_bytes(frame[:4])
+        waiting = self._waiting.pop(correlation_id, None)
+        # Who gave up waiting does not want the answer any more.
+        if waiting is not None and not waiting.done():
+            waiting.set_result(frame)
+
+    def _break(self, reason: str) -> None:
+        if self._fault is None:
+            self._fault = UnreachableError(reason)
+        self._writable.set()
+        waiting, self._waiting = self._waiting, {}
+        for one in waiting.values():
+            if not one.done():
+                one.set_exception(UnreachableError(reason))
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _reason(fault: OSError) -> str:
+    """asyncio puts several attempts into one text; the first reason is the one that helps."""
+    import errno
+
+    if fault.errno == errno.ECONNREFUSED or "Connect call failed" in str(fault):
+        return "nothing listens there"
+    return fault.strerror or str(fault)

@@ -1,0 +1,215 @@
+"""A cluster seen from outside: found through any of its brokers, asked where the answer is.
+
+Rule 1: what may be otherwise a moment later (a leader moves, a coordinator is loading) is tried again until
+        the deadline; the last reason is the one that is told.
+Rule 2: metadata is asked for when it is needed, and forgotten when an answer says that it is old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError, check, refused
+from qanat.connection.link import Link
+from qanat.model.error_codes import ErrorCode
+from qanat.wire.kafka.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from qanat.wire.kafka.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+Result = TypeVar("Result")
+Address = tuple[str, int]
+
+DEFAULT_PORT = 9092
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+_CONNECT_S = 5.0
+"""How long one address may take to accept us, so that the next one gets its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """A topic's partitions and who leads each; -1 where nobody does."""
+
+    name: str
+    leaders: Mapping[int, int]
+
+
+class Cluster:
+    """A bounded number of links: one per broker, opened when first needed. `async with Cluster(...)`."""
+
+    def __init__(self, bootstrap: Sequence[Address], client_id: str = "qanat", timeout_s: float = 15.0) -> None:
+        self._bootstrap = list(bootstrap)
+        self._client_id = client_id
+        self.timeout_s = timeout_s
+        self._nodes: dict[int, Address] = {}
+        self._links: dict[Address, Link] = {}
+        self._opening = asyncio.Lock()
+        self._known: Address | None = None
+        """A broker that answered last time."""
+        self._was_reached = False
+
+    async def __aenter__(self) -> Cluster:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for link in self._links.values():
+            await link.close()
+        self._links.clear()
+
+    def deadline(self) -> Deadline:
+        return Deadline.after(self.timeout_s)
+
+    # Links
+
+    async def any_link(self, deadline: Deadline) -> Link:
+        """A link to whichever broker answers; raises the last reason where none does."""
+        fault: Exception | None = None
+        known = [self._known] if self._known is not None else []
+        for address in dict.fromkeys([*known, *self._bootstrap, *self._nodes.values()]):
+            try:
+                link = await self._link(address, deadline)
+            except (UnreachableError, OutOfTimeError) as reason:
+                fault = fault or reason
+            else:
+                self._known, self._was_reached = address, True
+                return link
+        raise UnreachableError(f"no broker can be reached: {fault}")
+
+    async def node_link(self, node_id: int, deadline: Deadline) -> Link:
+        """A link to that broker."""
+        if node_id not in self._nodes:
+            await self.metadata([], deadline)
+        address = self._nodes.get(node_id)
+        if address is None:
+            raise refused(f"broker {node_id} is not there", ErrorCode.BROKER_NOT_AVAILABLE)
+        try:
+            return await self._link(address, deadline)
+        except UnreachableError as fault:
+            raise UnreachableError(
+                f"broker {node_id} says that it is at {address[0]}:{address[1]}, but {fault}; "
+                "if that address is wrong from here, set advertised.listeners at the broker"
+            ) from None
+
+    async def _link(self, address: Address, deadline: Deadline) -> Link:
+        async with self._opening:
+            link = self._links.get(address)
+            if link is None or not link.is_open:
+                soon = Deadline(min(deadline.at, Deadline.after(_CONNECT_S).at))
+                link = await Link.open(*address, self._client_id, soon)
+                self._links[address] = link
+            return link
+
+    # Asking
+
+    async def call(self, api_key: ApiKey, request: Any, deadline: Deadline | None = None) -> Any:
+        """Ask any broker."""
+        deadline = deadline or self.deadline()
+
+        async def attempt() -> Any:
+            return await (await self.any_link(deadline)).call(api_key, request, deadline)
+
+        return await self.persist(attempt, deadline)
+
+    async def call_controller(self, api_key: ApiKey, request: Any, deadline: Deadline | None = None) -> Any:
+        """Ask whoever decides for the cluster."""
+        deadline = deadline or self.deadline()
+
+        async def attempt() -> Any:
+            controller_id = (await self.metadata([], deadline)).controller_id
+            link = await (self.node_link(controller_id, deadline) if controller_id >= 0 else self.any_link(deadline))
+            return await link.call(api_key, request, deadline)
+
+        return await self.persist(attempt, deadline)
+
+    async def coordinator_link(self, group: str, deadline: Deadline) -> Link:
+        """A link to the broker that keeps a consumer group; a first group may have to wait for it to be found."""
+
+        async def attempt() -> Link:
+            request = FindCoordinatorRequest(key=group, coordinator_keys=[group])
+            link = await self.any_link(deadline)
+            response: FindCoordinatorResponse = await link.call(ApiKey.FIND_COORDINATOR, request, deadline)
+            found = response.coordinators[0] if response.coordinators else response
+            check(f"group {group} has no coordinator", found.error_code, found.error_message)
+            self._nodes[found.node_id] = (found.host, found.port)
+            return await self.node_link(found.node_id, deadline)
+
+        return await self.persist(attempt, deadline)
+
+    async def metadata(
+        self, topics: Sequence[str] | None, deadline: Deadline, *, may_create: bool = False
+    ) -> MetadataResponse:
+        """Brokers, and these topics; None for all topics. The answer of one broker, without retries."""
+        wanted = None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=may_create)
+        link = await self.any_link(deadline)
+        response: MetadataResponse = await link.call(ApiKey.METADATA, request, deadline)
+        self._nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        return response
+
+    async def topic(self, name: str, deadline: Deadline, *, may_create: bool = False) -> TopicView:
+        """A topic that is ready: every partition has a leader. Raises where there is none of that name."""
+
+        async def attempt() -> TopicView:
+            (topic,) = (await self.metadata([name], deadline, may_create=may_create)).topics
+            is_coming = may_create and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if is_coming:
+                raise refused(f"topic {name} is not there yet", ErrorCode.LEADER_NOT_AVAILABLE)
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise RefusedError(topic.error_code, await self._no_topic(name, deadline))
+            check(f"topic {name}", topic.error_code)
+            return _view(topic)
+
+        return await self.persist(attempt, deadline)
+
+    async def _no_topic(self, name: str, deadline: Deadline) -> str:
+        names = [topic.name for topic in (await self.metadata(None, deadline)).topics if topic.name]
+        near = get_close_matches(name, names, n=1)
+        return f"there is no topic {name}" + (f"; did you mean {near[0]}?" if near else "")
+
+    async def persist(self, attempt: Callable[[], Awaitable[Result]], deadline: Deadline) -> Result:
+        """Try until it works, until it fails for good, or until the deadline."""
+        pause = _FIRST_PAUSE_S
+        while True:
+            try:
+                return await attempt()
+            except (UnreachableError, RefusedError) as fault:
+                is_final = isinstance(fault, RefusedError) and not fault.is_retriable
+                # A cluster that was never reached is more likely misspelled than restarting.
+                if is_final or not self._was_reached or deadline.left_seconds <= pause:
+                    raise
+            self._known = None
+            await deadline.pause(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def _view(topic: MetadataResponseTopic) -> TopicView:
+    for partition in topic.partitions:
+        if partition.error_code not in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE):
+            raise refused(f"partition {partition.partition_index} of topic {topic.name}", partition.error_code)
+    leaders = {partition.partition_index: partition.leader_id for partition in topic.partitions}
+    return TopicView(topic.name or "", dict(sorted(leaders.items())))
+
+
+def parse_bootstrap(text: str) -> list[Address]:
+    """`host:port,host:port`; the port may be left out. Raises `ValueError` saying what is wrong."""
+    addresses = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, separator, port = item.rpartition(":")
+        if not separator or item.endswith("]"):
+            host, port = item, str(DEFAULT_PORT)
+        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"{item!r} is no address: write host:port")
+        addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
+        raise ValueError("an address is needed: host:port")
+    return addresses

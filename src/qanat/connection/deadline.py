@@ -1,0 +1,47 @@
+"""How long an undertaking may take in all, however many requests and retries it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from qanat.connection.faults import OutOfTimeError
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment on the steady clock."""
+
+    at: float
+
+    @staticmethod
+    def after(seconds: float) -> Deadline:
+        return Deadline(time.monotonic() + seconds)
+
+    @property
+    def left_seconds(self) -> float:
+        return max(0.0, self.at - time.monotonic())
+
+    @property
+    def left_ms(self) -> int:
+        return int(self.left_seconds * 1000)
+
+    @property
+    def is_over(self) -> bool:
+        return self.left_seconds == 0.0
+
+    async def bound(self, work: Awaitable[Result], what: str) -> Result:
+        """The result of `work`, which is cancelled at the deadline; `what` was waited for."""
+        try:
+            return await asyncio.wait_for(work, self.left_seconds)
+        except TimeoutError:
+            raise OutOfTimeError(f"{what} did not come in time") from None
+
+    async def pause(self, seconds: float) -> None:
+        """Wait a little before the next attempt, but not past the end."""
+        await asyncio.sleep(min(seconds, self.left_seconds))

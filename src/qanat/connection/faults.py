@@ -1,0 +1,76 @@
+"""What can go wrong with a broker at the other end, and what is worth trying again."""
+
+from __future__ import annotations
+
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+
+RETRIABLE = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    }
+)
+"""Answers that may be another a moment later; what is none of these stays as it is."""
+
+
+class UnreachableError(QanatError):
+    """Nobody answers at an address, or the connection broke before the answer."""
+
+    code = ErrorCode.NETWORK_EXCEPTION
+
+
+class OutOfTimeError(QanatError):
+    """The deadline passed before there was an answer."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class NotOfferedError(QanatError):
+    """The broker does not know an API, or none of the versions that we speak."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class RefusedError(QanatError):
+    """The broker answered with an error; `code` is its own."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = error_code(code)
+
+    @property
+    def is_retriable(self) -> bool:
+        return self.code in RETRIABLE
+
+
+def error_code(number: int) -> ErrorCode:
+    """The code of that number; one that we do not know yet is as good as unknown."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def refused(what: str, code: int, message: str | None = None) -> RefusedError:
+    """The fault for an answer with that code: what was wanted, and why it was refused in the broker's words."""
+    name = error_code(code).name
+    return RefusedError(code, f"{what}: {message} ({name})" if message else f"{what}: {name}")
+
+
+def check(what: str, code: int, message: str | None = None) -> None:
+    """Raise `RefusedError` unless the code is none."""
+    if code != ErrorCode.NONE:
+        raise refused(what, code, message)

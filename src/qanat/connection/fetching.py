@@ -1,0 +1,91 @@
+"""Records out of partitions: one Fetch to one leader, and the batches that came with it.
+
+A broker may begin with a batch whose first records lie before the offset asked for, and may
+cut the last batch off. Both are seen to here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import check
+from qanat.connection.link import Link
+from qanat.wire.batch_header import HEADER_SIZE, batch_size_at, read_header
+from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from qanat.wire.kafka.registry import ApiKey
+from qanat.wire.records import Record, decode_records
+
+INFLATED_BYTES_MAX = 256 * 1024 * 1024
+"""Largest batch after inflating; a broker is trusted further than a stranger."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """How long a broker may wait for records, and how much it may send."""
+
+    max_wait_ms: int = 500
+    max_bytes: int = 16 * 1024 * 1024
+    partition_bytes: int = 1024 * 1024
+    is_committed_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What came of one partition."""
+
+    partition: int
+    error_code: int
+    high_watermark: int
+    records: list[Record] = field(repr=False)
+    next_offset: int
+    """Where to go on; past records that were control batches or were compacted away."""
+
+
+async def fetch(
+    link: Link, topic: str, positions: Mapping[int, int], limits: FetchLimits, deadline: Deadline
+) -> list[Fetched]:
+    """Fetch once from these offsets; an error of one partition is in its result."""
+    partitions = [
+        FetchPartition(partition, fetch_offset=offset, partition_max_bytes=limits.partition_bytes)
+        for partition, offset in positions.items()
+    ]
+    request = FetchRequest(
+        max_wait_ms=min(limits.max_wait_ms, deadline.left_ms),
+        min_bytes=1,
+        max_bytes=limits.max_bytes,
+        isolation_level=int(limits.is_committed_only),
+        topics=[FetchTopic(topic, partitions=partitions)],
+    )
+    response: FetchResponse = await link.call(ApiKey.FETCH, request, deadline)
+    check(f"fetch from {link.address}", response.error_code)
+    return [_fetched(data, positions[data.partition_index]) for one in response.responses for data in one.partitions]
+
+
+def _fetched(data: PartitionData, position: int) -> Fetched:
+    records: list[Record] = []
+    next_offset = position
+    aborted = {one.producer_id: one.first_offset for one in data.aborted_transactions or ()}
+    for batch in whole_batches(data.records):
+        header = read_header(batch)
+        next_offset = max(next_offset, header.next_offset)
+        if header.is_control:
+            aborted.pop(header.producer_id, None)
+        elif not (header.is_transactional and header.base_offset >= aborted.get(header.producer_id, 2**63)):
+            records += [one for one in decode_records(batch, INFLATED_BYTES_MAX) if one.offset >= position]
+    return Fetched(data.partition_index, data.error_code, data.high_watermark, records, next_offset)
+
+
+def whole_batches(data: memoryview | bytes | list[memoryview] | None) -> Iterator[memoryview]:
+    """The batches in `data`; one that is cut off at its end is left out."""
+    if data is None or isinstance(data, list):
+        return
+    view = memoryview(data)
+    position = 0
+    while position + HEADER_SIZE <= len(view):
+        size = batch_size_at(view, position)
+        if size < HEADER_SIZE or position + size > len(view):
+            return
+        yield view[position : position + size]
+        position += size

@@ -1,0 +1,107 @@
+"""A channel that knows which versions the broker speaks, so that callers name an API and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qanat import __version__
+from qanat.connection.channel import Channel
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import NotOfferedError, UnreachableError, check
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import MalformedMessageError
+from qanat.wire.kafka.headers import read_response_header
+from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from qanat.wire.kafka.registry import APIS, Api, ApiKey
+
+_BY_NAME_AT_MOST = {
+    ApiKey.PRODUCE: 12,
+    ApiKey.FETCH: 12,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_FETCH: 9,
+}
+"""Later versions know topics by id only."""
+_ASKED_IN = 3
+"""Version of ApiVersions that we ask in; a broker that is older says so in version 0 (KIP-511)."""
+
+
+class Link:
+    """One broker, ready to be asked. Made by `open`."""
+
+    def __init__(self, channel: Channel, offered: dict[int, tuple[int, int]]) -> None:
+        self._channel = channel
+        self.offered = offered
+        """First and last version of each API that the broker has."""
+
+    @staticmethod
+    async def open(host: str, port: int, client_id: str, deadline: Deadline) -> Link:
+        channel = await Channel.open(host, port, client_id, deadline)
+        try:
+            return Link(channel, await _offered(channel, deadline))
+        except BaseException:
+            await channel.close()
+            raise
+
+    @property
+    def address(self) -> str:
+        return self._channel.address
+
+    @property
+    def is_open(self) -> bool:
+        return self._channel.is_open
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    def version_of(self, api_key: ApiKey) -> int:
+        """The latest version that both sides speak; raises `NotOfferedError` where there is none."""
+        api = APIS[api_key]
+        if api_key not in self.offered:
+            raise NotOfferedError(f"the broker at {self.address} does not offer {api.name}")
+        first, last = self.offered[api_key]
+        version = min(last, api.last_version, _BY_NAME_AT_MOST.get(api_key, api.last_version))
+        if version < max(first, api.first_version):
+            raise NotOfferedError(
+                f"the broker at {self.address} speaks {api.name} in versions {first} to {last}, "
+                f"we in {api.first_version} to {api.last_version}: upgrade the older of the two"
+            )
+        return version
+
+    async def call(self, api_key: ApiKey, request: Any, deadline: Deadline) -> Any:
+        """Ask, and wait for the response."""
+        version = self.version_of(api_key)
+        api = APIS[api_key]
+        frame = await self._channel.call(api_key, version, api.codec.write_request(request, version), deadline)
+        return _read(api, frame, version, self.address)
+
+    async def tell(self, api_key: ApiKey, request: Any, deadline: Deadline) -> None:
+        """Ask for what is never answered."""
+        version = self.version_of(api_key)
+        await self._channel.tell(api_key, version, APIS[api_key].codec.write_request(request, version), deadline)
+
+
+async def _offered(channel: Channel, deadline: Deadline) -> dict[int, tuple[int, int]]:
+    response = await _ask_versions(channel, _ASKED_IN, deadline)
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        response = await _ask_versions(channel, 0, deadline)
+    check(f"{channel.address} does not say what it speaks", response.error_code)
+    return {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+
+
+async def _ask_versions(channel: Channel, version: int, deadline: Deadline) -> ApiVersionsResponse:
+    api = APIS[ApiKey.API_VERSIONS]
+    request = ApiVersionsRequest(client_software_name="qanat", client_software_version=__version__)
+    frame = await channel.call(ApiKey.API_VERSIONS, version, api.codec.write_request(request, version), deadline)
+    # An error is told in version 0, whatever was asked; the code stands first in every version.
+    if int.from_bytes(frame[4:6], signed=True) == ErrorCode.UNSUPPORTED_VERSION:
+        version = 0
+    response: ApiVersionsResponse = _read(api, frame, version, channel.address)
+    return response
+
+
+def _read(api: Api, frame: memoryview, version: int, address: str) -> Any:
+    try:
+        _, position = read_response_header(frame, api.key, version)
+        return api.codec.read_response(frame, version, position)
+    except MalformedMessageError as fault:
+        raise UnreachableError(f"{address} answers {api.name} with what cannot be read: {fault}") from None

@@ -1,0 +1,69 @@
+"""Where partitions begin and end, and which offset a moment has: ListOffsets, asked of each partition's leader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from qanat.connection.cluster import Cluster, TopicView
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import check
+from qanat.wire.kafka.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+LATEST = -1
+EARLIEST = -2
+
+
+class Found(NamedTuple):
+    """An offset and its record's timestamp; offset -1 where no record is that late."""
+
+    offset: int
+    timestamp: int
+
+
+async def list_offsets(
+    cluster: Cluster, topic: str, moments: Mapping[int, int], deadline: Deadline
+) -> dict[int, Found]:
+    """The first offset at or after a time in milliseconds, or `EARLIEST` or `LATEST`, for each partition given."""
+
+    async def attempt() -> dict[int, Found]:
+        view = await cluster.topic(topic, deadline)
+        found: dict[int, Found] = {}
+        for leader, partitions in by_leader(view, moments).items():
+            link = await cluster.node_link(leader, deadline)
+            request = _request(topic, {partition: moments[partition] for partition in partitions}, deadline)
+            response: ListOffsetsResponse = await link.call(ApiKey.LIST_OFFSETS, request, deadline)
+            for answer in response.topics[0].partitions:
+                check(f"offsets of {topic} partition {answer.partition_index}", answer.error_code)
+                found[answer.partition_index] = Found(answer.offset, answer.timestamp)
+        return dict(sorted(found.items()))
+
+    return await cluster.persist(attempt, deadline)
+
+
+async def list_bounds(cluster: Cluster, view: TopicView, deadline: Deadline) -> dict[int, tuple[int, int]]:
+    """First offset and end of every partition of a topic."""
+    first = await list_offsets(cluster, view.name, dict.fromkeys(view.leaders, EARLIEST), deadline)
+    end = await list_offsets(cluster, view.name, dict.fromkeys(view.leaders, LATEST), deadline)
+    return {partition: (first[partition].offset, end[partition].offset) for partition in view.leaders}
+
+
+def by_leader(view: TopicView, partitions: Mapping[int, object]) -> dict[int, list[int]]:
+    """Partitions by who leads them."""
+    grouped: dict[int, list[int]] = {}
+    for partition in partitions:
+        grouped.setdefault(view.leaders[partition], []).append(partition)
+    return grouped
+
+
+def _request(topic: str, moments: Mapping[int, int], deadline: Deadline) -> ListOffsetsRequest:
+    partitions = [ListOffsetsPartition(partition, timestamp=moment) for partition, moment in moments.items()]
+    return ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(topic, partitions)], timeout_ms=max(1, deadline.left_ms)
+    )

@@ -1,0 +1,67 @@
+"""Records into partitions: one batch per partition to the leader, acknowledged as asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qanat.connection.cluster import Cluster
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import check
+from qanat.connection.offsets import by_leader
+from qanat.wire.kafka.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+NO_ACKNOWLEDGEMENT = 0
+
+
+async def produce(
+    cluster: Cluster, topic: str, batches: Mapping[int, bytes | bytearray], acks: int, deadline: Deadline
+) -> dict[int, int]:
+    """Append one batch to each partition; their base offsets, none with acks=0.
+
+    A batch whose acknowledgement was lost may be appended twice: who minds uses an idempotent producer.
+    """
+    left = dict(batches)
+    offsets: dict[int, int] = {}
+
+    async def attempt() -> None:
+        view = await cluster.topic(topic, deadline, may_create=True)
+        for leader, partitions in by_leader(view, left).items():
+            link = await cluster.node_link(leader, deadline)
+            request = _request(topic, {partition: left[partition] for partition in partitions}, acks, deadline)
+            if acks == NO_ACKNOWLEDGEMENT:
+                await link.tell(ApiKey.PRODUCE, request, deadline)
+                for partition in partitions:
+                    del left[partition]
+                continue
+            _take(await link.call(ApiKey.PRODUCE, request, deadline), topic, left, offsets)
+
+    await cluster.persist(attempt, deadline)
+    return offsets
+
+
+def _take(response: ProduceResponse, topic: str, left: dict[int, bytes | bytearray], offsets: dict[int, int]) -> None:
+    """Note what was appended; then complain about what was not."""
+    answers = response.responses[0].partition_responses
+    for answer in answers:
+        if answer.error_code == 0:
+            left.pop(answer.index, None)
+            offsets[answer.index] = answer.base_offset
+    for answer in answers:
+        check(
+            f"topic {topic} partition {answer.index} did not take the records", answer.error_code, answer.error_message
+        )
+
+
+def _request(topic: str, batches: Mapping[int, bytes | bytearray], acks: int, deadline: Deadline) -> ProduceRequest:
+    data = [PartitionProduceData(partition, memoryview(batch)) for partition, batch in batches.items()]
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=max(1, deadline.left_ms),
+        topic_data=[TopicProduceData(topic, partition_data=data)],
+    )
