@@ -29,7 +29,7 @@ async def test_records_go_in_and_come_out() -> None:
     async with our_cluster() as cluster:
         deadline = cluster.deadline()
         offsets = await produce(cluster, "orders", {0: batch(b"a", b"b"), 1: batch(b"c")}, -1, deadline)
-        again = await produce(cluster, "orders", {0: batch(b"d")}, 1, deadline)
+        again = await produce(cluster, "orders", {0: batch(b"d")}, -1, deadline)
         view = await cluster.topic("orders", deadline)
         link = await cluster.node_link(view.leaders[0], deadline)
         fetched = await fetch(link, "orders", {0: 1, 1: 0}, FetchLimits(), deadline)
