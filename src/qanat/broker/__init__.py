@@ -1,4 +1,15 @@
 """The asyncio application that hosts partitions and coordinators, waits and supervises.
 
-Nothing is here yet.
+- `settings`           what a broker may be told
+- `broker`             the partitions it hosts, the picture of its cluster, what doors ask of both
+- `metadata`           the picture of the cluster, kept true by watching the store
+- `partition`          the leader's side of one partition: appends, reads, who waits for either
+- `fetching`           reads of many partitions at once, and waiting where that is too little
+- `fetch_sessions`     consumers that name only what changed
+- `group_coordinator`  the shell around the groups' ledger
+- `topic_settings`     every setting that a topic may have, in one table
+- `setting_kinds`      what the value of a setting may be
+- `effective_settings` which settings are in force, and where each comes from
+
+Rule: everything here runs on one loop; what blocks is a job of `log.runtime`.
 """

@@ -3,6 +3,8 @@
 - `connection` one client's socket: framing, order of answers, back-pressure
 - `dispatch`   from a frame to the API that serves it; what unknown APIs and versions get
 - `answers`    how an answer is put together: header, body, chunks
+- `acts`       what administration has in common: carried to its end, answered in time
+- `config_resources` what configurations belong to
 - a file per API, each with its card: versions served, what each added, what deliberately differs
 
 Rule 1: answers leave in the order of their requests, whatever is parked in between.
