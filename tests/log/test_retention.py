@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from tests.log.batches import (
     FOLDER,
     NOW,
@@ -23,6 +24,7 @@ from tests.log.batches import (
 from qanat.log.jobs import run_now
 from qanat.log.partition_log import PartitionLog
 from qanat.log.retention import begin_retention
+from qanat.model.errors import DiskFullError
 from qanat.model.ids import LeaderEpoch
 
 SIZE = len(batch(2))
@@ -167,3 +169,19 @@ def test_a_segment_that_compaction_emptied_does_not_keep_later_ones_from_going()
     assert log.segments[0].size == 0
     expire(log, NOW + 5000)
     assert log.log_start_offset == log.end_offset
+
+
+def test_where_there_is_no_room_for_a_new_segment_old_ones_still_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = new_log(**{"segment.bytes": 300, "retention.ms": 1000})
+    fill(log, 6)
+    flush(log)
+    replicate(log)
+
+    def full(*_: object) -> None:
+        raise DiskFullError("no room")
+
+    monkeypatch.setattr(log, "roll", full)
+    run_now(begin_retention(log, NOW + 5000))
+
+    assert log.log_start_offset == 3
+    assert log.end_offset == 6

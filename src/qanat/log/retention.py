@@ -6,10 +6,13 @@ on the disk too: whatever a crash leaves is a log without a hole.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from qanat.log import names
 from qanat.log.partition_log import PartitionLog
 from qanat.log.replay import remove_snapshots
 from qanat.log.segment import Segment
+from qanat.model.errors import DiskFullError
 from qanat.model.ids import Offset
 
 
@@ -42,9 +45,12 @@ def begin_retention(log: PartitionLog, now_ms: int) -> DeleteJob | None:
     """Decide what is too old or too much; the log starts later at once, its files follow with the job."""
     if log.job_in_hand is not None:
         return None
-    if _is_expired(log.active, log, now_ms) and log.active.size and log.settings.is_expired:
-        log.roll()  # So that an idle partition expires as well: its last segment goes once it is sealed.
     doomed = _doomed(log, now_ms)
+    if _is_expired(log.active, log, now_ms) and log.active.size and log.settings.is_expired:
+        # So that an idle partition expires as well: its last segment goes once it is sealed. Where there is no
+        # room for a new one, room is made first.
+        with suppress(DiskFullError):
+            log.roll()
     if not doomed:
         return None
     del log.segments[: len(doomed)]

@@ -29,6 +29,8 @@ class TruncateJob:
         self._end_offset = end_offset
         self._kept = [] if is_restart else [segment for segment in log.segments if segment.base_offset < end_offset]
         self._removed = log.segments[len(self._kept) :]
+        for index in range(max(len(self._kept) - 1, 0), len(log.segments)):
+            log.usable(index).hold()  # Readers may come until `finish`, names or no names.
         self._cut_at = self._kept[-1].position_of(end_offset) if self._kept else 0
         self._high_watermark = log.high_watermark
         self._producers = Producers()
