@@ -64,6 +64,8 @@ class History:
     """Offsets that a compaction that was begun may have removed."""
     gone: set[int] = field(default_factory=set)
     """Offsets that a finished compaction must have removed."""
+    forgets_producers: bool = False
+    """Compaction keeps a producer's last batch; a cut takes that, and nothing is left of what came before."""
     first_seen_ms: dict[int, int] = field(default_factory=dict)
     """When compaction first came by a tombstone or a marker that it had to leave."""
 
@@ -110,6 +112,7 @@ class History:
             self.entries.clear()
             self.log_starts.clear()
             self.oldest_start = self.newest_start = end_offset
+        self.forgets_producers = self.is_compacted and bool(self.entries)
         self.restart_at = None
         self.durable_end = end_offset
         self.removable = {offset for offset in self.removable if offset < end_offset}

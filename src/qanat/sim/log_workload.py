@@ -66,7 +66,7 @@ class LogWorkload:
             (rig.roll, 1),
             (lambda: rig.replicate(self.random.choice((rig.log.end_offset, rig.log.flushed_offset))), 4),
             (lambda: rig.delete_records(self._offset()), 1),
-            (rig.retain, 2),
+            (self._retain, 2),
             (self._compact, 3),
             (lambda: rig.truncate(self._offset()), 1),
             (lambda: rig.truncate_to_epoch(max(rig.leader_epoch - 1, 0)), 1),
@@ -109,6 +109,17 @@ class LogWorkload:
             self.rig.flush(self._append_as)
         else:
             self.rig.flush()
+
+    def _retain(self) -> None:
+        if self.random.random() < 0.5:
+            # Much expires at once where nobody looked for a while.
+            for _ in range(3):
+                self._append()
+                self.rig.roll()
+            self.rig.now_ms += 6_000
+            self.rig.flush()
+            self.rig.replicate(self.rig.log.end_offset)
+        self.rig.retain()
 
     def _compact(self) -> None:
         if not self.rig.settings.is_compacted:
