@@ -1,17 +1,30 @@
 """A partition's segmented log: where data is kept or lost.
 
-- `files`           the port to the disk; adapters and the simulated disk stand behind it
-- `settings`        the topic settings that the log obeys, under Kafka's names
-- `indexes`         sparse look-up tables beside a segment, rebuilt rather than trusted
-- `segment`         one `.log` file with its indexes and its sidecar
-- `producers`       idempotent producers' sequences and open transactions
-- `leader_epochs`   which leader wrote from which offset on
-- `partition_log`   all of it together: append, read, look up, truncate, expire
-- `recovery`        what a stopped process left behind, made into a valid log again
-- `compaction`      the latest value of each key, swapped in crash-safely
-- `directory`       many logs under one lock: checkpoints, clean-shutdown marker, failure
-- `runtime`         the asyncio shell: group commit, cold reads, upkeep
+One log, from the disk up:
 
-The log decides on its owner's thread and hands slow file work out as jobs
-(`jobs`): a job is run on a worker and finished on the owner's thread.
+- `files`, `names`, `whole_files`   the port to the disk; how files are called; small files replaced whole
+- `settings`                        what a topic and a data directory may be told, under Kafka's names
+- `scan`                            reading bytes without believing them: sound batches, damage
+- `indexes`, `tables`, `aborted`    sparse look-up tables beside a segment, rebuilt rather than trusted
+- `sidecar`, `segment`              one `.log` file with all that belongs to it
+- `producers`, `snapshots`          idempotent producers' sequences and open transactions
+- `leader_epochs`                   which leader wrote from which offset on
+- `admission`                       what a client's batch must satisfy
+- `partition_log`                   all of it together: append, read, bounds
+- `reading`, `lookup`, `warming`    slices of mapped segments; records by time; what is not in memory
+
+What changes a log besides appends, each a job (`jobs`): decided on the owner's
+thread, run on a worker, finished on the owner's thread:
+
+- `flush`                           group commit and sealing
+- `truncation`, `retention`         cutting the end off, letting the beginning go
+- `compaction`, `cleaning`, `swap`  the latest value of each key: the pass, the decision, the commit
+
+Many logs, and what a stopped process left behind:
+
+- `recovery`, `unsealed`, `replay`  made into a valid log again
+- `directory`, `directory_state`    a data directory: lock, clean-shutdown marker, failure
+- `catalogue`, `checkpoints`, `identity`   what makes a start quick, what recovery goes by, whose data it is
+- `engine`                          the port for storage engines
+- `runtime`                         the asyncio shell: group commit, cold reads, upkeep
 """
