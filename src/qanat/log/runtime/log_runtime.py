@@ -2,8 +2,8 @@
 
 One per data directory. One worker for fsync, one for cold reads and large batches, one
 for upkeep, one for compaction (which is slowed down on purpose), so that none of them
-waits for another's disk time; and a few that make new logs, because a file system does
-several fsyncs at a time for little more than the price of one.
+waits for another's disk time; and a few that make new logs, whose many small fsyncs would
+otherwise queue one by one behind everybody else's on a busy disk.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OPENED_ON_LOOP_BYTES = 16 * 1024
 """Batches up to this size are opened where they arrive: a trip to a worker costs more."""
 
 LOGS_MADE_AT_ONCE = 4
-"""Workers that make new logs; more gain little."""
+"""Workers that make new logs. They help where the disk is busy with others; alone on it, one is as fast."""
 
 
 class LogRuntime:
