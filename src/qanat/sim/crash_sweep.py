@@ -26,7 +26,7 @@ from qanat.sim.disk import SimDisk
 from qanat.sim.disk_faults import Act
 from qanat.sim.log_checks import check_recovered, log_files, require, summary
 from qanat.sim.log_rig import AT, DIRECTORY, FIRST_MS, Content, LogRig
-from qanat.sim.log_workload import LogWorkload
+from qanat.sim.log_workload import STEPS, LogWorkload
 
 VARIANTS = ("keep_all", "drop_all", "random-0", "random-1", "unordered-0", "unordered-1")
 """How the power goes out. `unordered` is a disk that keeps no order among names."""
@@ -73,6 +73,8 @@ class Sweep:
     only_variant: str | None = None
     per_cut: int = len(VARIANTS)
     """How many variants of each cut are looked at, in turn."""
+    steps: int = STEPS
+    """Where the workload ends; what comes before is the same for any number."""
     stops_early: bool = False
     """Whether one failure is enough."""
     outcome: Outcome = field(default_factory=Outcome)
@@ -86,7 +88,7 @@ class Sweep:
         self.disk.before_change = self._cut
         self.outcome.workloads += 1
         try:
-            self.workload = LogWorkload(self.seed, self.disk)
+            self.workload = LogWorkload(self.seed, self.disk, self.steps)
             self._is_watching = True
             self.workload.run()
         except Exception as error:  # noqa: BLE001 - whatever stops the workload is a finding
