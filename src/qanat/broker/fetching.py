@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 from qanat.broker.partition import Partition
 from qanat.log.aborted import AbortedTransaction
+from qanat.log.leader_epochs import EpochEnd
 from qanat.log.reading import LogRead
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
+from qanat.model.ids import LeaderEpoch
 
 
 class Wanted(NamedTuple):
@@ -28,6 +30,8 @@ class Wanted(NamedTuple):
     max_bytes: int
     leader_epoch: int
     """The epoch that the asker believes in, or -1."""
+    last_fetched_epoch: int = -1
+    """The epoch of the record before `offset` in the asker's copy, or -1."""
 
 
 @dataclass(slots=True)
@@ -41,6 +45,8 @@ class Found:
     read: LogRead | None = None
     aborted: Sequence[AbortedTransaction] | None = None
     size: int = 0
+    diverging: EpochEnd | None = None
+    """Where the asker's copy stops being ours (KIP-595)."""
 
 
 class Fetch:
@@ -48,24 +54,33 @@ class Fetch:
 
     def __init__(self, wanted: Sequence[Wanted], max_bytes: int, min_bytes: int, *, is_committed: bool) -> None:
         self._wanted = wanted
+        self._partitions = [one.partition for one in wanted if isinstance(one.partition, Partition)]
         self._max_bytes = max_bytes
         self._min_bytes = min_bytes
         self._is_committed = is_committed
-        self._written_at_park = 0
+        self._readable_bytes = 0
+        """What could be read when `found` was made; waiting counts from there."""
         self.found: list[Found] = []
         self.size = 0
         self.is_cold = False
 
     @property
     def is_enough(self) -> bool:
-        return self.size >= self._min_bytes or any(found.error for found in self.found)
+        return self.size >= self._min_bytes or any(found.error or found.diverging for found in self.found)
 
     def try_now(self) -> bool:
         """Read everything that is in memory; False where a partition would have to wait for the disk."""
-        self.found, self.size, self.is_cold = [], 0, False
+        self._begin()
         for wanted in self._wanted:
             self.found.append(self._read_one(wanted))
         return not self.is_cold
+
+    def _begin(self) -> None:
+        self.found, self.size, self.is_cold = [], 0, False
+        self._readable_bytes = self._readable()
+
+    def _readable(self) -> int:
+        return sum(partition.readable_bytes for partition in self._partitions)
 
     def _read_one(self, wanted: Wanted) -> Found:
         found, end_offset = self._bounds(wanted)
@@ -77,7 +92,7 @@ class Fetch:
                 wanted.partition.read_now(wanted.offset, self._room(wanted), end_offset) if self._has_room() else None
             )
         except QanatError as fault:
-            return Found(fault.code, log_start_offset=found.log_start_offset, high_watermark=found.high_watermark)
+            return Found(fault.code)
         if read is None:
             self.is_cold = self.is_cold or self._has_room()
             return found
@@ -85,7 +100,7 @@ class Fetch:
 
     async def read_cold(self) -> None:
         """The same, waiting for the disk where need be."""
-        self.found, self.size, self.is_cold = [], 0, False
+        self._begin()
         for wanted in self._wanted:
             found, end_offset = self._bounds(wanted)
             if end_offset is not None and self._has_room():
@@ -108,7 +123,7 @@ class Fetch:
         """What can be said before reading, and up to where to read; None where there is nothing to read."""
         partition = wanted.partition
         if isinstance(partition, ErrorCode):
-            return Found(partition), None
+            return Found(partition, aborted=()), None
         if partition.is_retired:
             return Found(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
         if wanted.leader_epoch >= 0 and wanted.leader_epoch != partition.leader_epoch:
@@ -116,6 +131,8 @@ class Fetch:
             return Found(ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH), None
         log = partition.log
         found = Found(ErrorCode.NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        if wanted.last_fetched_epoch >= 0 and _diverges(wanted, partition, found):
+            return found if found.diverging else Found(ErrorCode.OFFSET_OUT_OF_RANGE), None
         return found, found.last_stable_offset if self._is_committed else found.high_watermark
 
     def _take(self, wanted: Wanted, found: Found, read: LogRead) -> Found:
@@ -144,8 +161,8 @@ class Fetch:
 
     async def _park(self, woken: asyncio.Future[None], timeout_s: float) -> bool:
         """Wait until enough has been written to be worth another look; False when the time is up."""
-        partitions = [wanted.partition for wanted in self._wanted if isinstance(wanted.partition, Partition)]
-        needed = sum(partition.written_bytes for partition in partitions) + self._min_bytes - self.size
+        partitions = self._partitions
+        needed = self._readable_bytes + self._min_bytes - self.size
 
         def wake() -> None:
             is_over = any(partition.is_retired for partition in partitions)
@@ -158,6 +175,8 @@ class Fetch:
 
         for partition in partitions:
             partition.wait_for_more(wake)
+        if self._readable() != self._readable_bytes:
+            woken.set_result(None)  # More came between the look and now: nobody will call for it again.
         try:
             async with asyncio.timeout(timeout_s):
                 await woken
@@ -167,3 +186,13 @@ class Fetch:
             for partition in partitions:
                 partition.stop_waiting(wake)
         return True
+
+
+def _diverges(wanted: Wanted, partition: Partition, found: Found) -> bool:
+    """Whether the asker's copy is not the beginning of our log; says where it parts, if that is known."""
+    end = partition.log.end_of_epoch(LeaderEpoch(wanted.last_fetched_epoch))
+    if end.epoch < 0 or end.end_offset < 0:
+        return True
+    if end.epoch < wanted.last_fetched_epoch or end.end_offset < wanted.offset:
+        found.diverging = end
+    return found.diverging is not None

@@ -45,6 +45,7 @@ class Partition:
         "leader_epoch",
         "log",
         "min_insync_replicas",
+        "readable_bytes",
         "topic_id",
         "written_bytes",
     )
@@ -56,6 +57,8 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.written_bytes = 0
         """Bytes appended since the start: waiting fetches count by it."""
+        self.readable_bytes = 0
+        """`written_bytes` when everything written could last be read: never more than what can be read now."""
         self.min_insync_replicas = 1
         self.is_retired = False
         """Whether its topic was deleted: whoever still holds this has nothing to expect of it."""
@@ -117,6 +120,8 @@ class Partition:
         if end_offset <= log.high_watermark:
             return
         log.advance_high_watermark(end_offset)
+        if end_offset == log.end_offset:
+            self.readable_bytes = self.written_bytes
         waiting, self._waiting = self._waiting, {}
         for wake in waiting:
             wake()
