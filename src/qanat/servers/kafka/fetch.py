@@ -22,6 +22,7 @@ from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages.fetch import (
     AbortedTransaction,
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -83,8 +84,6 @@ def _session(
     if request.session_epoch == FIRST_EPOCH:
         sessions.end(request.session_id)
         return sessions.create(dict(named)), named
-    if request.session_id == NO_SESSION:
-        return ErrorCode.INVALID_FETCH_SESSION_EPOCH, named
     forgotten = [
         PartitionKey(topic.topic, topic.topic_id, partition)
         for topic in request.forgotten_topics_data
@@ -115,7 +114,7 @@ def _wanted(key: PartitionKey, asked: Asked, context: Context) -> Wanted:
         partition = broker.partition_by_id(key.topic_id, key.partition)
     else:
         partition = broker.partition(key.topic, key.partition)
-    return Wanted(partition, asked.fetch_offset, asked.max_bytes, asked.current_leader_epoch)
+    return Wanted(partition, asked.fetch_offset, asked.max_bytes, asked.current_leader_epoch, asked.last_fetched_epoch)
 
 
 def _response(
@@ -140,12 +139,16 @@ def _partition(number: int, found: Found) -> PartitionData:
     aborted = None
     if found.aborted is not None:
         aborted = [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found.aborted]
+    diverging = None
+    if found.diverging is not None:
+        diverging = EpochEndOffset(found.diverging.epoch, found.diverging.end_offset)
     return PartitionData(
         number,
         found.error,
         found.high_watermark,
         found.last_stable_offset,
         found.log_start_offset,
+        diverging_epoch=diverging,
         aborted_transactions=aborted,
         records=found.read.views() if found.read is not None else b"",
     )
