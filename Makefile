@@ -25,12 +25,12 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check format codec bench sim docs dist clean distclean
+.PHONY: help setup demo test check format codec bench bench-kafka sim docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
 	@echo
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' Makefile | while IFS='|' read -r name meaning; do printf '%-12s %s\n' "$$name" "$$meaning"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | while IFS='|' read -r name meaning; do printf '%-12s %s\n' "$$name" "$$meaning"; done
 
 setup: $(READY) ## make .venv with Qanat (editable) and every tool
 	@echo "Ready: $(BIN)/qanat --help"
@@ -40,6 +40,10 @@ demo: $(READY) ## see Qanat at work, in less than a minute
 
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci $(ARGS)
+
+clients: $(READY) ## try every Kafka client and rewrite the table in docs/protocols/kafka.md
+	@QANAT_CLIENT_RESULTS=.cache/clients.json $(BIN)/python -m pytest -q -n 0 tests/clients/test_matrix.py $(ARGS)
+	@$(BIN)/python -m tools.kafka_page .cache/clients.json
 
 check: $(READY) ## formatting, lint, strict types, import contracts
 	$(BIN)/ruff format --check .
@@ -57,6 +61,9 @@ codec: $(READY) ## generate src/qanat/wire/kafka/messages from Kafka's schemas
 bench: $(READY) ## measure on this machine; make bench ARGS="--help" for the knobs
 	@$(BIN)/qanat bench log $(ARGS)
 
+bench-kafka: $(READY) ## measure a broker beside Apache Kafka; make bench-kafka ARGS="--quick"
+	@$(BIN)/python -m bench $(ARGS)
+
 sim: $(READY) ## run under seeded faults; make sim SECONDS=60 or SEEDS=1-200
 	@$(BIN)/python -m qanat.sim $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
@@ -70,7 +77,7 @@ dist: $(READY) ## build sdist and wheel into ./dist and try both in empty enviro
 
 clean: ## remove what was built; the environment stays
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src bench tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 	find src -name '*.so' -exec rm -f {} +
 	rm -f $(NATIVE_STAMP)
 

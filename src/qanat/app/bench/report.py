@@ -72,7 +72,7 @@ def as_json(result: Result) -> str:
     )
 
 
-def print_table(result: Result) -> None:
+def print_table(result: Result, headings: Sequence[str] = HEADINGS) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -81,7 +81,7 @@ def print_table(result: Result) -> None:
     if not console.is_terminal:
         console.width = _PIPED_WIDTH
     table = Table(box=None, pad_edge=False)
-    for heading in HEADINGS:
+    for heading in headings:
         table.add_column(heading)
     for row in result.rows:
         texts = cells(row)

@@ -1,0 +1,22 @@
+"""Qanat beside Apache Kafka: the same client, the same machine, the same run.
+
+    python -m bench                      everything; make bench-kafka does the same
+    python -m bench --quick              at most five minutes
+    python -m bench --only sync,start    some of it
+
+- `__main__`        the command line
+- `workloads`       what is measured, with which settings of client and topic, and what is required
+- `rounds`          one workload on both sides in turns, and the rows that come out of it
+- `servers`         Qanat and Kafka, each in a process of its own on loopback
+- `processes`       a process's CPU time and memory, from /proc
+- `clients`         the program that drives both: `driver.c` over librdkafka, or `driver_python` where that
+                    cannot be compiled
+- `bare`            what stands in for Kafka where its jars cannot be had: a loop from a socket to a file
+- `page`            docs/performance-broker.md
+
+Rule 1: both sides get the same client, client settings, topic settings and processors.
+Rule 2: they take turns within each round; the ratio is taken within the round.
+Rule 3: broker CPU and memory come from the kernel, from the moment the warmed-up client is told to go.
+
+How figures are judged and shown is `qanat.app.bench`, as for `qanat bench log`.
+"""

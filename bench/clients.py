@@ -1,0 +1,90 @@
+"""The program that drives both sides: compiled from `driver.c`, or `driver_python` where that cannot be.
+
+Either is a process per workload: it connects, warms up, says "ready", waits to be told to go, and prints its result.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_SOURCE = Path(__file__).with_name("driver.c")
+_LIMIT_SECONDS = 180.0
+
+
+class DriverFailedError(Exception):
+    """A workload did not come to its end; says what the driver said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One workload against one topic; `settings` are librdkafka's, or the topic's where it is created."""
+
+    mode: str
+    topic: str
+    size: int = 0
+    count: int = 0
+    rate: int = 0
+    settings: Mapping[str, str] | None = None
+
+    def arguments(self, address: str) -> list[str]:
+        settings = [f"{name}={value}" for name, value in (self.settings or {}).items()]
+        return [self.mode, address, self.topic, str(self.size), str(self.count), str(self.rate), *settings]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A driver by the command that starts it, and what to call it in the report."""
+
+    command: tuple[str, ...]
+    what: str
+
+    def run(
+        self,
+        address: str,
+        task: Task,
+        on_go: Callable[[], None] = lambda: None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> dict[str, float]:
+        """The driver's result; `on_go` and `on_end` are called just before and just after the measured part."""
+        command = [*self.command, *task.arguments(address)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as driver:
+            assert driver.stdin is not None
+            assert driver.stdout is not None
+            if driver.stdout.readline().strip() == "ready":
+                on_go()
+                driver.stdin.write("go\n")
+                driver.stdin.flush()
+            result = driver.stdout.readline()
+            on_end()
+            _, complaint = driver.communicate(timeout=_LIMIT_SECONDS)
+        if driver.returncode:
+            raise DriverFailedError(f"{task.mode} on {task.topic}: {complaint.strip()}")
+        found: dict[str, float] = json.loads(result) if result.strip() else {}
+        return found
+
+
+def make_client(folder: Path) -> Client:
+    """The C driver, compiled into `folder`; the Python one where there is no compiler or no librdkafka to link."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is not None:
+        program = folder / "driver"
+        command = [compiler, "-O2", "-o", str(program), str(_SOURCE), "-lrdkafka", "-lpthread"]
+        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            version = subprocess.run([program, "version"], capture_output=True, text=True, check=True).stdout.strip()
+            return Client((str(program),), f"bench/driver.c on librdkafka {version}")
+    return python_client()
+
+
+def python_client() -> Client:
+    command = (sys.executable, "-m", "bench.driver_python")
+    version = subprocess.run([*command, "version"], capture_output=True, text=True, check=True).stdout.strip()
+    what = f"bench/driver_python.py on confluent-kafka with librdkafka {version} (the C driver could not be compiled)"
+    return Client(command, what)

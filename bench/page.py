@@ -1,0 +1,64 @@
+"""docs/performance-broker.md, written by the measurement itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qanat.app.bench.report import Result, cells
+
+HEADINGS = ("workload", "what", "Qanat", "beside it", "ratio", "required", "verdict", "spread of the ratio")
+
+_HEAD = """\
+# Performance of one broker
+
+One node of Qanat beside one node of Apache Kafka: the same client, the same machine, the same run. This page is written
+by the command; repeat it on your machine:
+
+```
+make bench-kafka ARGS="--markdown docs/performance-broker.md"
+```
+
+`--quick` takes at most five minutes, `--only sync,start` measures less, `--json FILE` is for programs, `--check` makes
+a missed ratio an exit code. Kafka's jars come by Maven; where they cannot be had, a bare loop from a socket to a file
+stands beside Qanat instead, and nothing is required.
+"""
+
+_HOW = """\
+## How it is measured
+
+- Each server is a process of its own on loopback, started as its users start it (`qanat start`; Kafka as broker and
+  controller in one, with the heap and the collector of its start script). Both may use the same processors, as may the
+  client.
+- Both are driven by the same program over librdkafka, with the same settings, against topics of one partition with the
+  same settings. It connects and warms up before it is told to go. Every round has a new topic, except that consumers
+  read one that was filled before.
+- The two take turns within each round; the ratio is taken within the round. Figures are medians over the rounds, after
+  one round that is not counted; *spread* is the lowest and the highest ratio.
+- CPU time is what the kernel has charged to the server's process between go and the client's last acknowledgement.
+- **produce** and **consume**: batches of up to 10,000 messages, `acks=all`. **single**: `batch.num.messages=1`, up to
+  1,000 requests in flight. **sync**: the next message is sent when the last is acknowledged. **end-to-end**: from
+  before the call that sends to after the call that receives, producer and consumer in one process.
+- Without fsync both leave writing to the kernel (`flush.messages` at its largest, Kafka's default). With fsync an
+  acknowledged record is on disk (`flush.messages=1`, Qanat's default).
+- **start**: from before the process is made until ApiVersions is answered; Kafka's folder is formatted before.
+  **memory**: resident, one second after that; mapped segments count, although they are the kernel's page cache.
+"""
+
+
+def as_markdown(result: Result) -> str:
+    """The whole page."""
+    sections = [
+        _HEAD,
+        "## Figures\n\n" + _table(HEADINGS, [cells(row) for row in result.rows]),
+        _HOW,
+        "## Machine, versions, settings\n\n"
+        + _table(("what", "value"), [*result.machine.items(), *result.settings.items()]),
+    ]
+    if result.notes:
+        sections.insert(2, "## Notes\n\n" + "\n".join(f"- {note}" for note in result.notes) + "\n")
+    return "\n".join(sections)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

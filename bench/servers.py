@@ -1,0 +1,132 @@
+"""The two sides: Qanat and Apache Kafka, each in a process of its own on loopback, on a data folder of its own.
+
+Both are started as their users start them: `qanat start`, and Kafka with the heap and the collector of its start
+script. What a workload needs beyond that is a setting of its topic, the same on both sides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tools.kafka_jars import VERSION, java_command
+
+from qanat import __version__
+
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+_RETRY_SECONDS = 0.002
+_CLUSTER_ID = "cWFuYXQtYmVuY2gtMDAwMQ"
+# ApiVersions, version 0, correlation id 1, no client id: the first thing that any client asks.
+_FIRST_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+KAFKA_JVM = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+_PROPERTIES = """process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+log.dirs={data}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+"""
+
+
+class ServerFailedError(Exception):
+    """A server did not start; says what it wrote last."""
+
+
+class Running:
+    """A server that has answered its first request."""
+
+    def __init__(self, process: subprocess.Popen[bytes], address: str, start_seconds: float) -> None:
+        self._process = process
+        self.address = address
+        self.pid = process.pid
+        self.start_seconds = start_seconds
+
+
+class Server:
+    """One side: how to prepare a folder for it and the command that runs it there."""
+
+    def __init__(self, name: str, version: str, command: Callable[[Path, int], list[str]]) -> None:
+        self.name = name
+        self.version = version
+        self._command = command
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}".strip()
+
+    @contextlib.contextmanager
+    def running(self, folder: Path) -> Iterator[Running]:
+        """Started on a new folder and answering; stopped in good order at the end."""
+        folder.mkdir(parents=True)
+        port = free_port()
+        command = self._command(folder, port)
+        with (folder / "output").open("wb") as output:
+            started_at = time.perf_counter()
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+            try:
+                _wait_for_answer(process, port, folder / "output")
+                yield Running(process, f"127.0.0.1:{port}", time.perf_counter() - started_at)
+            finally:
+                _stop(process)
+
+
+def qanat() -> Server:
+    def command(folder: Path, port: int) -> list[str]:
+        flags = ["--port", str(port), "--data-dir", str(folder / "data"), "--log-level", "warning"]
+        return [str(Path(sys.executable).with_name("qanat")), "start", *flags]
+
+    return Server("Qanat", __version__, command)
+
+
+def kafka(jars: Path) -> Server:
+    """Kafka as broker and controller in one; its folder is formatted before the clock starts."""
+
+    def command(folder: Path, port: int) -> list[str]:
+        properties = folder / "server.properties"
+        properties.write_text(_PROPERTIES.format(port=port, controller_port=free_port(), data=folder / "data"))
+        tool = java_command(jars, "kafka.tools.StorageTool", "-XX:TieredStopAtLevel=1")
+        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(properties)]
+        subprocess.run([*tool, *arguments], check=True, capture_output=True, timeout=START_SECONDS)
+        return [*java_command(jars, "kafka.Kafka", *KAFKA_JVM), str(properties)]
+
+    return Server("Apache Kafka", VERSION, command)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for_answer(process: subprocess.Popen[bytes], port: int, output: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise ServerFailedError(f"the server ended with code {process.returncode}: {_last_words(output)}")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as asking:
+            asking.sendall(_FIRST_REQUEST)
+            if asking.recv(4):
+                return
+        time.sleep(_RETRY_SECONDS)
+    raise ServerFailedError(f"no answer within {START_SECONDS:.0f} seconds: {_last_words(output)}")
+
+
+def _last_words(output: Path) -> str:
+    return output.read_text(errors="replace")[-2000:].strip() or "it wrote nothing"
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
