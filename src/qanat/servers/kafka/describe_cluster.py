@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.operations import NOT_ASKED, ON_CLUSTER
 from qanat.wire.kafka.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -16,9 +17,6 @@ from qanat.wire.kafka.messages.describe_cluster import (
 )
 
 _BROKERS, _CONTROLLERS = 1, 2
-_ALL_OPERATIONS = 8096
-"""What anybody may do to a cluster while nothing is authorised: create, alter, describe and their like, as bits."""
-_NOT_ASKED = -(2**31)
 
 
 def handle(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
@@ -42,7 +40,5 @@ def handle(request: DescribeClusterRequest, context: Context) -> DescribeCluster
             for one in broker.metadata.image.brokers.values()
             if one.listeners
         ],
-        cluster_authorized_operations=(
-            _ALL_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
-        ),
+        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )

@@ -1,6 +1,6 @@
 """DescribeGroups (15): state, protocol and members of groups.
 
-v1   throttle time    v3   authorised operations (none are computed yet)    v4   instance ids    v5   flexible
+v1   throttle time    v3   authorised operations, where asked for    v4   instance ids    v5   flexible
 v6   an unknown group is an error; before, it is `Dead` without one (KIP-1043)
 """
 
@@ -10,6 +10,7 @@ from qanat.groups.replies import DescribeReply
 from qanat.groups.requests import DescribeGroup
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.operations import ON_GROUPS
 from qanat.wire.kafka.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -30,6 +31,8 @@ async def _describe(request: DescribeGroupsRequest, context: Context) -> Describ
         reply = await context.broker.groups.ask(group_id, DescribeGroup(group_id))
         assert isinstance(reply, DescribeReply)
         groups.append(_described(reply, context.version))
+        if request.include_authorized_operations and not reply.error:
+            groups[-1].authorized_operations = ON_GROUPS
     return DescribeGroupsResponse(groups=groups)
 
 

@@ -13,6 +13,7 @@ from qanat.cluster import values
 from qanat.cluster.topic_names import name_problem
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.operations import ON_TOPICS
 from qanat.wire.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -23,8 +24,6 @@ from qanat.wire.kafka.messages.describe_topic_partitions import (
 
 PAGE_PARTITIONS_MAX = 2000
 """Partitions in one answer, whatever the client allows: Kafka's `max.request.partition.size.limit`."""
-_ALL_OPERATIONS = 3576
-"""What anybody may do to a topic while nothing is authorised: read, write, create and their like, as bits."""
 
 
 def handle(request: DescribeTopicPartitionsRequest, context: Context) -> DescribeTopicPartitionsResponse:
@@ -61,7 +60,7 @@ def _refused(names: list[str]) -> DescribeTopicPartitionsResponse:
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     is_bad = name_problem(name) is not None
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if is_bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return DescribeTopicPartitionsResponseTopic(code, name, topic_authorized_operations=_ALL_OPERATIONS)
+    return DescribeTopicPartitionsResponseTopic(code, name, topic_authorized_operations=ON_TOPICS)
 
 
 def _describe(broker: Broker, topic: values.Topic, numbers: range) -> DescribeTopicPartitionsResponseTopic:
@@ -70,5 +69,5 @@ def _describe(broker: Broker, topic: values.Topic, numbers: range) -> DescribeTo
         for number, replicas in enumerate(topic.partitions[numbers.start : numbers.stop], numbers.start)
     ]
     return DescribeTopicPartitionsResponseTopic(
-        0, topic.name, topic.identity.value.bytes, topic.is_internal, partitions, _ALL_OPERATIONS
+        0, topic.name, topic.identity.value.bytes, topic.is_internal, partitions, ON_TOPICS
     )

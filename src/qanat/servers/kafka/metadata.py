@@ -2,7 +2,7 @@
 
 v0   topics by name, none named means all    v1   null means all, an empty list none; controller, racks
 v2   cluster id    v4   creation may be declined    v5   offline replicas    v7   leader epochs
-v8   authorised operations (when asked; none are computed before there is authorisation)
+v8   authorised operations, where asked for
 v9   flexible    v10  topic ids    v11  no operations of the cluster any more    v12  topics by id
 """
 
@@ -16,6 +16,7 @@ from qanat.cluster.topics import CreateTopic
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.operations import ON_CLUSTER, ON_TOPICS
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages.metadata import (
     MetadataRequest,
@@ -30,12 +31,11 @@ from qanat.wire.kafka.messages.metadata import (
 def handle(request: MetadataRequest, context: Context) -> object:
     broker = context.broker
     if _is_all(request, context.version):
-        return response(broker, [describe(broker, topic) for topic in broker.metadata.image.topics.values()])
-    asked = request.topics or []
-    missing = [topic for topic in asked if _is_missing(topic, broker)]
+        return _answer(request, broker, [describe(broker, topic) for topic in broker.metadata.image.topics.values()])
+    missing = [topic for topic in request.topics or [] if _is_missing(topic, broker)]
     if missing and request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
-        return _created_first(asked, missing, broker)
-    return response(broker, [_named(topic, broker) for topic in asked])
+        return _created_first(request, missing, broker)
+    return _answer(request, broker, _asked(request, broker))
 
 
 def _is_all(request: MetadataRequest, version: int) -> bool:
@@ -47,7 +47,7 @@ def _is_missing(topic: MetadataRequestTopic, broker: Broker) -> bool:
 
 
 async def _created_first(
-    asked: list[MetadataRequestTopic], missing: list[MetadataRequestTopic], broker: Broker
+    request: MetadataRequest, missing: list[MetadataRequestTopic], broker: Broker
 ) -> MetadataResponse:
     """Kafka lets clients ask again while it creates; we answer once the topics are there."""
     rejected: dict[str, ErrorCode] = {}
@@ -55,11 +55,28 @@ async def _created_first(
         outcome = await broker.create_topic(CreateTopic(name, broker.new_topic_id()))
         if isinstance(outcome, Rejection) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             rejected[name] = outcome.code
-    topics = [_named(topic, broker) for topic in asked]
+    topics = _asked(request, broker)
     for topic in topics:
         if topic.name in rejected:
             topic.error_code = rejected[topic.name]
-    return response(broker, topics)
+    return _answer(request, broker, topics)
+
+
+def _asked(request: MetadataRequest, broker: Broker) -> list[MetadataResponseTopic]:
+    """What was asked for, each topic once."""
+    found = [_named(topic, broker) for topic in request.topics or []]
+    return list({(topic.name, topic.topic_id): topic for topic in found}.values())
+
+
+def _answer(request: MetadataRequest, broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    answer = response(broker, topics)
+    if request.include_cluster_authorized_operations:
+        answer.cluster_authorized_operations = ON_CLUSTER
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if not topic.error_code:
+                topic.topic_authorized_operations = ON_TOPICS
+    return answer
 
 
 def _named(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic:
