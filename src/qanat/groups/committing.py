@@ -154,6 +154,8 @@ def delete_offsets(turn: Turn, request: DeleteOffsets) -> DeleteOffsetsReply:
     for partition in request.partitions:
         is_read = group.is_subscribed(partition.topic)
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
+        if not 0 <= partition.partition < (turn.state.topics.partition_count(partition.topic) or 0):
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         outcomes.append(PartitionOutcome(partition.topic, partition.partition, error))
         if not is_read and partition in known:
             turn.write(OffsetTombstone(group.group_id, partition.topic, partition.partition))

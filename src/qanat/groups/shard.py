@@ -181,11 +181,11 @@ def _answer(turn: Turn, request: Request) -> Reply | Parked:
 
 
 def _is_valid_group_id(request: Request) -> bool:
-    """Offsets may be kept under the empty id, for the sake of very old simple consumers; groups may not."""
+    """Offsets may be kept under the empty id, for the sake of very old simple consumers, and be looked at there."""
     match request:
         case ListGroups():
             return True
-        case CommitOffsets() | CommitTransactionOffsets() | FetchOffsets():
+        case CommitOffsets() | CommitTransactionOffsets() | FetchOffsets() | DescribeGroup() | DeleteGroup():
             return len(request.group_id) <= LONGEST_GROUP_ID
         case _:
             return 0 < len(request.group_id) <= LONGEST_GROUP_ID
