@@ -27,6 +27,7 @@ from qanat.cluster.producer_ids import ProducerIdAllocator
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Absent, Event, MetadataStore, Put
 from qanat.cluster.topic_configs import ConfigPlan
+from qanat.cluster.topic_names import INTERNAL_TOPICS
 from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
 from qanat.groups.settings import GroupSettings
 from qanat.log.partition_log import PartitionLog
@@ -110,7 +111,7 @@ class Broker:
     def writable_partition(self, topic: str, number: int) -> Partition | ErrorCode:
         """The same for clients' records: internal topics are written by their owners only."""
         known = self.metadata.image.topics.get(topic)
-        if known is not None and known.is_internal:
+        if topic in INTERNAL_TOPICS or (known is not None and known.is_internal):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         return self.partition(topic, number)
 

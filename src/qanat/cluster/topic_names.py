@@ -7,6 +7,9 @@ import re
 NAME_LENGTH_MAX = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+"""Topics that brokers write themselves, whether they exist already or not."""
+
 
 def name_problem(name: str) -> str | None:
     """Why `name` cannot be a topic's, or `None` if it can."""

@@ -22,7 +22,6 @@ TIMED_OUT = Rejection(ErrorCode.REQUEST_TIMED_OUT, "The request timed out; what 
 DUPLICATE = Rejection(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 INTERNAL = Rejection(ErrorCode.INVALID_TOPIC_EXCEPTION, "This topic holds the broker's own state: it is left as it is.")
 CLUSTER_METADATA = "__cluster_metadata"
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 async def carry_through(broker: Broker, work: Coroutine[Any, Any, None], timeout_ms: int | None = None) -> None:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from qanat.broker.effective_settings import topic_entries
 from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_names import INTERNAL_TOPICS
 from qanat.cluster.topics import DEFAULT, PARTITIONS_MAX, CreateTopic, TopicPlan
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.acts import (
     CLUSTER_METADATA,
     DUPLICATE,
-    INTERNAL_TOPICS,
     TIMED_OUT,
     attempt,
     carry_through,

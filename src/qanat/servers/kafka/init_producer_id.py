@@ -18,14 +18,21 @@ _LAST_EPOCH = 2**15 - 1
 
 def handle(request: InitProducerIdRequest, context: Context) -> object:
     if request.transactional_id is not None:
-        code = ErrorCode.INVALID_REQUEST if request.transactional_id == "" else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return InitProducerIdResponse(error_code=code)
+        return _refused(
+            ErrorCode.INVALID_REQUEST if request.transactional_id == "" else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )
+    if (request.producer_id < 0) != (request.producer_epoch < 0):
+        return _refused(ErrorCode.INVALID_REQUEST)
     return _allocate(context)
+
+
+def _refused(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_epoch=-1)
 
 
 async def _allocate(context: Context) -> InitProducerIdResponse:
     try:
         producer_id = await context.broker.producer_ids.allocate()
     except QanatError as fault:
-        return InitProducerIdResponse(error_code=fault.code)
+        return _refused(fault.code)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

@@ -8,6 +8,8 @@ There is no tiered storage: -4 is the start of the log and -5 is answered with "
 
 from __future__ import annotations
 
+from collections import Counter
+
 from qanat.broker.partition import Partition
 from qanat.log.lookup import newest_timestamp
 from qanat.model.error_codes import ErrorCode
@@ -37,13 +39,16 @@ def handle(request: ListOffsetsRequest, context: Context) -> object:
 
 async def _answer(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     is_committed = request.isolation_level == _READ_COMMITTED
-    topics = [
-        ListOffsetsTopicResponse(
-            topic.name,
-            [await _one(context, topic.name, asked, is_committed=is_committed) for asked in topic.partitions],
-        )
-        for topic in request.topics
-    ]
+    topics: list[ListOffsetsTopicResponse] = []
+    times = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    for topic in request.topics:
+        answer = ListOffsetsTopicResponse(topic.name, [])
+        topics.append(answer)
+        for number, asked in {one.partition_index: one for one in topic.partitions}.items():
+            if times[topic.name, number] > 1:
+                answer.partitions.append(ListOffsetsPartitionResponse(number, ErrorCode.INVALID_REQUEST))
+            else:
+                answer.partitions.append(await _one(context, topic.name, asked, is_committed=is_committed))
     return ListOffsetsResponse(topics=topics)
 
 

@@ -34,6 +34,13 @@ ALL, NONE = -1, 0
 _ZSTD_FROM = 7
 _TOPIC_IDS_FROM = 13
 
+_TELLS_START = (
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TIMESTAMP,
+)
+"""Errors beside which Kafka tells where the log starts: by it, a producer sees whether its records are deleted."""
+
 Part = tuple[Partition, memoryview, PartitionProduceResponse]
 
 
@@ -77,7 +84,7 @@ class Produce:
 
     def append(self, part: Part) -> bool:
         """Append now; False where that has to wait for the disk or for a worker."""
-        partition, batch, result = part
+        partition, batch, _ = part
         try:
             self._check_codec(batch)
             appended = partition.append_now(batch)
@@ -85,18 +92,18 @@ class Produce:
                 return False
             self._appended(part, *appended)
         except QanatError as fault:
-            _refuse(result, fault.code, str(fault))
+            _refuse_append(part, fault)
         return True
 
     async def append_slowly(self, parts: list[Part]) -> None:
         """The same for what has to wait, in order."""
         for part in parts:
-            partition, batch, result = part
+            partition, batch, _ = part
             try:
                 self._check_codec(batch)
                 self._appended(part, *await partition.append(batch))
             except QanatError as fault:
-                _refuse(result, fault.code, str(fault))
+                _refuse_append(part, fault)
 
     def _check_codec(self, batch: memoryview) -> None:
         if self._context.version < _ZSTD_FROM and len(batch) >= 61 and read_header(batch).codec == Codec.ZSTD:
@@ -177,6 +184,13 @@ def _too_few(partition: Partition) -> str:
         f"The size of the current ISR : {partition.in_sync_replicas} is insufficient to satisfy the min.isr "
         f"requirement of {partition.min_insync_replicas} for partition {partition.at}"
     )
+
+
+def _refuse_append(part: Part, fault: QanatError) -> None:
+    partition, _, result = part
+    _refuse(result, fault.code, str(fault))
+    if fault.code in _TELLS_START:
+        result.log_start_offset = partition.log.log_start_offset
 
 
 def _refuse(result: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
