@@ -38,14 +38,15 @@ log.cleaner.enable=false
 class KafkaBroker:
     """Kafka's data folder, and how to start a broker on it, more than once."""
 
-    def __init__(self, jars: Path, folder: Path) -> None:
+    def __init__(self, jars: Path, folder: Path, settings: str = "") -> None:
         self._jars = jars
         self.data = folder / "data"
         self._output = folder / "output"
         self._port = _free_port()
         self.address = f"127.0.0.1:{self._port}"
         self._properties = folder / "server.properties"
-        self._properties.write_text(_PROPERTIES.format(port=self._port, controller_port=_free_port(), data=self.data))
+        properties = _PROPERTIES.format(port=self._port, controller_port=_free_port(), data=self.data)
+        self._properties.write_text(properties + settings)
         command = java_command(jars, "kafka.tools.StorageTool", "-XX:TieredStopAtLevel=1")
         arguments = ["format", "-t", CLUSTER_ID, "-c", str(self._properties)]
         subprocess.run([*command, *arguments], check=True, capture_output=True, timeout=START_SECONDS)
