@@ -48,6 +48,10 @@ class ConnectionLimits:
             connection.regulate()
 
 
+ANSWERS_PER_WRITE = 64
+"""Small answers that leave together at most: their requests came together, so nobody waits long for the last."""
+
+
 class _Slot:
     """A place in the row of answers."""
 
@@ -76,6 +80,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._frames = FrameReader(limits.max_request_bytes)
         self._waiting: deque[memoryview] = deque()
         self._slots: deque[_Slot] = deque()
+        self._unsent: list[Chunk] = []
+        """Small answers of this turn, which leave as one write: a write costs more than making the answer."""
         self._transport: asyncio.Transport | None = None
         self._held_by: asyncio.Task[Answer | Parked] | None = None
         self._is_reading = True
@@ -133,6 +139,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Send what is written, then close."""
+        self._send_small()
         if self._transport is not None:
             self._transport.close()
 
@@ -155,6 +162,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 self._abort(fault)
                 return
             self._take(slot, outcome)
+        self._send_small()
         self.regulate()
 
     def _may_go_on(self) -> bool:
@@ -196,8 +204,23 @@ class KafkaConnection(asyncio.BufferedProtocol):
         while self._slots and self._slots[0].is_done:
             done = self._slots.popleft()
             self._limits.release(done.size)
-            if done.answer is not None and self._transport is not None:
-                self._transport.writelines(done.answer)
+            if done.answer is not None:
+                self._send(done.answer)
+
+    def _send(self, answer: list[Chunk]) -> None:
+        if len(answer) == 1 and len(self._unsent) < ANSWERS_PER_WRITE:
+            self._unsent.append(answer[0])
+            return
+        self._send_small()
+        if self._transport is not None:
+            self._transport.writelines(answer)
+
+    def _send_small(self) -> None:
+        unsent = self._unsent
+        if unsent:
+            self._unsent = []
+            if self._transport is not None:
+                self._transport.writelines(unsent)
 
     def regulate(self) -> None:
         """Read or do not read, as the bounds say."""
@@ -216,5 +239,6 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _abort(self, fault: BaseException) -> None:
         """Close at once: after this, nothing that the client sends can be understood or trusted."""
         self._on_fault(self, fault)
+        self._send_small()
         if self._transport is not None:
             self._transport.abort()
