@@ -1,8 +1,9 @@
 """Kafka's framing: a length of four bytes, then that many bytes. Bytes in, frames out.
 
 The transport writes straight into `buffer()`. Small frames are copied out of
-a shared buffer; a frame that does not fit gets a buffer of its own size, so a
-large produce request is received where it will be read, once.
+a buffer that is on loan while a frame is incomplete, so that who is idle holds none;
+a frame that does not fit gets a buffer of its own size, so a large produce request
+is received where it will be read, once.
 
 Rule 1: a length is checked before a byte is allocated for it.
 Rule 2: a frame handed out is its taker's alone, to read and to write.
@@ -10,6 +11,7 @@ Rule 2: a frame handed out is its taker's alone, to read and to write.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
 
 from qanat.model.errors import MalformedMessageError
@@ -17,16 +19,41 @@ from qanat.model.errors import MalformedMessageError
 _LENGTH = Struct(">i")
 LENGTH_SIZE = _LENGTH.size
 _SHARED_BYTES = 64 * 1024
+_SPARE_BUFFERS = 16
+_NOTHING = memoryview(b"")
+
+
+class FrameRooms:
+    """Where the frames of some connections are received, all of them on one thread."""
+
+    __slots__ = ("_spare", "large")
+
+    def __init__(self, large: Callable[[int], memoryview] | None = None) -> None:
+        self.large = large or _zeroed
+        """Room for a frame that is too large for a buffer on loan."""
+        self._spare: list[memoryview] = []
+
+    def lend(self) -> memoryview:
+        return self._spare.pop() if self._spare else _zeroed(_SHARED_BYTES)
+
+    def take_back(self, buffer: memoryview) -> None:
+        if len(self._spare) < _SPARE_BUFFERS:
+            self._spare.append(buffer)
+
+
+def _zeroed(size: int) -> memoryview:
+    return memoryview(bytearray(size))
 
 
 class FrameReader:
     """Cuts one connection's bytes into frames."""
 
-    __slots__ = ("_end", "_frame", "_frame_end", "_max_bytes", "_shared", "_start")
+    __slots__ = ("_end", "_frame", "_frame_end", "_max_bytes", "_rooms", "_shared", "_start")
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, rooms: FrameRooms | None = None) -> None:
         self._max_bytes = max_bytes
-        self._shared = memoryview(bytearray(_SHARED_BYTES))
+        self._rooms = rooms or FrameRooms()
+        self._shared = _NOTHING
         self._start = 0
         self._end = 0
         self._frame: memoryview | None = None
@@ -46,7 +73,20 @@ class FrameReader:
         """Where the next bytes go; never empty."""
         if self._frame is not None:
             return self._frame[self._frame_end :]
+        if not self._shared:
+            self._shared = self._rooms.lend()
         return self._shared[self._end :]
+
+    def let_go(self) -> None:
+        """Give back what is on loan: no more bytes will come."""
+        self._start = self._end = 0
+        self._frame = None
+        self._take_back()
+
+    def _take_back(self) -> None:
+        if self._shared:
+            self._rooms.take_back(self._shared)
+            self._shared = _NOTHING
 
     def received(self, count: int) -> list[memoryview]:
         """Take note of `count` bytes in `buffer()`; returns the frames that are complete with them."""
@@ -75,6 +115,7 @@ class FrameReader:
             self._start = end
         if self._start == self._end:
             self._start = self._end = 0
+            self._take_back()
         elif self._frame is None and self._end == len(self._shared):
             self._move_to_front()
         return frames
@@ -86,7 +127,7 @@ class FrameReader:
                 self._move_to_front()
             return
         held = self._end - start
-        self._frame = memoryview(bytearray(length))
+        self._frame = self._rooms.large(length)
         self._frame[:held] = self._shared[start : self._end]
         self._frame_end = held
         self._start = self._end = 0

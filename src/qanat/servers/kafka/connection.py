@@ -12,13 +12,14 @@ more request bytes than the broker allows.
 from __future__ import annotations
 
 import asyncio
+import mmap
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from qanat.model.errors import QanatError
-from qanat.wire.frames import FrameReader
+from qanat.wire.frames import FrameReader, FrameRooms
 from qanat.wire.kafka.writing import Chunk
 
 Answer = list[Chunk] | None
@@ -26,6 +27,11 @@ Answer = list[Chunk] | None
 Parked = asyncio.Future[Answer]
 Outcome = Answer | Parked | Coroutine[Any, Any, "Answer | Parked"]
 """A future is a parked answer; a coroutine holds up the requests behind it, and may then park."""
+
+
+def _untouched(size: int) -> memoryview:
+    """Room that costs nothing before it is written to: many may announce much and send little."""
+    return memoryview(mmap.mmap(-1, size))
 
 
 @dataclass(slots=True)
@@ -38,6 +44,7 @@ class ConnectionLimits:
     inflight_bytes: int = 0
     starved: dict[KafkaConnection, None] = field(default_factory=dict)
     """Connections that read nothing because all together hold too much, longest waiting first."""
+    rooms: FrameRooms = field(default_factory=lambda: FrameRooms(_untouched))
 
     def release(self, count: int) -> None:
         """Give bytes back, and let those who waited for them read again."""
@@ -77,13 +84,15 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._limits = limits
         self._on_close = on_close
         self._on_fault = on_fault
-        self._frames = FrameReader(limits.max_request_bytes)
+        self._frames = FrameReader(limits.max_request_bytes, limits.rooms)
         self._waiting: deque[memoryview] = deque()
         self._slots: deque[_Slot] = deque()
         self._unsent: list[Chunk] = []
         """Small answers of this turn, which leave as one write: a write costs more than making the answer."""
         self._transport: asyncio.Transport | None = None
         self._held_by: asyncio.Task[Answer | Parked] | None = None
+        self._fleeting: set[asyncio.Future[Any]] = set()
+        """What is waited for on this client's behalf alone."""
         self._is_reading = True
         self._can_write = True
         self.peer = ""
@@ -114,8 +123,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._frames.let_go()
         if self._held_by is not None:
             self._held_by.cancel()
+        for waiting in list(self._fleeting):
+            waiting.cancel()
         self._limits.starved.pop(self, None)
         held = sum(map(len, self._waiting)) + sum(slot.size for slot in self._slots)
         self._waiting.clear()
@@ -149,6 +161,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
             waiting, self._waiting = self._waiting, deque()
             self._limits.release(sum(map(len, waiting)))
             self._transport.abort()
+
+    def wait_with(self, waiting: asyncio.Future[Any]) -> None:
+        """Give up waiting for this when the client is gone: it has no effect but the answer."""
+        self._fleeting.add(waiting)
+        waiting.add_done_callback(self._fleeting.discard)
 
     def _advance(self) -> None:
         """Look at waiting requests, as far as they may be looked at now."""

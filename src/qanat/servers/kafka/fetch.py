@@ -69,7 +69,9 @@ def _later(
         await fetch.wait(request.max_wait_ms / 1000)
         return _response(asked, fetch, session, is_full=is_full)
 
-    return context.broker.park(wait())
+    parked = context.broker.park(wait())
+    context.connection.wait_with(parked)
+    return parked
 
 
 def _session(
