@@ -278,9 +278,9 @@ def test_the_group_without_a_name_holds_offsets_only() -> None:
     assert shell.ask(SyncGroup("", "m", 1), SyncReply).error is invalid
     assert shell.ask(Heartbeat("", "m", 1), HeartbeatReply).error is invalid
     assert shell.ask(LeaveGroup("", ()), LeaveReply).error is invalid
-    assert shell.ask(DescribeGroup(""), DescribeReply).error is invalid
-    assert shell.ask(DeleteGroup(""), DeleteGroupReply).error is invalid
     assert shell.ask(DeleteOffsets("", ()), DeleteOffsetsReply).error is invalid
+    assert shell.ask(DescribeGroup(""), DescribeReply).error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert shell.ask(DeleteGroup(""), DeleteGroupReply).error is ErrorCode.GROUP_ID_NOT_FOUND
     commit = shell.ask(CommitOffsets("", (OffsetToCommit("orders", 0, 3),)), CommitReply)
     assert commit.partitions[0].error is ErrorCode.NONE
     assert shell.ask(FetchOffsets(""), FetchReply).offsets[0].offset == 3
