@@ -243,9 +243,10 @@ class LogRuntime:
 
     async def _truncate(self, log: PartitionLog, end_offset: int) -> None:
         """Checkpoints first: one that promised more than there is would make damage of the next torn tail."""
-        self.directory.cutting[log.topic_partition] = end_offset
+        # A cut inside a batch lands before it: no lower than the start of its segment.
+        self.directory.cutting[log.topic_partition] = log.segment_at(end_offset).base_offset
         try:
-            await self.checkpoint()
+            await self.do(self.directory.begin_checkpoint())
             job = begin_truncation(log, end_offset)
             assert job is not None, "nobody else changes the log meanwhile"
             await self.do(job, log)
