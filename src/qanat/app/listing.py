@@ -1,7 +1,7 @@
 """Rows for people and for programs: every listing of `qanat` comes out here.
 
 `table` is for the eye, `json` one document, `jsonl` one object per line,
-`csv` with a heading. Values are plain: text, numbers, booleans or None.
+`csv` with a heading, `names` the first column alone. Values are plain: text, numbers, booleans or None.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cyclopts import Parameter
 Value = str | int | float | bool | None
 Row = dict[str, Value]
 
-Output = Annotated[Literal["table", "json", "jsonl", "csv"], Parameter(name=["--output", "-o"])]
+Output = Annotated[Literal["table", "json", "jsonl", "csv", "names"], Parameter(name=["--output", "-o"])]
 """The type of a listing command's `output` parameter."""
 
 
@@ -33,6 +33,9 @@ def print_rows(rows: Iterable[Row], columns: Sequence[str], output: str) -> None
             writer = csv.DictWriter(sys.stdout, columns)
             writer.writeheader()
             writer.writerows(rows)
+        case "names":
+            for row in rows:
+                print(_shown(row[columns[0]]))
         case _:
             _print_table(rows, columns)
 

@@ -47,6 +47,14 @@ def build_app() -> App:
     )
     app.command("qanat.app.start:start", name="start", help="Run a broker on this machine until it is told to stop.")
     app.command("qanat.app.start:dev", name="dev", help="Run a throw-away broker in memory.")
+    app.command("qanat.app.produce_command:produce", name="produce", help="Write lines of standard input to a topic.")
+    app.command("qanat.app.consume_command:consume", name="consume", help="Print records of a topic.")
+    app.command(_topic_commands(App(name="topic", help="Create, look at, change and delete topics.")))
+    app.command(_group_commands(App(name="group", help="Consumer groups: members, lag, offsets.")))
+    config = App(name="config", help="Settings of topics and brokers that run.")
+    config.command("qanat.app.config_commands:get", name="get", help="Show settings in force.")
+    config.command("qanat.app.config_commands:set_settings", name="set", help="Change settings.")
+    app.command(config)
     app.command(
         "qanat.app.doctor:doctor",
         name="doctor",
@@ -63,7 +71,29 @@ def build_app() -> App:
         help="Measure the log: append, group commit, read, look-up, columns, opening, memory.",
     )
     app.command(bench)
+    app.command("qanat.app.completion:completion", name="completion", help="Print a script for your shell.")
     return app
+
+
+def _topic_commands(topic: App) -> App:
+    at, changes = "qanat.app.topic_commands", "qanat.app.topic_changes"
+    topic.command(f"{at}:create", name="create", help="Create topics.")
+    topic.command(f"{at}:list_topics", name="list", help="List topics.")
+    topic.command(f"{at}:describe", name="describe", help="Show the partitions of topics.")
+    topic.command(f"{at}:delete", name="delete", help="Delete topics with everything in them.")
+    topic.command(f"{changes}:alter", name="alter", help="Change settings of a topic.")
+    topic.command(f"{changes}:add_partitions", name="add-partitions", help="Give a topic more partitions.")
+    topic.command(f"{changes}:trim", name="trim", help="Remove the oldest records of a topic.")
+    return topic
+
+
+def _group_commands(group: App) -> App:
+    at = "qanat.app.group_commands"
+    group.command(f"{at}:list_groups", name="list", help="List consumer groups.")
+    group.command(f"{at}:describe", name="describe", help="Show what groups have read, and their lag.")
+    group.command(f"{at}:delete", name="delete", help="Delete groups with their offsets.")
+    group.command("qanat.app.group_reset:reset", name="reset", help="Let a group read again, or skip.")
+    return group
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -106,8 +136,11 @@ def _quickly(arguments: Sequence[str]) -> int | None:
 def _parsed(arguments: Sequence[str]) -> int:
     from cyclopts import CycloptsError
 
+    app = build_app()
+    if "--help" in arguments or "-h" in arguments:
+        _explain(app, arguments)
     try:
-        result = build_app()(
+        result = app(
             list(arguments),
             exit_on_error=False,
             result_action="return_int_as_exit_code_else_zero",
@@ -115,6 +148,14 @@ def _parsed(arguments: Sequence[str]) -> int:
     except CycloptsError:
         return EXIT_USAGE
     return int(result)
+
+
+def _explain(app: App, arguments: Sequence[str]) -> None:
+    """Let the one command that is asked about speak for itself, examples included: now it may be imported."""
+    names = [argument for argument in arguments if not argument.startswith("-")]
+    asked = app.parse_commands(names)[1][-1]
+    if asked.default_command is not None and asked is not app:
+        asked.help = asked.default_command.__doc__ or ""
 
 
 def main() -> None:

@@ -1,0 +1,22 @@
+"""`qanat completion`: the shell finishes what was begun."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print a script that makes a shell complete `qanat`.
+
+        qanat completion bash > ~/.local/share/bash-completion/completions/qanat
+        qanat completion zsh > ~/.zfunc/_qanat         (with ~/.zfunc in fpath, before compinit)
+        qanat completion fish > ~/.config/fish/completions/qanat.fish
+
+    Parameters
+    ----------
+    shell:
+        Which one.
+    """
+    from qanat.app.main import build_app
+
+    print(build_app().generate_completion(prog_name="qanat", shell=shell))

@@ -1,0 +1,72 @@
+"""Settings of topics and brokers, asked for and changed over the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from qanat.app.session import WrongArgumentError
+from qanat.connection.cluster import Cluster
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import check
+from qanat.connection.link import Link
+from qanat.wire.kafka.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from qanat.wire.kafka.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+TOPIC = 2
+BROKER = 4
+KINDS = {"topic": TOPIC, "broker": BROKER}
+
+_SET, _DELETE = 0, 1
+
+
+async def alter_configs(
+    cluster: Cluster, kind: int, name: str, changes: Mapping[str, str], deleted: Sequence[str], *, is_dry_run: bool
+) -> None:
+    """Set some settings and give others their default back, all or none; prints what was done."""
+    configs = [AlterableConfig(setting, _SET, value) for setting, value in changes.items()]
+    configs += [AlterableConfig(setting, _DELETE, None) for setting in deleted]
+    if not configs:
+        raise WrongArgumentError("nothing to change: give name=value, or --delete name")
+    deadline = cluster.deadline()
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)], is_dry_run)
+    link = await _link(cluster, kind, name, deadline)
+    response: IncrementalAlterConfigsResponse = await link.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, deadline)
+    for result in response.responses:
+        check(f"cannot change {name}", result.error_code, result.error_message)
+    for config in configs:
+        what = f"{config.name}={config.value}" if config.config_operation == _SET else f"{config.name} by default"
+        print(f"{name} {'would have' if is_dry_run else 'has'} {what}")
+
+
+async def describe_configs(cluster: Cluster, kind: int, name: str) -> list[DescribeConfigsResourceResult]:
+    """All settings of something, by name."""
+    deadline = cluster.deadline()
+    if kind == TOPIC:
+        await cluster.topic(name, deadline)  # A name that is not there gets its own complaint.
+    resource = DescribeConfigsResource(kind, name, None)
+    request = DescribeConfigsRequest([resource], include_synonyms=True, include_documentation=True)
+    link = await _link(cluster, kind, name, deadline)
+    response: DescribeConfigsResponse = await link.call(ApiKey.DESCRIBE_CONFIGS, request, deadline)
+    for result in response.results:
+        check(f"cannot read the settings of {name}", result.error_code, result.error_message)
+    return sorted((config for result in response.results for config in result.configs), key=lambda one: one.name)
+
+
+async def _link(cluster: Cluster, kind: int, name: str, deadline: Deadline) -> Link:
+    """A broker answers for itself; anybody answers for topics."""
+    if kind != BROKER:
+        return await cluster.any_link(deadline)
+    if not name.isdigit():
+        raise WrongArgumentError(f"a broker goes by its number, not {name!r}")
+    return await cluster.node_link(int(name), deadline)

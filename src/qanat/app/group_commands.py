@@ -1,0 +1,203 @@
+"""`qanat group list|describe|delete`: who reads what, and how far behind; `reset` is in `group_reset`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from qanat.app.group_offsets import Lag, committed_offsets, lags
+from qanat.app.listing import Output, Row, print_rows
+from qanat.app.session import HERE, UNDECIDED, Consent, Target, run
+from qanat.connection.cluster import Cluster
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import RefusedError, check, refused
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import MalformedMessageError
+from qanat.model.ids import TopicPartition
+from qanat.wire.kafka.messages.consumer_protocol import read_consumer_protocol_assignment
+from qanat.wire.kafka.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from qanat.wire.kafka.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from qanat.wire.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from qanat.wire.kafka.registry import ApiKey
+
+_LIST_COLUMNS = ("group", "state", "protocol", "type", "coordinator")
+_LAG_COLUMNS = ("group", "scope", "topic", "partition", "committed", "end", "lag", "member", "client", "host")
+_DEAD = "Dead"
+
+Groups = Annotated[list[str], Parameter(name="group", negative="")]
+
+
+def list_groups(
+    *,
+    state: Annotated[list[str] | None, Parameter(name=["--state", "-s"], negative="")] = None,
+    output: Output = "table",
+    target: Target = HERE,
+) -> None:
+    """List consumer groups.
+
+    Parameters
+    ----------
+    state:
+        Only groups in this state: Stable, Empty, PreparingRebalance, CompletingRebalance.
+    output:
+        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+    """
+
+    async def work(cluster: Cluster) -> list[Row]:
+        deadline = cluster.deadline()
+        rows: list[Row] = []
+        for broker in (await cluster.metadata([], deadline)).brokers:
+            link = await cluster.node_link(broker.node_id, deadline)
+            request = ListGroupsRequest(state or [])
+            response: ListGroupsResponse = await link.call(ApiKey.LIST_GROUPS, request, deadline)
+            check(f"groups of broker {broker.node_id}", response.error_code)
+            rows += [
+                {
+                    "group": one.group_id,
+                    "state": one.group_state,
+                    "protocol": one.protocol_type,
+                    "type": one.group_type,
+                    "coordinator": broker.node_id,
+                }
+                for one in response.groups
+            ]
+        return sorted(rows, key=lambda row: str(row["group"]))
+
+    print_rows(run(target, work), _LIST_COLUMNS, output)
+
+
+def describe(groups: Groups, /, *, output: Output = "table", target: Target = HERE) -> None:
+    """Show what groups have read and how far behind they are: by partition, by topic, and in all.
+
+    Rows have a scope: `partition`, `topic` or `total`. A partition without a committed offset has no lag.
+
+    Parameters
+    ----------
+    groups:
+        Names.
+    output:
+        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+    """
+
+    async def work(cluster: Cluster) -> list[tuple[DescribedGroup, list[Row]]]:
+        return [await _described(cluster, group) for group in groups]
+
+    described = run(target, work)
+    if output == "table":
+        for group, _ in described:
+            protocol = f", assignor {group.protocol_data}" if group.protocol_data else ""
+            print(f"{group.group_id}: {group.group_state}, {len(group.members)} members{protocol}")
+    print_rows([row for _, rows in described for row in rows], _LAG_COLUMNS, output)
+
+
+def delete(groups: Groups, /, *, consent: Consent = UNDECIDED, target: Target = HERE) -> int:
+    """Delete groups with their committed offsets; a group that has members is refused. Without --yes, only say which.
+
+    Parameters
+    ----------
+    groups:
+        Names.
+    """
+
+    async def work(cluster: Cluster) -> int:
+        deadline = cluster.deadline()
+        for group in groups:
+            found, _ = await _described(cluster, group)
+            if not consent.yes or consent.dry_run:
+                print(f"would delete {group} ({found.group_state})")
+        if not consent.yes or consent.dry_run:
+            return consent.withheld("deleted")
+        for group in groups:
+            link = await cluster.coordinator_link(group, deadline)
+            response: DeleteGroupsResponse = await link.call(
+                ApiKey.DELETE_GROUPS, DeleteGroupsRequest([group]), deadline
+            )
+            code = response.results[0].error_code
+            hint = "it has members; stop its consumers first" if code == ErrorCode.NON_EMPTY_GROUP else None
+            check(f"cannot delete group {group}", code, hint)
+            print(f"deleted {group}")
+        return 0
+
+    return run(target, work)
+
+
+async def _described(cluster: Cluster, group: str) -> tuple[DescribedGroup, list[Row]]:
+    deadline = cluster.deadline()
+    found = await describe_group(cluster, group, deadline)
+    offsets = await committed_offsets(cluster, group, deadline)
+    if found.group_state == _DEAD and not offsets:
+        raise refused(f"there is no group {group}", ErrorCode.GROUP_ID_NOT_FOUND)
+    owners = {at: member for member in found.members for at in _assigned(member)}
+    return found, _rows(group, await lags(cluster, offsets, set(owners), deadline), owners)
+
+
+async def describe_group(cluster: Cluster, group: str, deadline: Deadline) -> DescribedGroup:
+    """A group as its coordinator knows it; one that is not there is dead."""
+
+    async def attempt() -> DescribedGroup:
+        link = await cluster.coordinator_link(group, deadline)
+        request = DescribeGroupsRequest([group])
+        response: DescribeGroupsResponse = await link.call(ApiKey.DESCRIBE_GROUPS, request, deadline)
+        (found,) = response.groups
+        check(f"group {group}", found.error_code, found.error_message)
+        return found
+
+    try:
+        return await cluster.persist(attempt, deadline)
+    except RefusedError as fault:
+        if fault.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return DescribedGroup(group_id=group, group_state=_DEAD)
+
+
+def _assigned(member: DescribedGroupMember) -> list[TopicPartition]:
+    """The partitions of a member; none where its assignment is not a consumer's."""
+    content = memoryview(member.member_assignment)
+    if len(content) < 2:
+        return []
+    try:
+        # The first two bytes are the version, of which later ones only add fields.
+        assignment = read_consumer_protocol_assignment(content, min(int.from_bytes(content[:2]), 3), 2)
+    except (MalformedMessageError, KeyError):
+        return []
+    return [
+        TopicPartition(topic.topic, partition)
+        for topic in assignment.assigned_partitions
+        for partition in topic.partitions
+    ]
+
+
+def _rows(group: str, found: list[Lag], owners: dict[TopicPartition, DescribedGroupMember]) -> list[Row]:
+    rows: list[Row] = []
+    for lag in found:
+        owner = owners.get(lag.at)
+        row = _row(group, "partition", lag.at.topic, [lag])
+        row |= {"partition": lag.at.partition, "committed": lag.committed, "end": lag.end, "lag": lag.records}
+        if owner is not None:
+            row |= {"member": owner.member_id, "client": owner.client_id, "host": owner.client_host}
+        rows.append(row)
+    topics = dict.fromkeys(lag.at.topic for lag in found)
+    rows += [_row(group, "topic", topic, [lag for lag in found if lag.at.topic == topic]) for topic in topics]
+    return [*rows, _row(group, "total", None, found)]
+
+
+def _row(group: str, scope: str, topic: str | None, found: list[Lag]) -> Row:
+    """A row for some partitions together; what belongs to one alone is empty."""
+    return {
+        "group": group,
+        "scope": scope,
+        "topic": topic,
+        "partition": None,
+        "committed": None,
+        "end": None,
+        "lag": sum(lag.records or 0 for lag in found),
+        "member": None,
+        "client": None,
+        "host": None,
+    }

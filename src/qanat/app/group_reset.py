@@ -1,0 +1,167 @@
+"""`qanat group reset`: let a group read again, or skip; Kafka's spellings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from qanat.app.group_commands import describe_group
+from qanat.app.group_offsets import commit_offsets, committed_offsets
+from qanat.app.listing import Output, Row, print_rows
+from qanat.app.positions import Position, offsets_at, parse_moment
+from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, run
+from qanat.connection.cluster import Cluster
+from qanat.connection.deadline import Deadline
+from qanat.connection.offsets import list_bounds
+from qanat.model.ids import TopicPartition
+
+_COLUMNS = ("group", "topic", "partition", "committed", "new", "end", "lag")
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+def reset(
+    group: str,
+    /,
+    *,
+    topic: Annotated[list[str] | None, Parameter(name=["--topic", "-t"], negative="")] = None,
+    all_topics: Flag = False,
+    to_earliest: Flag = False,
+    to_latest: Flag = False,
+    to_offset: int | None = None,
+    to_datetime: str | None = None,
+    shift_by: Annotated[int | None, Parameter(allow_leading_hyphen=True)] = None,
+    consent: Consent = UNDECIDED,
+    output: Output = "table",
+    target: Target = HERE,
+) -> int:
+    """Commit other offsets for a group that has no members. Without --yes, only show them.
+
+        qanat group reset billing --topic orders --to-datetime 2h --yes
+
+    Parameters
+    ----------
+    group:
+        Its name.
+    topic:
+        A topic, or some of its partitions: orders:0,2.
+    all_topics:
+        Every topic that the group has committed.
+    to_earliest:
+        The first record that is there.
+    to_latest:
+        Behind the last record.
+    to_offset:
+        This offset, or the nearest that is there.
+    to_datetime:
+        The first record from then on: 2026-01-01T00:00 (UTC), or 2h ago.
+    shift_by:
+        So many records on from what is committed; negative goes back.
+    output:
+        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+    """
+    place = _place(to_earliest, to_latest, to_offset, to_datetime, shift_by)
+    if bool(topic) == all_topics:
+        raise WrongArgumentError("say which topics: --topic orders, or --all-topics")
+    is_meant = consent.yes and not consent.dry_run
+
+    async def work(cluster: Cluster) -> list[Row]:
+        deadline = cluster.deadline()
+        committed = await committed_offsets(cluster, group, deadline)
+        wanted = _wanted(topic or [], committed)
+        rows = await _plan(cluster, group, wanted, committed, place, deadline)
+        if is_meant:
+            members = (await describe_group(cluster, group, deadline)).members
+            if members:
+                raise WrongArgumentError(f"group {group} has {len(members)} members; stop its consumers first")
+            new = {TopicPartition(str(row["topic"]), int(str(row["partition"]))): int(str(row["new"])) for row in rows}
+            await commit_offsets(cluster, group, new, deadline)
+        return rows
+
+    print_rows(run(target, work), _COLUMNS, output)
+    return 0 if is_meant else consent.withheld("reset")
+
+
+def _place(
+    to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
+) -> Position:
+    """The one place that was asked for; a shift is a position of its own kind."""
+    given = []
+    if to_earliest:
+        given.append(Position("start"))
+    if to_latest:
+        given.append(Position("end"))
+    if to_offset is not None:
+        given.append(Position("offset", to_offset))
+    if to_datetime is not None:
+        given.append(Position("moment", parse_moment(to_datetime.removeprefix("@"))))
+    if shift_by is not None:
+        given.append(Position("shift", shift_by))
+    if len(given) != 1:
+        raise WrongArgumentError(
+            "say where to, once: --to-earliest, --to-latest, --to-offset, --to-datetime or --shift-by"
+        )
+    return given[0]
+
+
+def _wanted(topics: list[str], committed: Mapping[TopicPartition, int]) -> dict[str, list[int] | None]:
+    """Topics, with the partitions of each; None for all."""
+    if not topics:
+        found: dict[str, list[int] | None] = {at.topic: None for at in committed}
+        if not found:
+            raise WrongArgumentError("the group has committed nothing: name a topic with --topic")
+        return found
+    wanted: dict[str, list[int] | None] = {}
+    for item in topics:
+        name, separator, numbers = item.partition(":")
+        if separator and not all(number.isdigit() for number in numbers.split(",")):
+            raise WrongArgumentError(f"--topic {item}: partitions are numbers, orders:0,2")
+        wanted[name] = [int(number) for number in numbers.split(",")] if separator else None
+    return wanted
+
+
+async def _plan(
+    cluster: Cluster,
+    group: str,
+    wanted: Mapping[str, list[int] | None],
+    committed: Mapping[TopicPartition, int],
+    place: Position,
+    deadline: Deadline,
+) -> list[Row]:
+    """A row per partition: what is committed, and what would be."""
+    rows: list[Row] = []
+    for topic, partitions in wanted.items():
+        view = await cluster.topic(topic, deadline)
+        bounds = await list_bounds(cluster, view, deadline)
+        missing = [partition for partition in partitions or () if partition not in bounds]
+        if missing:
+            raise WrongArgumentError(f"topic {topic} has no partition {missing[0]}")
+        bounds = {partition: bounds[partition] for partition in partitions or bounds}
+        old = {partition: committed.get(TopicPartition(topic, partition)) for partition in bounds}
+        if place.kind == "shift":
+            new = {partition: _shifted(old[partition], place.number, *bounds[partition]) for partition in bounds}
+        else:
+            new = await offsets_at(cluster, view, place, bounds, deadline)
+        rows += [
+            _row(group, topic, partition, old[partition], new[partition], bounds[partition][1]) for partition in bounds
+        ]
+    return rows
+
+
+def _shifted(committed: int | None, by: int, first: int, end: int) -> int:
+    """Counted from the first record where nothing is committed."""
+    return max(first, min(end, (first if committed is None else committed) + by))
+
+
+def _row(group: str, topic: str, partition: int, old: int | None, new: int, end: int) -> Row:
+    return {
+        "group": group,
+        "topic": topic,
+        "partition": partition,
+        "committed": old,
+        "new": new,
+        "end": end,
+        "lag": end - new,
+    }

@@ -1,0 +1,51 @@
+"""Standard input as chunks of whole lines: what is there is handed on at once, and no more is held than agreed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import CancelledError
+
+from qanat.app.session import WrongArgumentError
+
+_CHUNK_BYTES = 1024 * 1024
+LINE_BYTES_MAX = 64 * 1024 * 1024
+_STDIN = 0
+
+
+async def read_lines(descriptor: int = _STDIN) -> AsyncIterator[list[bytes]]:
+    """Lines without their ends, as many as have come; the last one need not have an end."""
+    left = b""
+    async for chunk in _chunks(descriptor):
+        *lines, left = (left + chunk).split(b"\n")
+        if len(left) > LINE_BYTES_MAX:
+            raise WrongArgumentError(f"a line is longer than {LINE_BYTES_MAX} bytes")
+        if lines:
+            yield lines
+    if left:
+        yield [left]
+
+
+async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
+    """What a thread reads: on only when the last chunk is taken, and without holding up the end of the process."""
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[bytes] = asyncio.Queue(1)
+
+    def read() -> None:
+        # The descriptor itself: a lock on Python's own buffer would be held while we wait, and at exit.
+        chunk = b"\n"
+        while chunk:
+            try:
+                chunk = os.read(descriptor, _CHUNK_BYTES)
+            except OSError:
+                chunk = b""
+            try:
+                asyncio.run_coroutine_threadsafe(queue.put(chunk), loop).result()
+            except (RuntimeError, CancelledError):
+                return  # The loop is closed, or about to be: nobody wants any more.
+
+    threading.Thread(target=read, name="stdin", daemon=True).start()
+    while chunk := await queue.get():
+        yield chunk

@@ -1,0 +1,117 @@
+"""Where to begin and where to end, as people write it.
+
+start  end  100        the first record, behind the last, an offset
++100  -100             counted from the start, counted from the end
+@2h  @2026-01-01T00:00 so long ago, or a moment (UTC unless it says otherwise)
+@1767225600000         the same in milliseconds since 1970
+100:200  @2h:@1h  :end a range: where to begin and, behind the colon, where to end (exclusive)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from qanat.app.session import WrongArgumentError
+from qanat.connection.cluster import Cluster, TopicView
+from qanat.connection.deadline import Deadline
+from qanat.connection.offsets import list_offsets
+
+_AGE = re.compile(r"(\d+)(ms|s|m|h|d|w)")
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_EXPLAINED = "write start, end, an offset, +N, -N, @2h or @2026-01-01T00:00"
+
+Bounds = Mapping[int, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in every partition: an offset, counted from somewhere, or a moment."""
+
+    kind: str
+    """`start`, `end`, `offset` or `moment`."""
+    number: int = 0
+    """How far behind (or before) it; the offset; the moment in milliseconds."""
+
+
+def parse_position(text: str, now_ms: int | None = None) -> Position:
+    """One place; raises `WrongArgumentError` saying how it is written."""
+    match text:
+        case "start" | "beginning" | "earliest":
+            return Position("start")
+        case "end" | "latest":
+            return Position("end")
+    sign, digits = text[:1], text[1:]
+    if text.isascii() and text.isdigit():
+        return Position("offset", int(text))
+    if sign == "+" and digits.isdigit():
+        return Position("start", int(digits))
+    if sign == "-" and digits.isdigit():
+        return Position("end", -int(digits))
+    if sign == "@":
+        return Position("moment", parse_moment(digits, now_ms))
+    raise WrongArgumentError(f"{text!r} is no place in a topic: {_EXPLAINED}")
+
+
+def parse_range(text: str) -> tuple[Position, Position | None]:
+    """A place, or two with a colon between; a colon inside a moment is its own."""
+    with contextlib.suppress(WrongArgumentError):
+        return parse_position(text), None
+    for separator in [found.start() for found in re.finditer(":", text)]:
+        first, last = text[:separator], text[separator + 1 :]
+        try:
+            return parse_position(first or "start"), parse_position(last)
+        except WrongArgumentError:
+            continue
+    return parse_position(text), None
+
+
+def parse_moment(text: str, now_ms: int | None = None) -> int:
+    """Milliseconds since 1970 of `2h` ago, of a date, or as they are."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    age = _AGE.fullmatch(text)
+    if age is not None:
+        now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        return now - int(age[1]) * _UNITS_MS[age[2]]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise WrongArgumentError(f"{text!r} is no moment: write 2h, 30m, 7d or 2026-01-01T00:00") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+async def offsets_at(
+    cluster: Cluster, view: TopicView, position: Position, bounds: Bounds, deadline: Deadline
+) -> dict[int, int]:
+    """The position's offset in each partition of `bounds`, never outside what is there."""
+    if position.kind == "moment":
+        wanted = dict.fromkeys(bounds, position.number)
+        found = await list_offsets(cluster, view.name, wanted, deadline)
+        return {partition: _or_end(one.offset, bounds[partition]) for partition, one in found.items()}
+    return {partition: _inside(_offset(position, first, end), first, end) for partition, (first, end) in bounds.items()}
+
+
+def _or_end(offset: int, bounds: tuple[int, int]) -> int:
+    """No record is that late: whatever comes is."""
+    return bounds[1] if offset < 0 else offset
+
+
+def _offset(position: Position, first: int, end: int) -> int:
+    match position.kind:
+        case "start":
+            return first + position.number
+        case "end":
+            return end + position.number
+        case _:
+            return position.number
+
+
+def _inside(offset: int, first: int, end: int) -> int:
+    return max(first, min(offset, end))

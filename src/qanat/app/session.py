@@ -1,0 +1,92 @@
+"""What every client command has in common: which broker it talks to, how long, and how it is run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from cyclopts import Parameter
+
+from qanat.app.settings.environment import BOOTSTRAP_SERVERS
+from qanat.connection.cluster import Cluster, parse_bootstrap
+from qanat.model.errors import InvalidSettingError, QanatError
+
+Result = TypeVar("Result")
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+
+class WrongArgumentError(QanatError):
+    """An argument has a form or a value that the command cannot use."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The broker that a command talks to."""
+
+    bootstrap: Annotated[str | None, Parameter(name=["--bootstrap", "-b", "--bootstrap-server"])] = None
+    """Any broker of the cluster, host:port, or several with commas. Default: $QANAT_BOOTSTRAP_SERVERS, else
+    127.0.0.1:9092."""
+    timeout: Annotated[float, Parameter(name="--timeout")] = 15.0
+    """Seconds that the cluster may take to answer."""
+
+    def cluster(self) -> Cluster:
+        given = self.bootstrap or os.environ.get(BOOTSTRAP_SERVERS) or DEFAULT_BOOTSTRAP
+        if self.timeout <= 0:
+            raise WrongArgumentError("--timeout must be above 0")
+        try:
+            return Cluster(parse_bootstrap(given), "qanat-cli", self.timeout)
+        except ValueError as fault:
+            raise InvalidSettingError(f"--bootstrap {given}: {fault}") from None
+
+
+HERE = Target()
+"""The default of every command's `target`."""
+
+
+def run(target: Target, work: Callable[[Cluster], Awaitable[Result]]) -> Result:
+    """Connect, do the work, disconnect."""
+
+    async def connected() -> Result:
+        async with target.cluster() as cluster:
+            return await work(cluster)
+
+    return asyncio.run(connected())
+
+
+def assignments(pairs: list[str] | tuple[str, ...]) -> dict[str, str]:
+    """`name=value` arguments."""
+    found = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise WrongArgumentError(f"{pair!r} should read name=value")
+        found[name] = value
+    return found
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """Whether something that cannot be undone is really meant."""
+
+    yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative="")] = False
+    """Do it."""
+    dry_run: Annotated[bool, Parameter(negative="")] = False
+    """Only say what would be done."""
+
+    def withheld(self, what: str) -> int:
+        """Say that nothing was done; the exit code for it, which is a failure unless it was asked for."""
+        import sys
+
+        if self.dry_run:
+            return 0
+        print(f"qanat: nothing was {what}: add --yes to do it", file=sys.stderr)
+        return 1
+
+
+UNDECIDED = Consent()

@@ -1,0 +1,219 @@
+"""`qanat topic create|list|describe|delete`, on any cluster that speaks Kafka's protocol; changes: `topic_changes`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from qanat.app.listing import Output, Row, print_rows
+from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, assignments, run
+from qanat.connection.cluster import Cluster
+from qanat.connection.faults import check, refused
+from qanat.connection.offsets import list_bounds
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicId
+from qanat.wire.kafka.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from qanat.wire.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from qanat.wire.kafka.messages.metadata import MetadataResponseTopic
+from qanat.wire.kafka.registry import ApiKey
+
+_LIST_COLUMNS = ("topic", "partitions", "replicas", "internal", "topic_id")
+_PARTITION_COLUMNS = ("topic", "partition", "leader", "replicas", "in_sync", "first_offset", "end_offset", "records")
+_BROKERS_DEFAULT = -1
+
+Settings = Annotated[list[str] | None, Parameter(name=["--config", "-c"], negative="")]
+
+
+def create(
+    topics: Annotated[list[str], Parameter(name="topic", negative="")],
+    /,
+    *,
+    partitions: Annotated[int | None, Parameter(name=["--partitions", "-p"])] = None,
+    replicas: Annotated[int | None, Parameter(name=["--replicas", "-r", "--replication-factor"])] = None,
+    settings: Settings = None,
+    if_not_exists: Annotated[bool, Parameter(negative="")] = False,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    target: Target = HERE,
+) -> None:
+    """Create topics.
+
+        qanat topic create orders -p 12 -c retention.ms=86400000
+
+    Parameters
+    ----------
+    topics:
+        Names.
+    partitions:
+        How many each has; the broker's default otherwise.
+    replicas:
+        Copies of each partition; the broker's default otherwise.
+    settings:
+        A setting of the topic, as often as needed: -c name=value.
+    if_not_exists:
+        A topic that is there already is fine.
+    dry_run:
+        Let the broker check it, and create nothing.
+    """
+    configs = [CreatableTopicConfig(name, value) for name, value in assignments(settings or []).items()]
+    count = _BROKERS_DEFAULT if partitions is None else partitions
+    copies = _BROKERS_DEFAULT if replicas is None else replicas
+    wanted = [CreatableTopic(name, count, copies, configs=configs) for name in topics]
+
+    async def work(cluster: Cluster) -> None:
+        deadline = cluster.deadline()
+        request = CreateTopicsRequest(wanted, timeout_ms=deadline.left_ms, validate_only=dry_run)
+        response: CreateTopicsResponse = await cluster.call_controller(ApiKey.CREATE_TOPICS, request, deadline)
+        for result in response.topics:
+            if if_not_exists and result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                print(f"{result.name} exists")
+                continue
+            check(f"cannot create topic {result.name}", result.error_code, result.error_message)
+            size = f" with {result.num_partitions} partitions" if result.num_partitions > 0 else ""
+            print(f"{'would create' if dry_run else 'created'} {result.name}{size}")
+
+    run(target, work)
+
+
+def list_topics(
+    *,
+    regex: Annotated[str | None, Parameter(name=["--regex", "-r"])] = None,
+    internal: Annotated[bool, Parameter(negative="")] = False,
+    output: Output = "table",
+    target: Target = HERE,
+) -> None:
+    """List topics.
+
+    Parameters
+    ----------
+    regex:
+        Only topics whose name this expression finds.
+    internal:
+        Topics that the cluster keeps for itself as well.
+    output:
+        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+    """
+
+    async def work(cluster: Cluster) -> list[Row]:
+        topics = await _topics(cluster, [], regex)
+        return [_list_row(topic) for topic in topics if internal or not topic.is_internal]
+
+    print_rows(run(target, work), _LIST_COLUMNS, output)
+
+
+def describe(
+    topics: Annotated[list[str] | None, Parameter(name="topic", negative="")] = None,
+    /,
+    *,
+    regex: Annotated[str | None, Parameter(name=["--regex", "-r"])] = None,
+    output: Output = "table",
+    target: Target = HERE,
+) -> None:
+    """Show the partitions of topics: leader, replicas, first offset and end. Settings: `qanat config get topic NAME`.
+
+    Parameters
+    ----------
+    topics:
+        Names; or use --regex.
+    regex:
+        Topics whose name this expression finds.
+    output:
+        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+    """
+    if not topics and regex is None:
+        raise WrongArgumentError("name a topic, or several with --regex")
+
+    async def work(cluster: Cluster) -> list[Row]:
+        found = await _topics(cluster, topics or [], regex)
+        return [row for topic in found for row in await _partition_rows(cluster, topic)]
+
+    print_rows(run(target, work), _PARTITION_COLUMNS, output)
+
+
+def delete(
+    topics: Annotated[list[str], Parameter(name="topic", negative="")],
+    /,
+    *,
+    consent: Consent = UNDECIDED,
+    target: Target = HERE,
+) -> int:
+    """Delete topics with everything in them. Without --yes, only say which.
+
+    Parameters
+    ----------
+    topics:
+        Names.
+    """
+
+    async def work(cluster: Cluster) -> int:
+        deadline = cluster.deadline()
+        for topic in topics:
+            view = await cluster.topic(topic, deadline)
+            if not consent.yes or consent.dry_run:
+                print(f"would delete {topic} with {len(view.leaders)} partitions")
+        if not consent.yes or consent.dry_run:
+            return consent.withheld("deleted")
+        states = [DeleteTopicState(topic) for topic in topics]
+        request = DeleteTopicsRequest(list(topics), states, timeout_ms=deadline.left_ms)
+        response: DeleteTopicsResponse = await cluster.call_controller(ApiKey.DELETE_TOPICS, request, deadline)
+        for result in response.responses:
+            check(f"cannot delete topic {result.name}", result.error_code, result.error_message)
+            print(f"deleted {result.name}")
+        return 0
+
+    return run(target, work)
+
+
+async def _topics(cluster: Cluster, names: list[str], regex: str | None) -> list[MetadataResponseTopic]:
+    """These topics, or all that an expression finds, by name."""
+    if names and regex is None:
+        deadline = cluster.deadline()
+        for name in names:
+            await cluster.topic(name, deadline)  # A name that is not there gets its own complaint.
+    try:
+        expression = re.compile(regex or "")
+    except re.error as fault:
+        raise WrongArgumentError(f"--regex {regex}: {fault}") from None
+    response = await cluster.metadata(names or None, cluster.deadline())
+    for topic in response.topics:
+        if topic.error_code and topic.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
+            raise refused(f"topic {topic.name}", topic.error_code)
+    return sorted((one for one in response.topics if expression.search(one.name or "")), key=lambda one: one.name or "")
+
+
+def _list_row(topic: MetadataResponseTopic) -> Row:
+    return {
+        "topic": topic.name,
+        "partitions": len(topic.partitions),
+        "replicas": max((len(partition.replica_nodes) for partition in topic.partitions), default=0),
+        "internal": topic.is_internal,
+        "topic_id": str(TopicId.of(topic.topic_id)),
+    }
+
+
+async def _partition_rows(cluster: Cluster, topic: MetadataResponseTopic) -> list[Row]:
+    deadline = cluster.deadline()
+    view = await cluster.topic(topic.name or "", deadline)
+    bounds = await list_bounds(cluster, view, deadline)
+    rows: list[Row] = []
+    for partition in sorted(topic.partitions, key=lambda one: one.partition_index):
+        first, end = bounds[partition.partition_index]
+        rows.append(
+            {
+                "topic": topic.name,
+                "partition": partition.partition_index,
+                "leader": partition.leader_id,
+                "replicas": ",".join(map(str, partition.replica_nodes)),
+                "in_sync": ",".join(map(str, partition.isr_nodes)),
+                "first_offset": first,
+                "end_offset": end,
+                "records": end - first,
+            }
+        )
+    return rows
