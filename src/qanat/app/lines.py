@@ -6,7 +6,6 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator
-from concurrent.futures import CancelledError
 
 from qanat.app.session import WrongArgumentError
 
@@ -31,21 +30,28 @@ async def read_lines(descriptor: int = _STDIN) -> AsyncIterator[list[bytes]]:
 async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
     """What a thread reads: on only when the last chunk is taken, and without holding up the end of the process."""
     loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[bytes] = asyncio.Queue(1)
+    queue: asyncio.Queue[bytes] = asyncio.Queue()
+    wanted = threading.Semaphore(1)
+    over = threading.Event()
 
     def read() -> None:
         # The descriptor itself: a lock on Python's own buffer would be held while we wait, and at exit.
         chunk = b"\n"
-        while chunk:
+        while chunk and wanted.acquire() and not over.is_set():
             try:
                 chunk = os.read(descriptor, _CHUNK_BYTES)
             except OSError:
                 chunk = b""
             try:
-                asyncio.run_coroutine_threadsafe(queue.put(chunk), loop).result()
-            except (RuntimeError, CancelledError):
-                return  # The loop is closed, or about to be: nobody wants any more.
+                loop.call_soon_threadsafe(queue.put_nowait, chunk)
+            except RuntimeError:
+                return  # The loop is closed: nobody wants any more.
 
     threading.Thread(target=read, name="stdin", daemon=True).start()
-    while chunk := await queue.get():
-        yield chunk
+    try:
+        while chunk := await queue.get():
+            wanted.release()
+            yield chunk
+    finally:
+        over.set()
+        wanted.release()

@@ -1,0 +1,174 @@
+"""`qanat produce | qanat consume`: what goes in comes out, in the form that was asked for."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from tests.app.conftest import Run
+from tests.app.processes import qanat
+
+from qanat.connection.partitioning import partition_of
+
+
+def test_lines_come_back_as_they_went(run: Run) -> None:
+    run("topic", "create", "p-lines", "-p", "1")
+    text = "one\n\nthree with spaces\nfünf\nno end"
+    assert run("produce", "p-lines", given=text).returncode == 0
+
+    assert run("consume", "p-lines", "-e").stdout == text + "\n"
+
+
+def test_keys_go_where_java_would_put_them(run: Run) -> None:
+    run("topic", "create", "p-keys", "-p", "7")
+    keys = [f"key-{number}" for number in range(20)]
+    run("produce", "p-keys", "-k", ":", given="".join(f"{key}:v:{key}\n" for key in keys))
+    lines = run("consume", "p-keys", "-e", "-f", r"%p %k %s\n").stdout.splitlines()
+
+    assert sorted(lines) == sorted(f"{partition_of(key.encode(), 7)} {key} v:{key}" for key in keys)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_and_acknowledgement_works(run: Run, codec: str) -> None:
+    topic = f"p-codec-{codec}"
+    run("topic", "create", topic, "-p", "1")
+    for acks in ("all", "1", "0"):
+        run("produce", topic, "-z", codec, "--acks", acks, given=f"{acks}\n" * 3)
+
+    assert run("consume", topic, "-n", "9").stdout.split() == ["all"] * 3 + ["1"] * 3 + ["0"] * 3
+
+
+def test_an_envelope_makes_the_round_trip(run: Run) -> None:
+    run("topic", "create", "p-source", "-p", "1")
+    run("topic", "create", "p-copy", "-p", "1")
+    binary = b'{"key": null, "value": {"base64": "/wD+"}, "headers": [["h", "1"], ["h", null]], "timestamp": 77}\n'
+    assert run("produce", "p-source", "-J", given=binary).returncode == 0
+    assert run("produce", "p-source", "-k", "=", "-Z", "-H", "a=b", given="k=v\ngone=\n").returncode == 0
+    envelopes = run("consume", "p-source", "-e", "--json-envelope").stdout
+    assert run("produce", "p-copy", "--json-envelope", given=envelopes).returncode == 0
+    copies = run("consume", "p-copy", "-e", "--json-envelope").stdout
+
+    first, second, third = map(json.loads, envelopes.splitlines())
+    assert (first["value"], first["headers"], first["timestamp"]) == ({"base64": "/wD+"}, [["h", "1"], ["h", None]], 77)
+    assert (second["key"], second["value"], second["headers"]) == ("k", "v", [["a", "b"]])
+    assert (third["key"], third["value"]) == ("gone", None)
+    assert copies == envelopes.replace("p-source", "p-copy")
+
+
+def test_much_goes_through_real_pipes_in_order(run: Run, broker_address: str) -> None:
+    run("topic", "create", "p-much", "-p", "1")
+    lines = "".join(f"{number:07d} {'x' * 90}\n" for number in range(50_000))
+    arguments = {"QANAT_BOOTSTRAP_SERVERS": broker_address}
+    assert qanat("produce", "p-much", "-z", "lz4", given=lines, **arguments).returncode == 0
+
+    assert qanat("consume", "p-much", "-e", **arguments).stdout == lines
+
+
+@pytest.fixture(scope="module")
+def counted(broker_address: str) -> str:
+    """A topic with the numbers 0 to 9 in one partition."""
+    arguments = {"QANAT_BOOTSTRAP_SERVERS": broker_address}
+    qanat("topic", "create", "p-counted", "-p", "1", **arguments)
+    qanat("produce", "p-counted", given="".join(f"{number}\n" for number in range(10)), **arguments)
+    return "p-counted"
+
+
+@pytest.mark.parametrize(
+    ("flags", "numbers"),
+    [
+        (("-e",), range(10)),
+        (("--from", "7", "-e"), range(7, 10)),
+        (("--from", "+2", "-e"), range(2, 10)),
+        (("--from", "-3", "-e"), range(7, 10)),
+        (("--from", "3:5"), range(3, 5)),
+        (("--from", ":2"), range(2)),
+        (("--from", "end", "-e"), range(0)),
+        (("--from", "@1h", "-e"), range(10)),
+        (("--from", "@2020-01-01T00:00:@2020-01-02"), range(0)),
+        (("--until", "4"), range(4)),
+        (("--until", "-8"), range(2)),
+        (("-n", "3"), range(3)),
+        (("--tail", "2"), range(8, 10)),
+        (("-e", "--grep", "[2-4]"), range(2, 5)),
+        (("-e", "--partition", "0", "-n", "1"), range(1)),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_reading_begins_and_ends_where_it_is_told(
+    run: Run, counted: str, flags: tuple[str, ...], numbers: range
+) -> None:
+    assert run("consume", counted, *flags).stdout.split() == [str(number) for number in numbers]
+
+
+def test_records_are_filtered_by_key_and_header(run: Run) -> None:
+    run("topic", "create", "p-filter", "-p", "1")
+    run("produce", "p-filter", "--key", "a", "-H", "x=1", given="first\n")
+    run("produce", "p-filter", "--key", "b", "-H", "x=2", given="second\n")
+
+    assert run("consume", "p-filter", "-e", "--key", "a").stdout == "first\n"
+    assert run("consume", "p-filter", "-e", "-H", "x=2").stdout == "second\n"
+    assert run("consume", "p-filter", "-e", "-H", "x").stdout == "first\nsecond\n"
+    assert run("consume", "p-filter", "-e", "-H", "y").stdout == ""
+
+
+def test_the_format_knows_kcats_and_rpks_letters(run: Run) -> None:
+    run("topic", "create", "p-format", "-p", "1")
+    run("produce", "p-format", "--key", "k", "-H", "a=b", given="v\n")
+    form = r"%t %p %o %k %K %s %S %v{hex} %k{base64} %h %H %%\x41\t|"
+
+    assert run("consume", "p-format", "-e", "-f", form).stdout == "p-format 0 0 k 1 v 1 76 aw== a=b 1 %A\t|"
+
+
+def test_a_group_goes_on_where_it_stopped(run: Run, counted: str) -> None:
+    seen = [run("consume", counted, "--group", "goer", "-n", "4").stdout.split() for _ in range(2)]
+    rest = run("consume", counted, "--group", "goer", "-e").stdout.split()
+
+    assert [*seen, rest] == [["0", "1", "2", "3"], ["4", "5", "6", "7"], ["8", "9"]]
+
+
+def test_a_topic_is_made_by_writing_to_it(run: Run) -> None:
+    result = run("produce", "p-new", "-v", given="hello\n")
+
+    assert result.returncode == 0
+    assert result.stderr.endswith("offsets 0 to 0\n")
+    assert run("consume", "p-new", "-e").stdout == "hello\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("consume", "p-nowhere"), "there is no topic p-nowhere"),
+        (("consume", "p-x", "--from", "soon"), "'soon' is no place in a topic: write start, end, an offset, +N, -N, "),
+        (("consume", "p-x", "-f", "%q"), "-f knows no %q: there are %t "),
+        (("consume", "p-x", "-f", "%v{xml}"), "-f knows no {xml}: there are {hex} and {base64}"),
+        (("consume", "p-x", "-n", "0"), "-n must be at least 1"),
+        (("consume", "p-x", "-e", "--until", "3"), "say where to end once: --until, -e, --tail or begin:end"),
+        (("consume", "p-x", "--grep", "("), "--grep (: missing )"),
+        (("produce", "p-x", "-H", "x"), "--header x should read name=value"),
+        (("produce", "p-x", "--key", "a", "-k", ":"), "give --key or --key-delimiter, not both"),
+        (("produce", "p-y", "-p", "99"), "topic p-y has no partition 99: it has 4"),
+        (("produce", "p-y", "-J"), "line 1 is no envelope: "),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    result = run(*arguments, given="no envelope\n")
+
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"qanat: {message}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_broker_that_is_not_there_is_one_sentence_at_once() -> None:
+    began = time.monotonic()
+    result = qanat("topic", "list", "--bootstrap", "127.0.0.1:1")
+
+    assert result.returncode == 1
+    assert result.stderr == "qanat: no broker can be reached: cannot connect to 127.0.0.1:1: nothing listens there\n"
+    assert time.monotonic() - began < 15
+
+
+def test_an_address_that_is_none_is_one_sentence() -> None:
+    result = qanat("topic", "list", "--bootstrap", "here:now")
+
+    assert result.stderr == "qanat: --bootstrap here:now: 'here:now' is no address: write host:port\n"
