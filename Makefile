@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check format codec bench bench-kafka sim docs dist clean distclean
+.PHONY: help setup demo test check format codec bench bench-kafka sim fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -42,7 +42,7 @@ test: $(READY) ## run the tests; make test ARGS="-k retention -x"
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci $(ARGS)
 
 clients: $(READY) ## try every Kafka client and rewrite the table in docs/protocols/kafka.md
-	@QANAT_CLIENT_RESULTS=.cache/clients.json $(BIN)/python -m pytest -q -n 0 tests/clients/test_matrix.py $(ARGS)
+	@QANAT_CLIENT_RESULTS=.cache/clients.json $(BIN)/python -m pytest -q -n 0 --maxfail 3 tests/clients/test_matrix.py $(ARGS)
 	@$(BIN)/python -m tools.kafka_page .cache/clients.json
 
 check: $(READY) ## formatting, lint, strict types, import contracts
@@ -66,6 +66,9 @@ bench-kafka: $(READY) ## measure a broker beside Apache Kafka; make bench-kafka 
 
 sim: $(READY) ## run under seeded faults; make sim SECONDS=60 or SEEDS=1-200
 	@$(BIN)/python -m qanat.sim $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+fuzz: $(READY) ## mutated requests against a real node; make fuzz SECONDS=600, SEEDS=7 to replay one
+	@QANAT_FUZZ_SECONDS=$(or $(SECONDS),60) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q --timeout=0 tests/servers/test_bad_input_fuzz.py $(ARGS)
 
 docs: $(READY) $(DOCS_STAMP) ## build the documentation into ./site, offline, every link checked
 	@$(BIN)/mkdocs build --strict --quiet

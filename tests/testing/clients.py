@@ -19,11 +19,13 @@ def producer(broker: Reachable, **options: object) -> Producer:
     return Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, "log_level": 0, **options})
 
 
-def produce(broker: Reachable, topic: str, *values: bytes, partition: int = 0, **options: object) -> None:
-    """Deliver values to one partition, in order."""
+def produce(
+    broker: Reachable, topic: str, *values: bytes, partition: int = 0, timestamp: int = 0, **options: object
+) -> None:
+    """Deliver values to one partition, in order; without a timestamp they have today's."""
     sender = producer(broker, **options)
     for value in values:
-        sender.produce(topic, value, partition=partition)
+        sender.produce(topic, value, partition=partition, timestamp=timestamp)
     assert sender.flush(SECONDS) == 0, "not everything was delivered"
 
 

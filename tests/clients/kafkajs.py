@@ -1,0 +1,55 @@
+"""kafkajs: pure JavaScript, old non-flexible versions only. npm fetches it into `.cache/`, once."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.clients.capabilities import Unavailable
+from tests.clients.remote import RemoteClient
+
+VERSION = "2.2.4"
+FOLDER = Path(__file__).resolve().parents[2] / ".cache" / f"kafkajs-{VERSION}"
+PROGRAM = Path(__file__).parent / "js" / "client.js"
+LIMIT_SECONDS = 60
+
+
+class KafkaJs(RemoteClient):
+    codecs = ("none", "gzip")
+
+    def __init__(self, address: str) -> None:
+        folder = _installed()
+        package = json.loads((folder / "node_modules" / "kafkajs" / "package.json").read_text())
+        super().__init__(["node", str(PROGRAM), str(folder), address], package["version"])
+
+
+def _installed() -> Path:
+    if shutil.which("node") is None:
+        raise Unavailable("there is no Node.js (node) on this machine")
+    FOLDER.parent.mkdir(exist_ok=True)
+    with FOLDER.with_name(FOLDER.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (FOLDER / "node_modules" / "kafkajs" / "package.json").exists():
+            _install()
+    return FOLDER
+
+
+def _install() -> None:
+    if os.environ.get("QANAT_OFFLINE") == "1":
+        raise Unavailable(f"it is not in .cache/{FOLDER.name}, and QANAT_OFFLINE=1 forbids to fetch it")
+    if shutil.which("npm") is None:
+        raise Unavailable(f"it is not in .cache/{FOLDER.name}, and there is no npm to fetch it with")
+    FOLDER.mkdir(exist_ok=True)
+    command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", str(FOLDER)]
+    try:
+        done = subprocess.run(
+            [*command, f"kafkajs@{VERSION}"], capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"npm did not bring it within {LIMIT_SECONDS} seconds") from None
+    if done.returncode:
+        raise Unavailable(f"npm cannot fetch it (exit code {done.returncode})")
