@@ -27,15 +27,27 @@ from qanat.wire.kafka.messages.metadata import (
     MetadataResponseTopic,
 )
 
+_IDS_FROM = 12
+
 
 def handle(request: MetadataRequest, context: Context) -> object:
-    broker = context.broker
+    broker, asked = context.broker, request.topics or []
     if _is_all(request, context.version):
         return _answer(request, broker, [describe(broker, topic) for topic in broker.metadata.image.topics.values()])
-    missing = [topic for topic in request.topics or [] if _is_missing(topic, broker)]
+    if context.version < _IDS_FROM and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in asked):
+        return _refused(asked)
+    missing = [topic for topic in asked if _is_missing(topic, broker)]
     if missing and request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
         return _created_first(request, missing, broker)
     return _answer(request, broker, _asked(request, broker))
+
+
+def _refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
+    """The versions before have a place for ids, but no meaning for them."""
+    code = ErrorCode.INVALID_REQUEST
+    return MetadataResponse(
+        topics=[MetadataResponseTopic(code, topic.name or "", topic.topic_id, partitions=[]) for topic in asked]
+    )
 
 
 def _is_all(request: MetadataRequest, version: int) -> bool:
