@@ -7,6 +7,8 @@ Clients should use IncrementalAlterConfigs, as with Kafka. Brokers' settings can
 
 from __future__ import annotations
 
+from collections import Counter
+
 from qanat.broker import topic_settings
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_configs import ConfigPlan, decide_all_configs
@@ -23,11 +25,12 @@ from qanat.wire.kafka.messages.alter_configs import (
 
 async def handle(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
     keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    times = Counter(keys)
     responses: list[AlterConfigsResourceResponse] = []
 
     async def alter_all() -> None:
         for resource, key in zip(request.resources, keys, strict=True):
-            if keys.count(key) > 1:
+            if times[key] > 1:
                 outcome: ConfigPlan | Rejection = REPEATED
             else:
                 outcome = await _alter(resource, context, is_dry_run=request.validate_only)

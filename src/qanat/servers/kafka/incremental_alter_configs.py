@@ -8,6 +8,8 @@ Deviation: subtracting the last cleanup policy is refused (Kafka 4.1 then keeps 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from qanat.broker import topic_settings
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_configs import ConfigAct, ConfigChange, ConfigPlan, decide_configs
@@ -25,11 +27,12 @@ from qanat.wire.kafka.messages.incremental_alter_configs import (
 
 async def handle(request: IncrementalAlterConfigsRequest, context: Context) -> IncrementalAlterConfigsResponse:
     keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    times = Counter(keys)
     responses: list[AlterConfigsResourceResponse] = []
 
     async def alter_all() -> None:
         for resource, key in zip(request.resources, keys, strict=True):
-            if keys.count(key) > 1:
+            if times[key] > 1:
                 outcome: ConfigPlan | Rejection = REPEATED
             else:
                 outcome = await _alter(resource, context, is_dry_run=request.validate_only)
