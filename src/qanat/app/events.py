@@ -43,7 +43,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 class _TextForm(logging.Formatter):
-    """Time, level, phrase, `name=value`; a value with spaces is quoted."""
+    """Time, level, phrase, `name=value`; a value with spaces or control characters is quoted."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = getattr(record, _FIELDS, {})
@@ -69,4 +69,5 @@ class _JsonForm(logging.Formatter):
 
 def _shown(value: object) -> str:
     text = str(value)
-    return json.dumps(text) if not text or any(letter.isspace() or letter == '"' for letter in text) else text
+    is_plain = bool(text) and text.isprintable() and " " not in text and '"' not in text
+    return text if is_plain else json.dumps(text)
