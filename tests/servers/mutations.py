@@ -1,0 +1,79 @@
+"""Valid requests, and what becomes of them by a seed: a byte changed, a piece lost, doubled or exchanged."""
+
+from __future__ import annotations
+
+import struct
+from random import Random
+
+from tests.wire.kafka.forgeries import Forge
+from tools.codec import kio_source
+
+from qanat.servers.kafka.apis import SERVED
+from qanat.wire.kafka.headers import frame_request
+
+_ODD_NUMBERS = (
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xff",
+    b"\x80\x00\x00\x00",
+    b"\x00\x00\x00\x00",
+    b"\xff\xfe",
+    b"\x7f",
+)
+_NAMES = (b"t", b"..", b"a b", b"__consumer_offsets", b"x" * 249, b"\xc3\xa9", b"\r\n", b"\x00")
+
+
+def valid_frames() -> list[bytes]:
+    """Every API in every version, with empty and with filled arrays."""
+    schemas = {api.name: api for api in kio_source.apis()}
+    frames = []
+    for served in SERVED.values():
+        layouts = schemas[served.api.name].request.layouts
+        for version in range(served.first_version, served.last_version + 1):
+            for fullness in (0, 1, 2):
+                forged = Forge(fullness)
+                forged.struct(layouts[version])
+                frames.append(b"".join(frame_request(served.key, version, 1, "fuzz", [bytes(forged.data)])))
+    return frames
+
+
+class Mutator:
+    """Draws mutated frames; the same seed draws the same."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self._valid = valid_frames()
+
+    def draw(self) -> bytes:
+        random = self._random
+        payload = bytearray(random.choice(self._valid)[4:])
+        for _ in range(random.choice((0, 1, 1, 2, 3, 8))):
+            payload = self._changed(payload)
+        size = len(payload) if random.random() < 0.97 else random.randrange(2 * len(payload) + 1)
+        return struct.pack(">i", size) + payload
+
+    def _changed(self, payload: bytearray) -> bytearray:
+        random = self._random
+        at = random.randrange(len(payload)) if payload else 0
+        match random.randrange(7):
+            case 0:
+                payload[at : at + 1] = bytes([random.randrange(256)])
+            case 1:
+                odd = random.choice(_ODD_NUMBERS)
+                payload[at : at + len(odd)] = odd
+            case 2:
+                payload[at:at] = random.randbytes(random.randrange(1, 20))
+            case 3:
+                del payload[at : at + random.randrange(1, 20)]
+            case 4:
+                piece = payload[at : at + random.randrange(1, 200)]
+                payload[at:at] = piece * random.randrange(1, 50)
+            case 5:
+                other = random.choice(self._valid)[4:]
+                payload[at:] = other[random.randrange(len(other)) :]
+            case 6:
+                name = random.choice(_NAMES)
+                payload[at : at + 2] = bytes([len(name) + 1]) + name
+        return payload
+
+    def number(self, stop: int) -> int:
+        return self._random.randrange(stop)

@@ -1,0 +1,65 @@
+"""Mutated requests, by a seed: nothing but refusals, nobody kept waiting, no memory that does not come back.
+
+make fuzz SECONDS=600           a longer run with a new seed
+make fuzz SECONDS=60 SEEDS=7    the run of one seed again
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from random import SystemRandom
+
+from tests.servers.mutations import Mutator
+from tests.servers.victim import Victim, ending
+
+SECONDS = float(os.environ.get("QANAT_FUZZ_SECONDS", "8"))
+LONGEST_WAIT_S = 1.0
+GROWTH_BYTES = 50 * 1024 * 1024
+_LONGEST_BURST = 8
+
+
+def _seed() -> int:
+    given = os.environ.get("QANAT_FUZZ_SEED")
+    if given is None:
+        return 1
+    return int(given) if given else SystemRandom().randrange(1 << 32)
+
+
+def test_mutated_requests_are_refused_or_answered_and_hurt_nobody(tmp_path: Path) -> None:
+    seed = _seed()
+    mutator = Mutator(seed)
+    # Topics that mutated requests manage to create are legal, but their memory is not what is measured here.
+    victim = Victim(tmp_path, "auto.create.topics.enable=false")
+    sent = 0
+    try:
+        _attack(victim, mutator, 1.0)
+        before = victim.rss_bytes
+        with victim.watched() as waits:
+            sent = _attack(victim, mutator, SECONDS)
+        growth = victim.rss_bytes - before
+        told = f"seed {seed}: {sent} frames, longest wait {max(waits) * 1000:.0f} ms, {growth / 2**20:.1f} MiB more"
+        replay = f"{told}; again: make fuzz SECONDS={SECONDS:.0f} SEEDS={seed}"
+        assert victim.bugs() == [], replay
+        assert victim.is_alive(), replay
+        assert max(waits) < LONGEST_WAIT_S, replay
+        assert growth < GROWTH_BYTES, replay
+        assert sent > 100 * SECONDS, f"too few to mean anything: {told}"
+    finally:
+        victim.close()
+
+
+def _attack(victim: Victim, mutator: Mutator, seconds: float) -> int:
+    """Connections with some frames each; returns how many frames were sent."""
+    sent = 0
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        burst = [mutator.draw() for _ in range(1 + mutator.number(_LONGEST_BURST))]
+        with victim.connect() as client, contextlib.suppress(ConnectionError):
+            client.sendall(b"".join(burst))
+            if mutator.number(2):
+                ending(client, 0.002)
+        sent += len(burst)
+    return sent
