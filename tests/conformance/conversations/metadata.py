@@ -61,7 +61,10 @@ def metadata_by_id(play: Play) -> None:
             play.ask(ApiKey.METADATA, version, MetadataRequest([row], False), note, on=note)
     both = [MetadataRequestTopic(identity, None), MetadataRequestTopic(bytes(16), name)]
     play.ask(ApiKey.METADATA, 12, MetadataRequest(both, False), "one by id, one by name", on="both")
-    play.ask(ApiKey.METADATA, 10, MetadataRequest([MetadataRequestTopic(identity, None)], False), "id in v10", on="v10")
+    for version in (10, 11):
+        for note, known in (("known", identity), ("unknown", b"\x07" * 16)):
+            row = MetadataRequestTopic(known, None)
+            play.ask(ApiKey.METADATA, version, MetadataRequest([row], False), f"{note} id", on=f"{note} v{version}")
 
 
 @conversation
