@@ -151,6 +151,24 @@ def test_a_view_is_taken_from_one_map_while_it_is_long_enough(tmp_path: Path) ->
     assert file.view(100).obj is file.view(50).obj
 
 
+def test_a_file_that_grows_is_mapped_ahead_and_no_further_read_than_it_is_long(tmp_path: Path) -> None:
+    files = OsFiles(16)
+    file = files.open(str(tmp_path / "a"), create=True)
+    file.write([b"one"], 0)
+    first = file.view(3)
+    file.write([b"two"], 3)
+    second = file.view(6)
+    for number in range(1, 3000):
+        file.write([b"%06d" % number], 6 * number)
+    third = file.view(6 * 3000)
+
+    assert (bytes(first), bytes(second)) == (b"one", b"onetwo")
+    assert bytes(third[-12:]) == b"002998002999"
+    assert second.obj is third.obj, "one map for all that was appended since"
+    with pytest.raises(StorageError, match="cut from outside"):
+        file.view(6 * 3001)
+
+
 def test_many_threads_share_few_descriptors(tmp_path: Path) -> None:
     files = OsFiles(max_open=4)
     failures: list[BaseException] = []

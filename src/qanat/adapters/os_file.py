@@ -33,6 +33,8 @@ from qanat.model.errors import StorageError
 _IOV_MAX = os.sysconf("SC_IOV_MAX")
 _CLOSED = -1
 _NOTHING = memoryview(b"")
+_AHEAD_BYTES = 64 * 1024 * 1024
+"""How far ahead a file is mapped that has grown since its last map; costs address space, no memory."""
 
 
 class OsFile:
@@ -50,6 +52,7 @@ class OsFile:
         "_is_used",
         "_is_writing",
         "_rename",
+        "_seen_size",
         "_view",
         "path",
     )
@@ -67,6 +70,8 @@ class OsFile:
         self._forget = forget
         self._fd = _CLOSED
         self._view = _NOTHING
+        self._seen_size = 0
+        """The file had at least as many bytes when it was last looked at; `_view` may be longer."""
         self._address = 0
         self._is_used = True
         self._is_writing = False
@@ -115,6 +120,7 @@ class OsFile:
         fd = self._descriptors.hold(self)
         try:
             self._view = _NOTHING
+            self._seen_size = 0
             os.ftruncate(fd, length)
         except OSError as error:
             raise storage_error("cut", self.path, error) from error
@@ -135,19 +141,27 @@ class OsFile:
 
     def view(self, length: int) -> memoryview:
         self._is_used = True
+        if length > self._seen_size:
+            self._look(length)
         view = self._view
         if length > len(view):
             view = self._map(length)
         return view[:length]
 
+    def _look(self, length: int) -> None:
+        """Make sure of as many bytes: touching a map past the file's end would kill the process."""
+        size = self.size()
+        if length > size:
+            raise StorageError(f"{self.path} has {size} bytes where {length} are expected: it was cut from outside")
+        self._seen_size = size
+
     def _map(self, length: int) -> memoryview:
         fd = self._descriptors.hold(self)
         try:
-            size = os.fstat(fd).st_size
-            if length > size:
-                raise StorageError(f"{self.path} has {size} bytes where {length} are expected: it was cut from outside")
+            ahead_bytes = _AHEAD_BYTES if len(self._view) else 0
             self._view = _NOTHING
-            view = memoryview(self._descriptors.map(fd, size))
+            self._look(length)
+            view = memoryview(self._descriptors.map(fd, self._seen_size, ahead_bytes))
             self._address = page_cache.address_of(view)
             self._view = view
             return view
@@ -229,11 +243,14 @@ class Descriptors:
         with self.lock:
             file._holders -= 1
 
-    def map(self, fd: int, size: int) -> mmap.mmap:
-        """Map a whole file for reading."""
+    def map(self, fd: int, size: int, ahead_bytes: int) -> mmap.mmap:
+        """Map a whole file for reading, and as much again as it may soon grow."""
         with self.lock:
             self._make_room()
-            mapped = mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+            if ahead_bytes:
+                mapped = page_cache.map_growing(fd, size, ahead_bytes)
+            else:
+                mapped = mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
             self._maps.add(weakref.ref(mapped, self._maps.discard))
             return mapped
 

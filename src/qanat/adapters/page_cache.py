@@ -1,4 +1,4 @@
-"""Whether mapped bytes are in memory already: `mincore`, which Python does not offer.
+"""What Python does not offer of the kernel's maps: whether their bytes are in memory, and room to grow.
 
 The calls go through `PyDLL`, which keeps the interpreter lock: they take microseconds,
 and handing the lock over could cost the event loop a whole switch interval.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import sys
 
 
@@ -37,12 +38,38 @@ _release_buffer.argtypes = (ctypes.POINTER(_Buffer),)
 _release_buffer.restype = None
 
 _mincore = None
+_mmap = None
 if sys.platform == "linux":
     _mincore = ctypes.PyDLL(None).mincore
     _mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
     _mincore.restype = ctypes.c_int
 
+    _mmap = ctypes.PyDLL(None, use_errno=True).mmap
+    _mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+    _mmap.restype = ctypes.c_void_p
+
 _PAGE_BYTES = mmap.PAGESIZE
+_MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
+
+
+def map_growing(fd: int, size: int, ahead_bytes: int) -> mmap.mmap:
+    """Map a file for reading, and where it will grow to: what is written there later appears in the map.
+
+    Bytes past the file's end must not be touched before they are written. Where this cannot be done, the map ends
+    with the file.
+    """
+    if _mmap is None:
+        return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+    length = (size + ahead_bytes + _PAGE_BYTES - 1) // _PAGE_BYTES * _PAGE_BYTES
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+    # Python maps no more than there is of a file, so it maps nothing in particular and the file is put in its place.
+    room = mmap.mmap(-1, length, flags=flags, prot=mmap.PROT_READ)
+    with memoryview(room) as view:
+        address = address_of(view)
+    if _mmap(address, length, mmap.PROT_READ, mmap.MAP_SHARED | _MAP_FIXED, fd, 0) != address:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return room
 
 
 def address_of(view: memoryview) -> int:
