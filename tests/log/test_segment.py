@@ -36,6 +36,14 @@ def seal(segment: Segment) -> None:
     segment.become_sealed(sidecar)
 
 
+def test_offsets_that_nobody_has_are_not_in_the_last_batch() -> None:
+    segment, starts = segment_of([2, 3])
+    segment.next_offset = 120  # Compaction took what was there, or the next segment starts further ahead.
+
+    assert segment.position_of(104) == starts[1]
+    assert segment.position_of(105) == segment.position_of(119) == segment.size
+
+
 @examples
 @given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=15), is_sealed=st.booleans(), step=st.integers(0, 300))
 def test_positions_and_boundaries_are_those_of_the_batches(sizes: list[int], is_sealed: bool, step: int) -> None:

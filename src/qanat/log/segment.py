@@ -43,6 +43,9 @@ class Segment:
         "file",
         "files",
         "first_append_ms",
+        "last_batch_end_offset",
+        "last_batch_offset",
+        "last_batch_position",
         "max_timestamp",
         "max_timestamp_offset",
         "next_offset",
@@ -61,6 +64,10 @@ class Segment:
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self.first_append_ms: int | None = None
+        self.last_batch_position = 0
+        """Where the batch is that was entered last, and what is in it: consumers at the end ask for nothing else."""
+        self.last_batch_offset = base_offset
+        self.last_batch_end_offset = base_offset
         self.sidecar: Sidecar | None = None
         self.damage: tuple[Damage, ...] = ()
         self.tables: GrowingTables | SealedTables = GrowingTables(base_offset, interval_bytes)
@@ -135,8 +142,10 @@ class Segment:
             self.max_timestamp_offset = last_offset
         assert isinstance(self.tables, GrowingTables), "a sealed segment never changes"
         self.tables.enter(position, size, last_offset, self.max_timestamp, self.max_timestamp_offset)
+        self.last_batch_position = position
+        self.last_batch_offset = self.next_offset
         self.size = position + size
-        self.next_offset = last_offset + 1
+        self.next_offset = self.last_batch_end_offset = last_offset + 1
 
     # Sealing
 
@@ -177,6 +186,8 @@ class Segment:
         """Where the first batch that ends at or after `offset` starts; `size` where there is none."""
         if offset >= self.next_offset:
             return self.size
+        if self.last_batch_offset <= offset < self.last_batch_end_offset and not self.damage:
+            return self.last_batch_position
         position = position_before(self.tables.offsets, max(offset - self.base_offset, 0))
         if position >= self.size:
             position = 0  # The file is shorter than it was: somewhere before is damage that says so.
