@@ -1,10 +1,11 @@
-"""`make demo`: the partition log at work, on this machine's disk, checked as it goes.
+"""`make demo`: a broker and its log at work, on this machine's disk, checked as they go.
 
-There is no broker yet, so nothing here speaks to a socket: the demonstration
-drives the log itself, as the broker will. Each chapter measures, checks what
-it claims and fails the run if a claim does not hold.
+Each chapter measures, checks what it claims and fails the run if a claim does
+not hold.
 
+- `claims`   what must be so
+- `broker`   a broker process, driven by librdkafka, killed and started again
 - `metrics`  made-up but lifelike measurements, and their plain totals to compare with
-- `chapters` ingest durably, read back as columns, die and recover, compact
-- `writer`   the process that is killed
+- `chapters` the log driven directly: ingest durably, read back as columns, die and recover, compact
+- `writer`   the process that is killed there
 """

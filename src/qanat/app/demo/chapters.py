@@ -1,4 +1,4 @@
-"""The chapters of the demonstration. Each returns the rows it has to show; a claim that fails raises `ClaimError`."""
+"""The log's chapters of the demonstration. Each returns what it has to show; a claim that fails raises `ClaimError`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 
 from qanat.app.compose import Logs, open_log_directory
 from qanat.app.demo import writer
+from qanat.app.demo.claims import claim
 from qanat.app.demo.metrics import HOSTS, Totals, measurements
 from qanat.log.lookup import find_timestamp
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import LogSettings
-from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.wire.batch_header import split_batches
 from qanat.wire.columns import BinaryColumn, decode_columns
@@ -32,15 +32,6 @@ BATCH_RECORDS = 500
 _LIMIT_BYTES = 64 * 1024 * 1024
 
 Progress = Callable[[int], None]
-
-
-class ClaimError(QanatError):
-    """Something that the demonstration claims did not hold."""
-
-
-def claim(holds: bool, what: str) -> None:
-    if not holds:
-        raise ClaimError(f"this should hold and does not: {what}")
 
 
 def make_batches(records: int, totals: Totals, progress: Progress) -> list[bytearray]:
