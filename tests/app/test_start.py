@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 from pathlib import Path
@@ -110,3 +111,14 @@ def test_a_wrong_start_says_what_is_wrong(tmp_path: Path, arguments: tuple[str, 
     assert result.returncode == code
     assert part in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_defaults_of_topics_that_a_broker_is_started_with_hold(tmp_path: Path) -> None:
+    with running_broker(tmp_path, "--port", "0", "-X", "log.retention.ms=1234", "-X", "num.partitions=2") as broker:
+        address = {"QANAT_BOOTSTRAP_SERVERS": broker.address}
+        created = qanat("topic", "create", "orders", **address)
+        topic = json.loads(qanat("config", "get", "topic", "orders", "retention.ms", "-o", "json", **address).stdout)
+        own = json.loads(qanat("config", "get", "broker", "0", "log.retention.ms", "-o", "json", **address).stdout)
+
+    assert created.stdout == "created orders with 2 partitions\n"
+    assert [(row["value"], row["source"]) for row in [*topic, *own]] == [("1234", "broker, at start")] * 2

@@ -116,7 +116,14 @@ class Node:
             node_id=self.node_id,
         )
         runtime = await opened.enter_async_context(Logs(self.directory))
-        self.broker = Broker(settings.broker, self.node_id, store, runtime, group_settings=settings.groups)
+        self.broker = Broker(
+            settings.broker,
+            self.node_id,
+            store,
+            runtime,
+            group_settings=settings.groups,
+            topic_defaults=settings.topic_defaults,
+        )
         self.listener = KafkaListener(self.broker, self._on_fault)
         await self.listener.bind()
         opened.push_async_callback(self.broker.close)

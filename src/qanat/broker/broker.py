@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -54,10 +54,13 @@ class Broker:
         runtime: LogRuntime,
         *,
         group_settings: GroupSettings | None = None,
+        topic_defaults: Mapping[str, str] | None = None,
         seed: int | None = None,
     ) -> None:
         self.settings = settings
         self.node_id = node_id
+        self.topic_defaults = topic_defaults or {}
+        """Topic settings that this broker was started with, for topics that have none of their own."""
         self.runtime = runtime
         self.metadata = MetadataKeeper(store, self._on_events)
         self.producer_ids = ProducerIdAllocator(store)
@@ -123,7 +126,7 @@ class Broker:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
 
     def topic_settings(self, topic: str) -> TopicSettings:
-        return topic_settings.parse(self.metadata.image.overrides(topic))
+        return topic_settings.parse({**self.topic_defaults, **self.metadata.image.overrides(topic)})
 
     async def _host_topic(self, name: str) -> None:
         """Bring what we host of a topic in line with the picture: create what is new, remove what is gone."""

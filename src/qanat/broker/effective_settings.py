@@ -51,19 +51,20 @@ class SettingEntry:
     is_read_only: bool
 
 
-def topic_entries(overrides: Mapping[str, str]) -> list[SettingEntry]:
-    """All settings of a topic, by name."""
-    return [_topic_entry(row, overrides.get(row.name)) for row in TOPIC_SETTINGS.values()]
+def topic_entries(overrides: Mapping[str, str], at_start: Mapping[str, str]) -> list[SettingEntry]:
+    """All settings of a topic, by name; `at_start` are the defaults that the broker was started with."""
+    return [_topic_entry(row, overrides.get(row.name), at_start.get(row.name)) for row in TOPIC_SETTINGS.values()]
 
 
-def _topic_entry(row: TopicSetting, override: str | None) -> SettingEntry:
+def _topic_entry(row: TopicSetting, override: str | None, at_start: str | None) -> SettingEntry:
     synonyms = []
     if override is not None:
         synonyms.append(Synonym(row.name, override, SettingSource.TOPIC))
+    if row.broker_name is not None and at_start is not None:
+        synonyms.append(Synonym(row.broker_name, at_start, SettingSource.AT_START))
     if row.broker_name is not None:
         synonyms.append(Synonym(row.broker_name, row.default, SettingSource.DEFAULT))
-    value = row.default if override is None else override
-    source = SettingSource.DEFAULT if override is None else SettingSource.TOPIC
+    _, value, source = synonyms[0] if synonyms else Synonym(row.name, row.default, SettingSource.DEFAULT)
     return SettingEntry(row.name, value, row.form.kind, source, tuple(synonyms), _meaning(row), is_read_only=False)
 
 
@@ -77,7 +78,13 @@ def broker_entries(broker: Broker) -> list[SettingEntry]:
     for settings in (broker.settings, broker.runtime.directory.settings):
         entries += _of_struct(settings)
     entries += [
-        _broker_entry(row.broker_name, row.default, row.default, row.form.kind, _meaning(row))
+        _broker_entry(
+            row.broker_name,
+            broker.topic_defaults.get(row.name, row.default),
+            row.default,
+            row.form.kind,
+            _meaning(row),
+        )
         for row in TOPIC_SETTINGS.values()
         if row.broker_name is not None
     ]

@@ -10,6 +10,8 @@ it is decided upon. Replicas beyond the number of brokers are refused with what 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from qanat.broker.effective_settings import topic_entries
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_names import INTERNAL_TOPICS
@@ -49,8 +51,10 @@ async def handle(request: CreateTopicsRequest, context: Context) -> CreateTopics
         outcomes = {topic.name: _TOO_MANY for topic in topics}
     else:
         await carry_through(context.broker, create_all(), request.timeout_ms)
-    results = [_result(name, outcome) for name, outcome in outcomes.items()]
-    return CreateTopicsResponse(topics=results + [_result(name, DUPLICATE) for name in duplicates])
+    for name in duplicates:
+        outcomes[name] = DUPLICATE
+    at_start = context.broker.topic_defaults
+    return CreateTopicsResponse(topics=[_result(name, outcome, at_start) for name, outcome in outcomes.items()])
 
 
 def _partitions(topics: list[CreatableTopic], context: Context) -> int:
@@ -83,7 +87,7 @@ async def _create(topic: CreatableTopic, context: Context, *, is_dry_run: bool) 
     return await attempt(context.broker.create_topic(wish, is_dry_run=is_dry_run))
 
 
-def _result(name: str, outcome: TopicPlan | Rejection) -> CreatableTopicResult:
+def _result(name: str, outcome: TopicPlan | Rejection, at_start: Mapping[str, str]) -> CreatableTopicResult:
     if isinstance(outcome, Rejection):
         return CreatableTopicResult(name, error_code=outcome.code, error_message=outcome.message)
     topic = outcome.topic
@@ -95,6 +99,6 @@ def _result(name: str, outcome: TopicPlan | Rejection) -> CreatableTopicResult:
         replication_factor=len(topic.partitions[0]),
         configs=[
             CreatableTopicConfigs(entry.name, entry.value, config_source=entry.source)
-            for entry in topic_entries(outcome.overrides)
+            for entry in topic_entries(outcome.overrides, at_start)
         ],
     )

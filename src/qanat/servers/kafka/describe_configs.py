@@ -41,7 +41,7 @@ def _entries(resource: DescribeConfigsResource, context: Context) -> list[Settin
     name, broker = resource.resource_name, context.broker
     image = broker.metadata.image
     if resource.resource_type == ResourceType.TOPIC:
-        return judge_topic(name, image) or topic_entries(image.overrides(name))
+        return judge_topic(name, image) or topic_entries(image.overrides(name), broker.topic_defaults)
     if resource.resource_type == ResourceType.BROKER:
         if not name:
             return []
