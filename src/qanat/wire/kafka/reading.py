@@ -34,7 +34,8 @@ Budget: TypeAlias = list[int]
 Reader: TypeAlias = Callable[[memoryview, int, Budget], tuple[T, int]]
 
 # No element weighs less than one unit: this is also the most elements that a request can have.
-REQUEST_UNITS = 1_000_000
+# At 200 ns it is also what one request may hold up all others: about 40 ms.
+REQUEST_UNITS = 200_000
 FREE_UNITS = 65_536
 BYTES_PER_UNIT = 4
 # Responses and internal records come from brokers that we chose to ask: their size is bound enough.
