@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Iterator
 
 from qanat.app.settings.aliases import ENVIRONMENT, FILE, Alias
@@ -15,6 +12,7 @@ from qanat.broker.settings import BrokerSettings
 from qanat.broker.topic_settings import TopicSetting
 from qanat.groups.settings import GroupSettings
 from qanat.log.settings import NEVER_MS, DirectorySettings
+from qanat.model.setting_meanings import meanings
 from qanat.model.settings import Settings
 
 _INTRODUCTION = """\
@@ -69,9 +67,9 @@ def _section(title: str, lead: str, rows: Iterator[tuple[str, str, str]]) -> str
 
 
 def _struct_rows(struct: type[Settings]) -> Iterator[tuple[str, str, str]]:
-    meanings, defaults = _meanings(struct), struct()
+    told, defaults = meanings(struct), struct()
     for field, name in zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True):
-        yield name, _shown(getattr(defaults, field)), meanings[field]
+        yield name, _shown(getattr(defaults, field)), told[name]
 
 
 def _topic_rows() -> Iterator[tuple[str, str, str]]:
@@ -79,19 +77,6 @@ def _topic_rows() -> Iterator[tuple[str, str, str]]:
         if isinstance(known.owner, TopicSetting):
             effect = "" if known.owner.is_obeyed else " No effect."
             yield name, _shown(known.owner.default), f"`{known.owner.name}`: {known.owner.meaning}{effect}"
-
-
-def _meanings(struct: type[Settings]) -> dict[str, str]:
-    """The string under each field, which only the source has."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(struct))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    return {
-        field.target.id: meaning.value.value
-        for field, meaning in zip(body.body, body.body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(meaning, ast.Expr) and isinstance(meaning.value, ast.Constant)
-        if isinstance(meaning.value.value, str)
-    }
 
 
 def _shown(value: object) -> str:
