@@ -42,6 +42,8 @@ CANNOT = {
 }
 """What a client cannot do by its own design, and why."""
 
+Connect = Callable[[str], Client]
+
 _found: dict[str, dict[str, str]] = {}
 
 
@@ -68,7 +70,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture(scope="session")
-def connect(broker: EmbeddedBroker) -> Iterator[Callable[[str], Client]]:
+def connect(broker: EmbeddedBroker) -> Iterator[Connect]:
     """Connects to each client once; a client that cannot be had is skipped with its reason."""
     connected: dict[str, Any] = {}
 
@@ -95,7 +97,7 @@ def connect(broker: EmbeddedBroker) -> Iterator[Callable[[str], Client]]:
 
 
 @pytest.fixture
-def client(request: pytest.FixtureRequest, connect: Callable[[str], Client]) -> Iterator[Client]:
+def client(request: pytest.FixtureRequest, connect: Connect) -> Iterator[Client]:
     yield connect(request.param)
     gc.collect()  # A socket that a client forgot is blamed on that client's test, where it is let pass.
 
