@@ -47,7 +47,7 @@ def open_log_directory(
 
 
 def _named_engine(name: str, settings: DirectorySettings) -> StorageEngine:
-    # Imported late: looking through installed packages is a tenth of a broker's start, and it names no engine.
+    # Imported late: a broker on one of our own engines need not look through what is installed.
     from qanat.app.plugins import storage_engine
 
     return storage_engine(name, settings)

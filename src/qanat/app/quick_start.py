@@ -1,4 +1,4 @@
-"""A plain `qanat start` command line, read without the command line parser: a seventh of start-up is its import.
+"""A plain `qanat start` command line, read without importing the command line parser.
 
 Only long flags with a value of the right form, and `-X` and `-c`, are understood. Anything else (`--help`, a
 mistake) is left to the parser, which has the words for it; a test keeps both in agreement.
