@@ -8,7 +8,7 @@ waits as long as the request says, with the requests behind it waiting too, as K
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from qanat.broker.broker import Broker
@@ -17,6 +17,10 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 
 Plan = TypeVar("Plan")
+Row = TypeVar("Row")
+
+_ROWS_AT_ONCE = 500
+"""Some 5 ms of work at most, with what a row takes in any of these APIs."""
 
 TIMED_OUT = Rejection(ErrorCode.REQUEST_TIMED_OUT, "The request timed out; what it asked for may still happen.")
 DUPLICATE = Rejection(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -36,6 +40,14 @@ async def carry_through(broker: Broker, work: Coroutine[Any, Any, None], timeout
     await asyncio.wait([task], timeout=None if timeout_ms is None else timeout_ms / 1000)
     if task.done():
         task.result()
+
+
+async def in_turns(rows: Iterable[Row]) -> AsyncIterator[Row]:
+    """Rows of one request, with everybody else's turn between some of them."""
+    for number, row in enumerate(rows, 1):
+        yield row
+        if number % _ROWS_AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 async def attempt(work: Awaitable[Plan | Rejection]) -> Plan | Rejection:

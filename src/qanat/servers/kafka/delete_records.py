@@ -10,7 +10,7 @@ from __future__ import annotations
 from qanat.broker.partition import Partition
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
-from qanat.servers.kafka.acts import carry_through
+from qanat.servers.kafka.acts import carry_through, in_turns
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -28,7 +28,7 @@ async def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecor
     answers = [DeleteRecordsTopicResult(topic.name, _unanswered(topic)) for topic in request.topics]
 
     async def delete_all() -> None:
-        for topic, answer in zip(request.topics, answers, strict=True):
+        async for topic, answer in in_turns(zip(request.topics, answers, strict=True)):
             offsets = {asked.partition_index: asked.offset for asked in topic.partitions}
             for result in answer.partitions:
                 await _delete(topic.name, offsets[result.partition_index], result, context)

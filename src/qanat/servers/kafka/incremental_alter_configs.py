@@ -14,7 +14,7 @@ from qanat.broker import topic_settings
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_configs import ConfigAct, ConfigChange, ConfigPlan, decide_configs
 from qanat.model.error_codes import ErrorCode
-from qanat.servers.kafka.acts import attempt, carry_through
+from qanat.servers.kafka.acts import attempt, carry_through, in_turns
 from qanat.servers.kafka.config_resources import REPEATED, judge_change, missing_value
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.incremental_alter_configs import (
@@ -31,7 +31,7 @@ async def handle(request: IncrementalAlterConfigsRequest, context: Context) -> I
     responses: list[AlterConfigsResourceResponse] = []
 
     async def alter_all() -> None:
-        for resource, key in zip(request.resources, keys, strict=True):
+        async for resource, key in in_turns(zip(request.resources, keys, strict=True)):
             if times[key] > 1:
                 outcome: ConfigPlan | Rejection = REPEATED
             else:

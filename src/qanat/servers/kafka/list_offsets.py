@@ -15,6 +15,7 @@ from qanat.log.lookup import newest_timestamp
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import Offset
+from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.list_offsets import (
     ListOffsetsPartition,
@@ -41,7 +42,7 @@ async def _answer(request: ListOffsetsRequest, context: Context) -> ListOffsetsR
     is_committed = request.isolation_level == _READ_COMMITTED
     topics: list[ListOffsetsTopicResponse] = []
     times = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
-    for topic in request.topics:
+    async for topic in in_turns(request.topics):
         answer = ListOffsetsTopicResponse(topic.name, [])
         topics.append(answer)
         for number, asked in {one.partition_index: one for one in topic.partitions}.items():

@@ -13,6 +13,7 @@ from qanat.groups.replies import FetchedOffset, FetchReply
 from qanat.groups.requests import FetchOffsets
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
+from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -65,7 +66,9 @@ async def _fetch_one(request: OffsetFetchRequest, context: Context) -> OffsetFet
 
 
 async def _fetch_many(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
-    return OffsetFetchResponse(groups=[await _group(group, request, context) for group in request.groups])
+    return OffsetFetchResponse(
+        groups=[await _group(group, request, context) async for group in in_turns(request.groups)]
+    )
 
 
 async def _group(
