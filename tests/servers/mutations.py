@@ -1,4 +1,4 @@
-"""Valid requests, and what becomes of them by a seed: a byte changed, a piece lost, doubled or exchanged."""
+"""Valid requests, and what becomes of them: by a seed a byte changed, a piece lost or doubled; or many rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from random import Random
 
 from tests.wire.kafka.forgeries import Forge
 from tools.codec import kio_source
+from tools.codec.schema import Layout
 
 from qanat.servers.kafka.apis import SERVED
 from qanat.wire.kafka.headers import frame_request
@@ -77,3 +78,31 @@ class Mutator:
 
     def number(self, stop: int) -> int:
         return self._random.randrange(stop)
+
+
+def swollen(layout: Layout, count: int) -> bytes | None:
+    """A request whose first array has so many elements, as small as they get; None where it has no array."""
+    forged = Forge()
+    arrays = [item for item in layout.plain if item.is_array]
+    if not arrays:
+        return None
+    for item in layout.plain:
+        if item is not arrays[0]:
+            forged.field(item, layout.is_flexible)
+            continue
+        element = Forge()
+        element.element(item, layout.is_flexible)
+        forged.data += _uvarint(count + 1) if layout.is_flexible else struct.pack(">i", count)
+        forged.data += bytes(element.data) * count
+    if layout.is_flexible:
+        forged.tags(layout)
+    return bytes(forged.data)
+
+
+def _uvarint(value: int) -> bytes:
+    spelled = bytearray()
+    while value > 0x7F:
+        spelled.append(value & 0x7F | 0x80)
+        value >>= 7
+    spelled.append(value)
+    return bytes(spelled)
