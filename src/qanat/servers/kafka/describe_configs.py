@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from qanat.broker.effective_settings import SettingEntry, broker_entries, topic_entries
 from qanat.cluster.rejection import Rejection
+from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.config_resources import ResourceType, judge_broker, judge_topic, wrong_type
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.describe_configs import (
@@ -22,8 +23,10 @@ from qanat.wire.kafka.messages.describe_configs import (
 )
 
 
-def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_describe(resource, request, context) for resource in request.resources])
+async def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(resource, request, context) async for resource in in_turns(request.resources)]
+    )
 
 
 def _describe(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from qanat.broker.partition import Partition
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import LeaderEpoch
+from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -18,13 +19,13 @@ from qanat.wire.kafka.messages.offset_for_leader_epoch import (
 )
 
 
-def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForLeaderEpochResponse:
+async def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForLeaderEpochResponse:
     topics = [
         OffsetForLeaderTopicResult(
             topic.topic,
             [_end(context.broker.partition(topic.topic, asked.partition), asked) for asked in topic.partitions],
         )
-        for topic in request.topics
+        async for topic in in_turns(request.topics)
     ]
     return OffsetForLeaderEpochResponse(topics=topics)
 
