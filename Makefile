@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check format codec bench bench-kafka sim fuzz docs dist clean distclean
+.PHONY: help setup demo test check format codec clients bench bench-kafka sim fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"

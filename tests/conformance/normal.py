@@ -121,6 +121,9 @@ def _key_of(items: list[msgspec.Struct]) -> str | None:
 
 
 def _order(value: object) -> tuple[bool, Any]:
+    """Numbers by size, the rest by spelling; ids that a conversation made up (one byte, repeated) before drawn ones."""
+    if isinstance(value, bytes) and len(set(value)) == 1:
+        return (False, "")
     return (isinstance(value, int), value if isinstance(value, int) else str(value))
 
 

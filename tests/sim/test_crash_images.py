@@ -18,8 +18,8 @@ from qanat.sim.disk import SimDisk
 from qanat.sim.log_rig import AT, DIRECTORY, Content, LogRig
 from qanat.sim.log_workload import LogWorkload
 
-GROUPS, SEEDS_PER_GROUP = 8, 7
-"""56 workloads, over 5,000 images in all; `make sim` runs as many as it is told."""
+GROUPS, SEEDS_PER_GROUP = 10, 7
+"""70 workloads, at least 5,000 images in all; `make sim` runs as many as it is told."""
 
 
 @pytest.mark.parametrize("group", range(GROUPS))

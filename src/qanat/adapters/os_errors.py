@@ -19,7 +19,7 @@ def storage_error(act: str, path: str, error: OSError) -> StorageError:
     cause = f"cannot {act} {path}: {error.strerror or error}"
     # A sync that fails is final whatever its reason (`log.files`, rule 3): what is full can be freed, what is lost not.
     if error.errno in _FULL and not act.startswith("sync"):
-        return DiskFullError(f"{cause}; free some space or lower the retention, then restart")
+        return DiskFullError(f"{cause}; free some space or lower the retention; it goes on when there is room")
     if error.errno in _FORBIDDEN:
         return ReadOnlyError(f"{cause}; make it writable for this user and check how its file system is mounted")
     if error.errno in _OUT_OF_DESCRIPTORS:

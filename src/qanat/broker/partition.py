@@ -141,7 +141,8 @@ class Partition:
             )
         if offset >= end_offset:
             return LogRead((), offset)
-        if not is_warm(log.usable(log.segment_index(offset)), offset, max_bytes):
+        segment = log.segment_at(offset)
+        if not segment.tables.is_checked or not is_warm(segment, offset, max_bytes):
             return None
         return log.read(offset, max_bytes, end_offset)
 

@@ -28,7 +28,7 @@ from qanat.log.scan import Damage, find_damage, read_batches
 from qanat.log.segment import Segment
 from qanat.log.settings import DirectorySettings
 from qanat.log.swap import finish_swap
-from qanat.model.errors import CorruptLogError
+from qanat.model.errors import CorruptLogError, DiskFullError, StorageError
 from qanat.wire.batch_header import BatchHeader
 
 Throttle = Callable[[int], None]
@@ -182,8 +182,13 @@ class CompactJob:
         log = self._log
         aborted = [entry for old in group for entry in old.tables.aborted]
         file.rename(names.swap_file(log.directory, group[0].base_offset, group[-1].next_offset, names.SWAP))
-        log.files.sync_directory(log.directory)
-        return finish_swap(log.files, log.directory, file, log.settings.index_interval_bytes, aborted)
+        try:
+            log.files.sync_directory(log.directory)
+            return finish_swap(log.files, log.directory, file, log.settings.index_interval_bytes, aborted)
+        except DiskFullError as error:
+            # Decided and half done: this cannot be put off, or a later pass would meet the same name. The directory
+            # is given up, and the next start finishes the swap.
+            raise StorageError(f"a compaction of {log.topic_partition} could not be finished: {error}") from error
 
     def finish(self) -> None:
         log = self._log

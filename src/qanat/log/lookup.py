@@ -23,7 +23,11 @@ class TimestampedOffset(NamedTuple):
 
 def batches_as_new(log: PartitionLog, timestamp: int) -> Iterator[memoryview]:
     """Batches with a record as new as `timestamp`, oldest first: the first of them nearly always has the answer."""
-    for segment in [log.usable(index) for index in range(log.segment_index(log.log_start_offset), len(log.segments))]:
+    for segment in log.segments[log.segment_index(log.log_start_offset) :]:
+        if segment.max_timestamp < timestamp:
+            continue
+        if (index := log.segment_index(segment.base_offset)) < len(log.segments) and log.segments[index] is segment:
+            log.usable(index)
         for position, header in segment.batches(segment.position_of_timestamp(timestamp)):
             if header.newest_timestamp >= timestamp:
                 yield segment.batch(position)

@@ -301,7 +301,7 @@ class PartitionLog:
                 end = self._slice_end(segment, start, max_bytes, end_offset, is_first=not slices)
                 if end == start:
                     break
-                slices.append(Slice(segment, start, end))
+                slices.append(Slice(segment, start, end, segment.view()[start:end]))
                 max_bytes -= end - start
                 if end < segment.size or (segment.damage and segment.damage_at(end)):
                     return LogRead(tuple(slices), segment.offset_at(end))
@@ -329,6 +329,8 @@ class PartitionLog:
         """Aborted transactions with records from `offset` on, below `end_offset`: a read_committed fetch names them."""
         found: list[AbortedTransaction] = []
         for index in range(self.segment_index(offset), len(self.segments)):
+            if not self.segments[index].has_aborted:
+                continue
             for entry in self.usable(index).tables.aborted:
                 if entry.last_offset >= offset and entry.first_offset < end_offset:
                     found.append(entry)

@@ -19,10 +19,8 @@ class Slice(NamedTuple):
     segment: Segment
     start: int
     end: int
-
-    def view(self) -> memoryview:
-        """The bytes themselves, never a copy."""
-        return self.segment.view()[self.start : self.end]
+    view: memoryview
+    """The bytes themselves, never a copy: taken at once, because the segment may be closed before they are sent."""
 
     def is_warm(self) -> bool:
         return self.segment.file.is_resident(self.start, self.end - self.start)
@@ -41,7 +39,7 @@ class LogRead(NamedTuple):
 
     def views(self) -> list[memoryview]:
         """What to write to a socket. Take it once the slices are warm."""
-        return [part.view() for part in self.slices if part.end > part.start]
+        return [part.view for part in self.slices if part.end > part.start]
 
     def is_warm(self) -> bool:
         return all(part.is_warm() for part in self.slices)

@@ -26,6 +26,7 @@ from qanat.log.whole_files import replace
 from qanat.model.errors import CorruptLogError, QanatError
 from qanat.model.ids import NO_TIMESTAMP
 from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, read_header
+from qanat.wire.crc import crc32c
 
 _EXTENT = Struct(">qi11xi")
 """Base offset, batch length and last offset delta: enough to walk from batch to batch."""
@@ -98,6 +99,13 @@ class Segment:
     @property
     def is_sealed(self) -> bool:
         return self.sidecar is not None
+
+    @property
+    def has_aborted(self) -> bool:
+        """Whether an aborted transaction ends here; asked of the sidecar, not of the disk."""
+        if self.sidecar is not None:
+            return self.sidecar.checksums.aborted_index != crc32c(b"")
+        return bool(self.tables.aborted)
 
     def path(self, suffix: str) -> str:
         return names.segment_file(self.directory, self.base_offset, suffix)

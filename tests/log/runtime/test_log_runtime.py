@@ -447,6 +447,52 @@ def test_a_full_disk_puts_off_checkpoints_and_compaction(path_ending: str) -> No
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("path_ending", [".index", ".timeindex", ".sidecar.tmp"])
+def test_a_full_disk_in_the_middle_of_a_swap_ends_the_directory_and_loses_nothing(path_ending: str) -> None:
+    async def main() -> None:
+        files = WatchedFiles(MemoryFiles())
+        settings = log_settings(segment_bytes=500, cleanup_policy="compact")
+        async with running_log(files, segment_bytes=500, cleanup_policy="compact") as (runtime, log):
+            await produce(runtime, log, 30)
+            log.advance_high_watermark(30)
+
+            def refuse(path: str) -> None:
+                if path.endswith(path_ending):
+                    raise DiskFullError(f"cannot write {path}: no space left on the device")
+
+            files.before_write = refuse
+            with pytest.raises(StorageError, match="could not be finished"):
+                await runtime.compact(log, lambda _: None)
+
+            files.before_write = lambda _: None
+            with pytest.raises(DirectoryFailedError):  # What is half done cannot be put off.
+                await produce(runtime, log)
+
+        reopened = opened(files, topic_settings=settings).logs[AT]
+        assert (reopened.end_offset, reopened.damage) == (30, [])
+        assert not [name for name in files.list(reopened.directory) if name.endswith(names.SWAP)]
+
+    asyncio.run(main())
+
+
+def test_what_was_read_can_be_sent_after_its_segment_is_gone(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = log_settings(segment_bytes=500)
+        directory = opened(OsFiles(), path=str(tmp_path / "data"), topic_settings=settings)
+        async with running(directory) as runtime:
+            log = await runtime.create(AT, TOPIC_ID, settings)
+            await produce(runtime, log, 30)
+            log.advance_high_watermark(30)
+            expected = b"".join(bytes(view) for view in (await runtime.read(log, 0, 400)).views())
+            read = await runtime.read(log, 0, 400)
+            await runtime.delete_records(log, 20)
+            await runtime.expire(log)
+
+            assert b"".join(bytes(view) for view in read.views()) == expected
+
+    asyncio.run(main())
+
+
 # Partitions come and go
 
 

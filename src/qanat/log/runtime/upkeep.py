@@ -84,7 +84,7 @@ class Upkeep:
             log.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
 
     async def compact(self) -> None:
-        """Compact every log that is due, the dirtiest first come."""
+        """Compact every log that is due."""
         for log in self._logs():
             if is_compaction_due(log, self._runtime.clock_ms()):
                 with suppress(DiskFullError, PartitionDeletedError):
