@@ -105,7 +105,10 @@ def interpreted_columns(records: str) -> Answer:
 
     assert column_form() == "interpreted", "the interpreted form was asked for"
     batches = keyed_batches(int(records))
-    return {"decoded": int(records) / decode_seconds(batches), "encoded": int(records) / encode_seconds(batches)}
+    return {
+        "decoded": int(records) / decode_seconds(batches, len(batches)),
+        "encoded": int(records) / encode_seconds(batches),
+    }
 
 
 ACTS: dict[str, Callable[..., Answer]] = {
