@@ -11,7 +11,7 @@ from qanat.app.bench.plan import Bench
 
 _RECORDS_PER_SECOND = 5_000_000
 _BATCHES_AT_ONCE = 10
-"""10,000 rows in one call, as Spark takes them (arrow.maxRecordsPerBatch); one for everything meets fresh pages only."""
+"""10,000 rows in one call, as Spark takes them (arrow.maxRecordsPerBatch); one call for all meets fresh pages only."""
 _INTERPRETED_SHARE = 25
 """The interpreted form is measured on so many times fewer records: it takes its time."""
 
