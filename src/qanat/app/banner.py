@@ -64,7 +64,7 @@ def recovered(node: Node) -> str:
         return "nothing: the data directory is new"
     topics = len({at.topic for at in directory.logs})
     text = f"{len(directory.logs)} partitions of {topics} topics after "
-    text += "a clean stop" if directory.was_clean else "an unclean stop: every log was checked"
+    text += "a clean stop" if directory.was_clean else "an unclean stop: every open segment was checked"
     if directory.offline:
         text += f"; {len(directory.offline)} cannot be opened"
     damaged = sum(1 for log in directory.logs.values() if log.damage)

@@ -7,16 +7,14 @@ directory that somebody suspects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from qanat.adapters.os_files import OsFiles
 from qanat.app.listing import Output, Row, print_rows
+from qanat.app.stored_segments import StoredSegment, batches_of, gap_before, look_at
 from qanat.log import names
-from qanat.log.scan import Damage, find_damage, read_batches
-from qanat.log.sidecar import Sidecar, decode_sidecar
-from qanat.model.errors import QanatError, StorageError
-from qanat.wire.batch_header import BatchHeader
+from qanat.model.errors import InvalidSettingError, QanatError, StorageError
 from qanat.wire.compression import Codec
 from qanat.wire.records import decode_records
 
@@ -48,12 +46,12 @@ def verify(path: Path, *, output: Output = "table") -> int:
     output:
         `table` for people; `json`, `jsonl`, `csv` for programs.
     """
-    rows = [_verified(file) for file in _segment_files(path)]
-    print_rows(rows, _SEGMENT_COLUMNS, output)
-    return 1 if any(row["state"] not in ("sound", "open tail") for row in rows) else 0
+    rows = list(_rows(_segment_files(path)))
+    print_rows([row for row, _ in rows], _SEGMENT_COLUMNS, output)
+    return 1 if any(is_damaged for _, is_damaged in rows) else 0
 
 
-def dump(path: Path, *, records: bool = False, limit: int | None = None, output: Output = "table") -> None:
+def dump(path: Path, *, records: bool = False, limit: int | None = None, output: Output = "table") -> int:
     """Show the batches, or with --records the records, of one segment file.
 
     Parameters
@@ -68,15 +66,22 @@ def dump(path: Path, *, records: bool = False, limit: int | None = None, output:
         `table` for people; `json`, `jsonl`, `csv` for programs.
     """
     file = _single_file(path)
+    if limit is not None and limit < 1:
+        raise InvalidSettingError(f"--limit {limit}: give a number of rows, at least 1")
     rows = _record_rows(file) if records else _batch_rows(file)
     shown = (row for _, row in zip(range(limit), rows, strict=False)) if limit is not None else rows
     print_rows(shown, _RECORD_COLUMNS if records else _BATCH_COLUMNS, output)
+    segment = look_at(file)
+    if not segment.damage:
+        return 0
+    print(f"qanat: {file}: {segment.state}; nothing from there on is shown", file=sys.stderr)
+    return 1
 
 
 def _segment_files(path: Path) -> list[Path]:
     if path.is_file():
         return [_single_file(path)]
-    found = sorted(path.glob("*.log")) or sorted(path.glob("*-*/*.log"))
+    found = sorted(path.glob("*.log")) or sorted(path.glob("*-*/*.log")) or sorted(path.glob("broker-*/*-*/*.log"))
     found = [file for file in found if names.offset_of(file.name, names.LOG) is not None]
     if not found:
         raise StorageError(
@@ -94,55 +99,28 @@ def _single_file(path: Path) -> Path:
     return path
 
 
-def _batches(path: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    file = OsFiles().open(str(path))
-    return read_batches(file, 0, file.size(), names.offset_of(path.name, names.LOG) or 0)
-
-
-def _verified(path: Path) -> Row:
-    """One segment's row. An unsealed segment may end in a batch that is being written: that is no damage."""
-    base_offset = names.offset_of(path.name, names.LOG) or 0
-    file = OsFiles().open(str(path))
-    records = batches = position = 0
-    next_offset = base_offset
-    for position, header, _ in read_batches(file, 0, file.size(), base_offset):
-        position += header.size
-        records, batches, next_offset = records + header.record_count, batches + 1, header.next_offset
-    sidecar = _sidecar(path)
-    size = file.size()
-    damage = list(find_damage(file, position, size, next_offset, next_offset)) if position < size else []
-    if sidecar is not None and sidecar.size != size:
-        damage.append(
-            Damage(size, size, next_offset, sidecar.next_offset, f"{sidecar.size} bytes were sealed, {size} are there")
-        )
-    return {
-        "partition": path.parent.name,
-        "base_offset": base_offset,
-        "next_offset": next_offset,
-        "records": records,
-        "batches": batches,
-        "bytes": size,
-        "sealed": sidecar is not None,
-        "state": _state(damage, is_sealed=sidecar is not None),
-    }
-
-
-def _state(damage: list[Damage], *, is_sealed: bool) -> str:
-    if not damage:
-        return "sound"
-    if not is_sealed and len(damage) == 1:
-        return "open tail"
-    first = damage[0]
-    return f"damaged at byte {first.start}: {first.reason}"
-
-
-def _sidecar(path: Path) -> Sidecar | None:
-    beside = path.with_suffix(names.SIDECAR)
-    return decode_sidecar(beside.read_bytes(), str(beside)) if beside.exists() else None
+def _rows(segments: Iterable[Path]) -> Iterator[tuple[Row, bool]]:
+    """A row for each segment, and whether it tells of damage."""
+    previous: StoredSegment | None = None
+    for path in segments:
+        segment = look_at(path)
+        gap = gap_before(segment, previous)
+        row: Row = {
+            "partition": path.parent.name,
+            "base_offset": segment.base_offset,
+            "next_offset": segment.next_offset,
+            "records": segment.records,
+            "batches": segment.batches,
+            "bytes": segment.size,
+            "sealed": segment.is_sealed,
+            "state": segment.state if gap is None else f"{segment.state}; {gap}",
+        }
+        yield row, segment.is_damaged or gap is not None
+        previous = segment
 
 
 def _batch_rows(path: Path) -> Iterator[Row]:
-    for position, header, _ in _batches(path):
+    for position, header, _ in batches_of(path):
         kinds = [
             name
             for name, holds in (("control", header.is_control), ("transactional", header.is_transactional))
@@ -162,7 +140,7 @@ def _batch_rows(path: Path) -> Iterator[Row]:
 
 
 def _record_rows(path: Path) -> Iterator[Row]:
-    for _, header, batch in _batches(path):
+    for _, header, batch in batches_of(path):
         try:
             for record in decode_records(batch, _DECODED_BYTES_MAX):
                 yield {
@@ -170,7 +148,7 @@ def _record_rows(path: Path) -> Iterator[Row]:
                     "timestamp": record.timestamp,
                     "key": _text(record.key),
                     "value": _text(record.value),
-                    "headers": " ".join(f"{key}={_text(value)}" for key, value in record.headers),
+                    "headers": " ".join(f"{_text(key.encode())}={_text(value)}" for key, value in record.headers),
                 }
         except QanatError as fault:
             raise StorageError(f"{path}: the batch at offset {header.base_offset} cannot be opened: {fault}") from fault

@@ -31,7 +31,7 @@ from qanat.model.errors import DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
 
 _LOCK = ".lock"
-_CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _DOOMED = "-delete"
 """Ending of a partition's folder that is being removed; Kafka's spelling."""
 
@@ -142,7 +142,7 @@ class LogDirectory:
                     run_now(begin_flush(log))
                 run_now(self.begin_checkpoint())
                 self._catalogue.save(self._generation, self._rows())
-                replace(self.files, f"{self.path}/{_CLEAN_SHUTDOWN}", f"{self._generation}\n".encode())
+                replace(self.files, f"{self.path}/{CLEAN_SHUTDOWN}", f"{self._generation}\n".encode())
         finally:
             for log in self.logs.values():
                 for segment in log.segments:
@@ -156,7 +156,7 @@ class LogDirectory:
 
     def load(self, topic_settings: TopicSettings) -> None:
         """Open what lies in the directory: by the catalogue after a clean stop, by recovery otherwise."""
-        marker = f"{self.path}/{_CLEAN_SHUTDOWN}"
+        marker = f"{self.path}/{CLEAN_SHUTDOWN}"
         generation = (read_whole(self.files, marker) or b"").decode(errors="replace").strip()
         self.was_clean = bool(generation)
         self.files.remove(marker)

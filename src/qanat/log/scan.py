@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from qanat.log.files import Buffer, File
+from qanat.log.files import Buffer
 from qanat.wire.batch_header import HEADER_SIZE, MAGIC, BatchHeader, batch_crc, batch_size_at, read_header
 
 _CHUNK_BYTES = 1024 * 1024
@@ -19,6 +19,12 @@ _OFFSET = Struct(">q")
 _LARGEST_OFFSET = 2**63 - 1
 _SHARED_OFFSET_BYTES = 5
 """Offsets less than 2^24 apart share this many leading bytes, except across a carry."""
+
+
+class Readable(Protocol):
+    """As much of a file as scanning takes."""
+
+    def read(self, position: int, length: int) -> bytearray: ...
 
 
 class Damage(NamedTuple):
@@ -81,7 +87,7 @@ def next_sound_batch(data: bytes, position: int, first_offset: int, end_offset: 
 
 
 def read_batches(
-    file: File, start: int, end: int, first_offset: int, end_offset: int = _LARGEST_OFFSET
+    file: Readable, start: int, end: int, first_offset: int, end_offset: int = _LARGEST_OFFSET
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Position, header and bytes of the batches in a range of a file, up to the first that is not sound.
 
@@ -105,7 +111,7 @@ def read_batches(
 
 
 def find_damage(
-    file: File, start: int, end: int, first_offset: int, next_offset: int, *, end_offset: int = _LARGEST_OFFSET
+    file: Readable, start: int, end: int, first_offset: int, next_offset: int, *, end_offset: int = _LARGEST_OFFSET
 ) -> Iterator[Damage]:
     """What is not sound in a range that should be whole batches with offsets from `first_offset` to `next_offset`.
 
@@ -121,7 +127,7 @@ def find_damage(
             position, first_offset = damage.end, damage.next_offset
 
 
-def _damage_at(file: File, position: int, end: int, first_offset: int, next_offset: int, end_offset: int) -> Damage:
+def _damage_at(file: Readable, position: int, end: int, first_offset: int, next_offset: int, end_offset: int) -> Damage:
     rest = bytes(file.read(position, end - position))
     reason = readable_batch(rest, 0, first_offset, end_offset)
     sound = next_sound_batch(rest, 0, first_offset, end_offset)
