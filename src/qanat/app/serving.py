@@ -112,6 +112,16 @@ def _announce(node: Node, took_ms: int) -> None:
     )
     for at, fault in node.directory.offline.items():
         event("partition is offline", level="error", partition=str(at), reason=str(fault))
+    for at, log in node.directory.logs.items():
+        for damage in log.damage:
+            event(
+                "partition is damaged",
+                level="error",
+                partition=str(at),
+                offsets=f"{damage.first_offset} to {damage.next_offset - 1}",
+                reason=damage.reason,
+                advice=f"look with qanat log verify {log.directory}; restore it from a backup",
+            )
 
 
 def _on_fault(connection: KafkaConnection, fault: BaseException) -> None:
