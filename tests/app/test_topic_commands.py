@@ -6,7 +6,12 @@ import csv
 import io
 import json
 
+import pytest
 from tests.app.conftest import Run
+
+from qanat.app.envelope import decode_envelope
+from qanat.app.positions import parse_moment
+from qanat.app.session import WrongArgumentError
 
 
 def test_a_topic_is_created_listed_and_described(run: Run) -> None:
@@ -138,3 +143,15 @@ def test_wrong_arguments_are_said_to_be_wrong(run: Run) -> None:
     for arguments, message in cases.items():
         result = run(*arguments)
         assert (result.returncode, result.stderr) == (1, message)
+
+
+@pytest.mark.parametrize("text", ["1969-12-31T23:59:59.999", "30000d"])
+def test_a_moment_before_1970_is_refused_and_not_taken_for_the_end(text: str) -> None:
+    with pytest.raises(WrongArgumentError, match="before 1970"):
+        parse_moment(text, now_ms=1_700_000_000_000)
+
+
+@pytest.mark.parametrize("line", [b"{}", b'{"valu": "x"}'])
+def test_an_envelope_without_a_value_is_no_tombstone(line: bytes) -> None:
+    with pytest.raises(WrongArgumentError, match='line 7 is no envelope: it has no "value"'):
+        decode_envelope(line, 7)

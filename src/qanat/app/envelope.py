@@ -41,6 +41,8 @@ def decode_envelope(line: bytes, number: int) -> tuple[Record, int | None]:
         found = json.loads(line)
         if not isinstance(found, dict):
             raise ValueError("an object is needed")
+        if "value" not in found:
+            raise ValueError('it has no "value"; null, for a tombstone, must be written')
         headers = tuple((str(name), _decoded(value)) for name, value in found.get("headers", ()))
         timestamp = int(found.get("timestamp", -1))
         record = Record(0, timestamp, _decoded(found.get("key")), _decoded(found.get("value")), headers)

@@ -77,14 +77,21 @@ def parse_moment(text: str, now_ms: int | None = None) -> int:
     age = _AGE.fullmatch(text)
     if age is not None:
         now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        return now - int(age[1]) * _UNITS_MS[age[2]]
+        return _since_1970(now - int(age[1]) * _UNITS_MS[age[2]], text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise WrongArgumentError(f"{text!r} is no moment: write 2h, 30m, 7d or 2026-01-01T00:00") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+    return _since_1970(int(moment.timestamp() * 1000), text)
+
+
+def _since_1970(moment_ms: int, text: str) -> int:
+    """Below 0 numbers have meanings of their own in the protocol: trimming before -1, the end, would empty a topic."""
+    if moment_ms < 0:
+        raise WrongArgumentError(f"{text!r} is before 1970: no record is as old; write `start` for the first")
+    return moment_ms
 
 
 async def offsets_at(
