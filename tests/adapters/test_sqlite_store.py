@@ -141,7 +141,8 @@ def test_closing_leaves_no_thread_and_no_open_file(path: Path) -> None:
                 await watcher
 
     run(test())
-    assert (threading.active_count(), len(os.listdir("/proc/self/fd"))) == (threads, descriptors)
+    assert threading.active_count() <= threads
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
     assert os.listdir(path.parent) == ["metadata.db"]
 
 
@@ -158,7 +159,7 @@ def test_an_opening_that_is_cancelled_leaves_nothing_behind(path: Path, turns: i
             await opening
 
     run(test())
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 def test_a_closing_that_is_cancelled_closes_all_the_same(path: Path) -> None:
@@ -173,7 +174,7 @@ def test_a_closing_that_is_cancelled_closes_all_the_same(path: Path) -> None:
         await store.close()
 
     run(test())
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 def test_processes_that_race_for_a_counter_lose_no_update(path: Path) -> None:
@@ -438,7 +439,7 @@ def test_what_is_no_database_is_refused(path: Path, content: bytes | None, words
 
     threads = threading.active_count()
     run(test())
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 def test_a_missing_folder_is_told(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_broker_that_cannot_start_says_why_and_leaves_no_thread() -> None:
         with pytest.raises(Exception, match="cannot listen on"), EmbeddedBroker(settings={"port": port}):
             pass
 
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 LEFTOVERS = """
