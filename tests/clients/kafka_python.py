@@ -25,6 +25,8 @@ class KafkaPythonMember:
             heartbeat_interval_ms=50,
             fetch_max_wait_ms=20,
         )
+        # Joining before the topic's metadata came, its leader may assign nothing and never look again: its own race.
+        self._consumer.partitions_for_topic(topic)
 
     def pump(self) -> Progress:
         polled = self._consumer.poll(timeout_ms=50)
