@@ -6,7 +6,7 @@ Starts the fake broker and lets librdkafka (confluent-kafka), kafka-python and
 aiokafka send the same messages in every compression. The raw batches go to
 `<client>-<codec>.bin`, and what was sent to `captures.json`, with binary fields
 in base64. Sizes are kept small: the files are checked in. kafka-python needs the
-packages python-snappy and zstandard for those two codecs.
+packages python-snappy and zstandard for those two codecs; `make setup` installs them.
 """
 
 from __future__ import annotations

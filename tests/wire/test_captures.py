@@ -1,25 +1,25 @@
-"""What real producers sent (see `tools/capture_batches.py`), and a real consumer of what we send."""
+"""What real producers sent (see `tools/capture_batches.py`), and real consumers of what we send."""
 
 from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from tests.wire.conftest import Wire
+from tests.wire.judges import Reading, read_by_kafka_python, read_by_librdkafka
 from tests.wire.samples import CODECS, LIMIT, NOW, plain
 from tools.capture_batches import capture_one
-from tools.fake_broker import TOPIC, running_broker
+from tools.fake_broker import running_broker
 
 from qanat.wire.batch_header import check_batch
 from qanat.wire.compression import Codec
 
 FOLDER = Path(__file__).resolve().parent.parent / "captures"
 LISTING = json.loads((FOLDER / "captures.json").read_text())
-CONSUME_SECONDS = 20.0
 
 
 def decoded(field: str | None) -> bytes | None:
@@ -76,21 +76,8 @@ def test_the_capture_tool_still_captures_what_is_checked_in(tmp_path: Path, comp
     assert compiled.records.decode_records(batch, LIMIT) == sent(compiled.records, len(LISTING["sent"]))
 
 
-def consume(address: str, count: int) -> list[Any]:
-    """The records from the start, read by librdkafka."""
-    consumer = Consumer(
-        {"bootstrap.servers": address, "group.id": "none", "enable.auto.commit": False, "check.crcs": True}
-    )
-    try:
-        consumer.assign([TopicPartition(TOPIC, 0, 0)])
-        messages: list[Any] = consumer.consume(count, CONSUME_SECONDS)
-    finally:
-        consumer.close()
-    assert [message.error() for message in messages] == [None] * count
-    return messages
-
-
-def test_librdkafka_reads_what_we_write(wire: Wire) -> None:
+@pytest.mark.parametrize("read", [read_by_librdkafka, read_by_kafka_python])
+def test_real_consumers_read_what_we_write(wire: Wire, read: Callable[[str, int], list[Reading]]) -> None:
     records = plain(wire.records, 20)
     columns = wire.columns.decode_columns([wire.records.encode_batch(records)], limit_bytes=LIMIT)
     with running_broker() as broker:
@@ -105,12 +92,10 @@ def test_librdkafka_reads_what_we_write(wire: Wire) -> None:
             )
             whole = wire.records.encode_batch(records, codec=codec)
             broker.append(wire.filtering.retain(whole, [True] * 15 + [False] * 5, LIMIT, delete_horizon_ms=NOW + 5))
-        messages = consume(broker.address, 55 * len(CODECS))
+        readings = read(broker.address, 55 * len(CODECS))
 
     expected = (records + records + records[:15]) * len(CODECS)
-    assert [(m.key(), m.value(), tuple(m.headers() or ()), m.timestamp()[1]) for m in messages] == [
-        (r.key, r.value, r.headers, r.timestamp) for r in expected
-    ]
+    assert [reading[1:] for reading in readings] == [(r.timestamp, r.key, r.value, r.headers) for r in expected]
     starts = [61 * codec for codec in range(len(CODECS))]
     offsets = [start + offset for start in starts for offset in [*range(40), *range(41, 56)]]
-    assert [m.offset() for m in messages] == offsets
+    assert [reading.offset for reading in readings] == offsets

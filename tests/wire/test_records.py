@@ -14,7 +14,7 @@ from qanat.model.errors import InvalidRecordError
 from qanat.wire.batch_header import HEADER_SIZE, batch_crc, check_batch, read_header
 from qanat.wire.compression import Codec
 
-JUDGEMENTS = [pytest.param(judge, codec, id=f"{judge.name}-{codec.name}") for judge in JUDGES for codec in judge.codecs]
+JUDGEMENTS = [pytest.param(judge, codec, id=f"{judge.name}-{codec.name}") for judge in JUDGES for codec in CODECS]
 
 
 @pytest.mark.parametrize("codec", CODECS)
