@@ -103,7 +103,7 @@ $(TOOLS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@QANAT_PURE=1 $(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
 	@touch $@
 
-$(NATIVE_STAMP): hatch_build.py $(NATIVE) | $(TOOLS_STAMP)
+$(NATIVE_STAMP): hatch_build.py $(NATIVE) $(TOOLS_STAMP)
 	@$(BIN)/python hatch_build.py
 	@touch $@
 
