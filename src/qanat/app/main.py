@@ -6,17 +6,20 @@ Rule 1: commands are named here and imported only when they are called, so that
 Rule 2: what a user did wrong ends as one sentence on stderr and exit code 1;
         a traceback means a bug.
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted, 141 nobody reads any more, 143 terminated.
 """
 
 from __future__ import annotations
 
-import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from qanat import __version__
+from qanat.app.streams import EXIT_PIPE_CLOSED, after_world_fault, complain, flush, prepare
 from qanat.model.errors import QanatError
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+_SERVERS = ("start", "dev")
+"""Commands that see to signals themselves, and that do without a place to print."""
 
 DESCRIPTION = """\
 A distributed message queue that speaks Kafka's wire protocol.
@@ -100,28 +105,62 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     if list(arguments) == ["--version"]:
         # Scripts ask this often; the parser would take its time and load rich to print a line.
-        print(f"qanat {__version__}")
-        return 0
-    return _dispatch(arguments)
+        return _dispatch(arguments, _print_version)
+    is_server = bool(arguments) and arguments[0] in _SERVERS
+    if sys.stdout is None and not is_server:
+        complain("standard output is closed: there is no place to print")
+        return EXIT_FAILED
+    if is_server:
+        return _dispatch(arguments, _parsed)
+    with _orderly_end() as ended_by:
+        code = _dispatch(arguments, _parsed)
+        return 128 + ended_by[0] if code == EXIT_INTERRUPTED and ended_by else code
 
 
-def _dispatch(arguments: Sequence[str]) -> int:
+def _dispatch(arguments: Sequence[str], act: Callable[[Sequence[str]], int]) -> int:
     try:
-        result = _quickly(arguments)
-        if result is None:
-            result = _parsed(arguments)
-        sys.stdout.flush()
+        result = act(arguments)
+        flush()
     except QanatError as fault:
-        print(f"qanat: {fault}", file=sys.stderr)
+        complain(str(fault))
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader went away (`qanat … | head`), which is its right. Python flushes
-        # stdout once more at exit; let that go nowhere instead of complaining.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit as ending:
+        # rich's own way to end when nobody reads what it prints.
+        return EXIT_PIPE_CLOSED if isinstance(ending.__context__, BrokenPipeError) else int(ending.code or 0)
+    except OSError as fault:
+        return after_world_fault(fault)
+    except UnicodeEncodeError as fault:
+        complain(f"{fault.object[:100]!r} is no UTF-8")
         return EXIT_FAILED
     return result
+
+
+@contextmanager
+def _orderly_end() -> Iterator[list[int]]:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: groups are left, temporary folders removed."""
+    ended_by: list[int] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        ended_by.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    before = {}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Who ignores a signal (nohup) has a reason; threads cannot set handlers.
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(number) == signal.SIG_DFL:
+            before[number] = signal.signal(number, interrupt)
+    try:
+        yield ended_by
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print_version(_: Sequence[str]) -> int:
+    print(f"qanat {__version__}")
+    return 0
 
 
 def _quickly(arguments: Sequence[str]) -> int | None:
@@ -134,6 +173,11 @@ def _quickly(arguments: Sequence[str]) -> int | None:
 
 
 def _parsed(arguments: Sequence[str]) -> int:
+    result = _quickly(arguments)
+    return _thoroughly(arguments) if result is None else result
+
+
+def _thoroughly(arguments: Sequence[str]) -> int:
     from cyclopts import CycloptsError
 
     app = build_app()
@@ -160,4 +204,5 @@ def _explain(app: App, arguments: Sequence[str]) -> None:
 
 def main() -> None:
     """The console script's entry."""
+    prepare()
     sys.exit(run(sys.argv[1:]))

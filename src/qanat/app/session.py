@@ -16,6 +16,7 @@ from qanat.model.errors import InvalidSettingError, QanatError
 
 Result = TypeVar("Result")
 
+TIMEOUT_S_MAX = 24 * 60 * 60
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
@@ -36,8 +37,8 @@ class Target:
 
     def cluster(self) -> Cluster:
         given = self.bootstrap or os.environ.get(BOOTSTRAP_SERVERS) or DEFAULT_BOOTSTRAP
-        if self.timeout <= 0:
-            raise WrongArgumentError("--timeout must be above 0")
+        if not 0 < self.timeout <= TIMEOUT_S_MAX:
+            raise WrongArgumentError(f"--timeout {self.timeout:g}: write seconds, above 0 and at most {TIMEOUT_S_MAX}")
         try:
             return Cluster(parse_bootstrap(given), "qanat-cli", self.timeout)
         except ValueError as fault:
