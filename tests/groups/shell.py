@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from qanat.groups.decisions import Decision, Now, Parked
+from qanat.groups.decisions import Decision, Parked
 from qanat.groups.ledger import Ledger
 from qanat.groups.record_codec import decode_record, encode_record
 from qanat.groups.records import GroupRecord
@@ -15,6 +15,7 @@ from qanat.groups.requests import JoinGroup, Protocol, Request, SyncGroup
 from qanat.groups.settings import GroupSettings
 from qanat.groups.shard import GroupShard
 from qanat.model.error_codes import ErrorCode
+from qanat.model.moment import Now
 
 WALL = 1_700_000_000_000
 """Where the wall clock stands when the steady one stands at 0."""

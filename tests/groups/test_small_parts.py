@@ -9,13 +9,14 @@ from tests.groups.shell import subscription
 
 from qanat.groups.classic.subscription import subscribed_topics
 from qanat.groups.decisions import coordinator_error
-from qanat.groups.placement import partition_of_group
 from qanat.groups.replies import CommitReply, PartitionOutcome, refused
 from qanat.groups.requests import CommitOffsets, OffsetToCommit
 from qanat.groups.settings import GroupSettings
-from qanat.groups.timers import Timer, TimerKind, Timers
+from qanat.groups.timers import Timer, TimerKind
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidSettingError
+from qanat.model.placement import partition_of
+from qanat.model.timers import Timers
 
 
 @pytest.mark.parametrize(
@@ -31,8 +32,8 @@ from qanat.model.errors import InvalidSettingError
 )
 def test_a_group_is_where_java_would_put_it(group_id: str, hash_code: int) -> None:
     """Hash codes as `String.hashCode` gives them; the smallest integer counts as 0."""
-    assert partition_of_group(group_id, 2**31) == (0 if hash_code == -(2**31) else abs(hash_code))
-    assert partition_of_group(group_id, 50) == (0 if hash_code == -(2**31) else abs(hash_code)) % 50
+    assert partition_of(group_id, 2**31) == (0 if hash_code == -(2**31) else abs(hash_code))
+    assert partition_of(group_id, 50) == (0 if hash_code == -(2**31) else abs(hash_code)) % 50
 
 
 def test_settings_go_by_kafkas_names() -> None:
@@ -49,7 +50,7 @@ def test_session_bounds_that_contradict_each_other_are_refused() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.one_of(st.none(), st.integers(0, 50))), max_size=60))
 def test_timers_fire_in_the_order_of_their_last_setting(acts: list[tuple[int, int | None]]) -> None:
-    timers, model = Timers(), dict[Timer, int]()
+    timers, model = Timers[Timer](), dict[Timer, int]()
     for name, at_ms in acts:
         timer = Timer(TimerKind.SESSION, str(name))
         if at_ms is None:
@@ -68,7 +69,7 @@ def test_timers_fire_in_the_order_of_their_last_setting(acts: list[tuple[int, in
 
 
 def test_moving_a_deadline_does_not_pile_up_entries() -> None:
-    timers = Timers()
+    timers = Timers[Timer]()
     for at_ms in range(1_000):
         timers.schedule(Timer(TimerKind.SESSION, "g", "m"), at_ms)
     assert len(timers._heap) == 1

@@ -125,6 +125,27 @@ def test_a_marker_with_a_higher_epoch_fences_the_producer_and_restarts_its_seque
     assert producers.check(header(0, epoch=1, is_transactional=True)) is None
 
 
+def test_a_marker_that_is_there_already_is_not_asked_for_twice() -> None:
+    producers = written(Producers(), header(0, is_transactional=True))
+    assert producers.check_marker(7, 0, 0)
+    end(producers, at=1)
+    assert not producers.check_marker(7, 0, 0)
+    assert producers.check_marker(7, 0, 1), "another coordinator must leave its epoch"
+    assert not producers.check_marker(7, 0, 1, transaction_version=2)
+    assert producers.check_marker(7, 1, 0), "a higher epoch fences"
+
+
+def test_our_own_batches_in_a_transaction_have_no_sequence() -> None:
+    producers = Producers()
+    own = read_header(batch(writer=Writer(7, 0, -1), is_transactional=True))
+    written(producers, own, own)
+    assert producers.is_open(7, 0)
+    assert not producers.is_open(7, 1)
+    end(producers, at=2, epoch=1)
+    with pytest.raises(InvalidProducerEpochError):
+        producers.check(own)
+
+
 def test_a_marker_with_the_same_epoch_lets_the_sequence_go_on() -> None:
     producers = written(Producers(), header(0, is_transactional=True))
     end(producers, 1)

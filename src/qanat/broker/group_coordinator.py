@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from qanat.broker import told
 from qanat.broker.partition import Partition
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
-from qanat.groups.decisions import Decision, Now, Parked, coordinator_error
-from qanat.groups.placement import partition_of_group
+from qanat.groups.decisions import Decision, Parked, coordinator_error
 from qanat.groups.record_codec import decode_record, encode_record
 from qanat.groups.replies import Reply, refused
 from qanat.groups.requests import Request
@@ -25,6 +25,9 @@ from qanat.groups.shard import GroupShard
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import NO_PRODUCER_ID
+from qanat.model.moment import Now
+from qanat.model.placement import partition_of
+from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.wire.batch_header import read_header, split_batches
 from qanat.wire.control import decode_marker
 from qanat.wire.records import Record, decode_records, encode_batch
@@ -55,6 +58,10 @@ class GroupCoordinator:
         for shard in self._shards.values():
             shard.close()
 
+    def loaded(self) -> list[GroupShard]:
+        """The shards that somebody has asked for and that serve; for looking at."""
+        return [hosted.shard for hosted in self._shards.values() if hosted.is_serving]
+
     async def ensure_topic(self) -> ErrorCode:
         """Create the internal topic on first use; an error where that is impossible now."""
         async with self._creating:
@@ -84,7 +91,7 @@ class GroupCoordinator:
         return [await shard.ask(request) for shard in shards if isinstance(shard, HostedShard)]
 
     def partition_of(self, group_id: str) -> int:
-        return partition_of_group(group_id, self._settings.offsets_topic_num_partitions)
+        return partition_of(group_id, self._settings.offsets_topic_num_partitions)
 
     def _has_topic(self) -> bool:
         return OFFSETS_TOPIC in self._broker.metadata.image.topics
@@ -113,7 +120,9 @@ class GroupCoordinator:
             await _replay(shard, partition)
         except QanatError as fault:
             return coordinator_error(fault.code)
-        self._shards[number] = HostedShard(shard, partition, self._steady_ms, self._broker.runtime.clock_ms)
+        self._shards[number] = HostedShard(
+            shard, partition, self._steady_ms, self._broker.runtime.clock_ms, self._broker.counters
+        )
         return self._shards[number]
 
 
@@ -132,9 +141,15 @@ class HostedShard:
     """A shard with its partition, its clock, and those who wait for its answers."""
 
     def __init__(
-        self, shard: GroupShard, partition: Partition, steady_ms: Callable[[], int], wall_ms: Callable[[], int]
+        self,
+        shard: GroupShard,
+        partition: Partition,
+        steady_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+        counters: BrokerCounters,
     ) -> None:
-        self._shard = shard
+        self.shard = shard
+        self._counters = counters
         self._partition = partition
         self._steady_ms = steady_ms
         self._wall_ms = wall_ms
@@ -158,7 +173,7 @@ class HostedShard:
         if not self.is_serving:
             answer.set_result(refused(request, ErrorCode.NOT_COORDINATOR))
             return answer
-        decision = self._shard.decide(request, self._now())
+        decision = self.shard.decide(request, self._now())
         self._unreleased[answer] = request
         if isinstance(decision.reply, Parked):
             self._parked[decision.reply.ticket] = (request, answer)
@@ -168,7 +183,7 @@ class HostedShard:
     def _tick(self) -> None:
         self._timer = None
         if self.is_serving:
-            self._act(self._shard.tick(self._now()), None)
+            self._act(self.shard.tick(self._now()), None)
 
     def _act(self, decision: Decision, answer: Answer | None) -> None:
         """Append, then release the answers when everything decided so far is durable."""
@@ -201,6 +216,7 @@ class HostedShard:
     def _append(self, decision: Decision) -> asyncio.Future[None] | None:
         if not decision.records:
             return self._partition.when_durable()
+        self._counters.generations += told.group_changes(decision.records)
         now_ms = self._wall_ms()
         records = [Record(number, now_ms, *encode_record(record)) for number, record in enumerate(decision.records)]
         producer = decision.producer
@@ -213,7 +229,7 @@ class HostedShard:
         return self._partition.append_own(batch).durable
 
     def _set_timer(self) -> None:
-        deadline_ms = self._shard.next_deadline_ms()
+        deadline_ms = self.shard.next_deadline_ms()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

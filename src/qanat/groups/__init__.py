@@ -1,6 +1,5 @@
 """Consumer groups and committed offsets: a ledger on `__consumer_offsets`.
 
-- `placement`     which partition, and so which broker, a group belongs to
 - `settings`      what a coordinator may be told, under Kafka's names
 - `requests`, `replies`  what it may be asked and what it answers, in its own words
 - `decisions`     what comes of a request, and when the shell may act on it
@@ -11,7 +10,7 @@
 - `classic`       groups whose members rebalance by joining and syncing
 - `committing`    OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete
 - `retention`     how offsets and groups end
-- `timers`        deadlines
+- `timers`        what is waited for (deadlines: `model.timers`)
 
 Rule 1: a decision changes live state and ledger at once, and its answers wait until its records
         are durable; a failed append ends the shard (`decisions` says why and how).

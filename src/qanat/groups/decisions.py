@@ -29,15 +29,6 @@ from qanat.groups.replies import Reply
 from qanat.model.error_codes import ErrorCode
 
 
-class Now(NamedTuple):
-    """The time, twice: sessions must not end because somebody set the clock."""
-
-    steady_ms: int
-    """Never jumps; says nothing between processes. All deadlines are on it."""
-    wall_ms: int
-    """What is written into records, and what retention goes by."""
-
-
 @dataclass(frozen=True, slots=True)
 class Parked:
     """No answer yet: it will be in some later decision's `completed`, under this ticket, once."""

@@ -23,7 +23,7 @@ from qanat.groups.classic.joining import join
 from qanat.groups.classic.membership import heartbeat, leave, sync
 from qanat.groups.classic.view import describe, list_groups
 from qanat.groups.committing import commit, commit_in_transaction, delete_offsets, fetch
-from qanat.groups.decisions import Decision, Now, Parked
+from qanat.groups.decisions import Decision, Parked
 from qanat.groups.ledger import Ledger
 from qanat.groups.records import GroupRecord
 from qanat.groups.replies import Reply, refused
@@ -47,6 +47,7 @@ from qanat.groups.timers import Timer, TimerKind
 from qanat.groups.turn import ShardState, TopicView, Turn
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import NO_PRODUCER_ID
+from qanat.model.moment import Now
 
 LONGEST_GROUP_ID = 8_000
 """Characters: the id must fit a record's key in UTF-8."""

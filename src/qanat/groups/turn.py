@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from qanat.groups.classic.group import ClassicGroup
-from qanat.groups.decisions import Completed, Decision, Now, Parked, TransactionalProducer
+from qanat.groups.decisions import Completed, Decision, Parked, TransactionalProducer
 from qanat.groups.ledger import Ledger
 from qanat.groups.records import GroupRecord, GroupTombstone
 from qanat.groups.replies import Reply
 from qanat.groups.settings import GroupSettings
-from qanat.groups.timers import Timer, TimerKind, Timers
+from qanat.groups.timers import Timer, TimerKind
 from qanat.model.ids import NO_PRODUCER_ID
+from qanat.model.moment import Now
+from qanat.model.timers import Timers
 
 
 class TopicView(Protocol):
@@ -35,7 +37,7 @@ class ShardState:
     ledger: Ledger = field(default_factory=Ledger)
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
     """Live groups: those of the ledger, and those that are about to be in it."""
-    timers: Timers = field(default_factory=Timers)
+    timers: Timers[Timer] = field(default_factory=Timers)
     tickets: int = 0
 
 

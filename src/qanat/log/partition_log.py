@@ -176,9 +176,13 @@ class PartitionLog:
         now_ms: int,
         *,
         is_commit: bool,
+        transaction_version: int = 0,
     ) -> Appended:
-        """Append the marker that ends a producer's transaction."""
-        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch)
+        """Append the marker that ends a producer's transaction, unless it is already there."""
+        if not self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version):
+            # The first copy may still be on its way to the disk, somewhere below the end.
+            is_flush_due = self._flush_messages == 1 and self.end_offset > self.flushed_offset
+            return Appended(self.end_offset - 1, self.end_offset - 1, True, is_flush_due)
         marker = Marker(is_commit, coordinator_epoch)
         batch = encode_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms)
         header = read_header(batch)

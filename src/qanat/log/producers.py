@@ -36,6 +36,7 @@ BATCHES_REMEMBERED = 5
 """As many requests as an idempotent producer may have in flight."""
 _LAST_SEQUENCE = 2**31 - 1
 NO_COORDINATOR_EPOCH = -1
+_EPOCH_PER_TRANSACTION = 2
 
 
 class WrittenBatch(NamedTuple):
@@ -127,7 +128,8 @@ class Producers:
                 if batch.last_sequence == header.last_sequence and batch.offset_delta == header.last_offset_delta:
                     return batch
         _check_epoch(header.producer_id, header.producer_epoch, state)
-        _check_sequence(header, state)
+        if header.base_sequence != NO_SEQUENCE:  # Our own coordinators write without; clients cannot.
+            _check_sequence(header, state)
         if state.transaction_first_offset >= 0 and not header.is_transactional:
             raise InvalidTransactionStateError(
                 f"producer {header.producer_id} has an open transaction in this partition: "
@@ -146,17 +148,37 @@ class Producers:
         if header.is_transactional and state.transaction_first_offset < 0:
             state.transaction_first_offset = self._open[header.producer_id] = base_offset
 
-    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """Whether a coordinator may end the producer's transaction here."""
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has written here in a transaction that is not ended."""
+        state = self._states.get(producer_id)
+        return state is not None and state.transaction_first_offset >= 0 and state.epoch == epoch
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int = 0) -> bool:
+        """Whether a coordinator may end the producer's transaction here; False where that was done before.
+
+        In transaction version 2 each transaction has an epoch of its own, which its marker is the first to bring:
+        a marker with the epoch of the open transaction is an old one, long on its way (KIP-1228).
+        """
         state = self._states.get(producer_id)
         if state is None:
-            return
+            return True
         _check_epoch(producer_id, epoch, state)
+        is_open = state.transaction_first_offset >= 0
+        if transaction_version >= _EPOCH_PER_TRANSACTION and epoch == state.epoch and is_open:
+            raise InvalidProducerEpochError(
+                f"marker of producer {producer_id} with epoch {epoch}, which its open transaction has: "
+                "it belongs to an earlier transaction"
+            )
         if coordinator_epoch < state.coordinator_epoch:
             raise CoordinatorFencedError(
                 f"marker of producer {producer_id} from coordinator epoch {coordinator_epoch}: "
                 f"{state.coordinator_epoch} has taken over"
             )
+        is_ended = not is_open and epoch == state.epoch
+        has_marker = state.coordinator_epoch == coordinator_epoch or (
+            transaction_version >= _EPOCH_PER_TRANSACTION and state.coordinator_epoch != NO_COORDINATOR_EPOCH
+        )
+        return not (is_ended and has_marker)
 
     def complete(
         self, header: BatchHeader, offset: int, *, is_commit: bool, coordinator_epoch: int, now_ms: int

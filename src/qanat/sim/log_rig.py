@@ -142,7 +142,8 @@ class LogRig:
             producer_epoch=client.epoch,
             timestamp_ms=self.now_ms,
         )
-        self._enter(bytes(marker), self.log.end_offset)
+        if self.log.producers.check_marker(producer_id, client.epoch, self.coordinator_epoch):
+            self._enter(bytes(marker), self.log.end_offset)
         self.log.append_marker(
             producer_id, client.epoch, self.coordinator_epoch, self.leader_epoch, self.now_ms, is_commit=is_commit
         )

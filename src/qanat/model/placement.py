@@ -1,6 +1,6 @@
-"""Which partition of `__consumer_offsets` holds a group: the same one that Kafka would choose.
+"""Which partition of an internal topic holds a group or a transactional id: the same one that Kafka would choose.
 
-Its leader is the group's coordinator.
+Its leader is the coordinator.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 _INT32_MIN = -(2**31)
 
 
-def partition_of_group(group_id: str, partition_count: int) -> int:
-    """Java's `Utils.abs(groupId.hashCode()) % partitions`."""
-    return _java_abs(_java_string_hash(group_id)) % partition_count
+def partition_of(key: str, partition_count: int) -> int:
+    """Java's `Utils.abs(key.hashCode()) % partitions`."""
+    return _java_abs(_java_string_hash(key)) % partition_count
 
 
 def _java_string_hash(text: str) -> int:

@@ -1,0 +1,59 @@
+"""AddPartitionsToTxn, and the question behind a transactional write: is this partition part of the transaction?
+
+The first partition begins the transaction. Clients of version 2 never ask:
+the leader of a partition that they write to does it in their name (KIP-890).
+"""
+
+from __future__ import annotations
+
+from qanat.model.error_codes import ErrorCode
+from qanat.transactions.records import TransactionRecord
+from qanat.transactions.replies import AddReply, VerifyReply
+from qanat.transactions.requests import AddPartitions, VerifyPartitions
+from qanat.transactions.states import TransactionState
+from qanat.transactions.turn import Turn
+
+
+def add(turn: Turn, request: AddPartitions) -> AddReply:
+    current = _ongoing_or_error(turn, request)
+    if isinstance(current, ErrorCode):
+        return AddReply(current)
+    is_new = current.state is not TransactionState.ONGOING
+    partitions = tuple(dict.fromkeys((*current.partitions, *request.partitions)))
+    if not is_new and partitions == current.partitions:
+        return AddReply()
+    turn.write(
+        current.changed(
+            turn.now.wall_ms,
+            state=TransactionState.ONGOING,
+            partitions=partitions,
+            start_ms=turn.now.wall_ms if is_new else current.start_ms,
+            client_version=request.client_version,
+        )
+    )
+    return AddReply()
+
+
+def verify(turn: Turn, request: VerifyPartitions) -> VerifyReply:
+    """What is not part of the transaction can only be an old write that was long on its way: the client must abort."""
+    current = _ongoing_or_error(turn, request)
+    if isinstance(current, ErrorCode):
+        return VerifyReply(dict.fromkeys(request.partitions, current))
+    known = dict.fromkeys(current.partitions)
+    return VerifyReply(
+        {
+            partition: ErrorCode.NONE if partition in known else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in request.partitions
+        }
+    )
+
+
+def _ongoing_or_error(turn: Turn, request: AddPartitions | VerifyPartitions) -> TransactionRecord | ErrorCode:
+    current = turn.get(request.transactional_id)
+    if current is None or current.producer_id != request.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if current.producer_epoch != request.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if current.state.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return current

@@ -1,0 +1,60 @@
+"""What a shard decides, and when the shell may act on it.
+
+As with groups (`groups.decisions`), a decision changes the shard's state at
+once and a failed append costs a reload.
+
+Rule 1: append the records of decisions in the order in which they were made, each decision's as one batch.
+Rule 2: release `reply` when the records of this decision and of every earlier one are durable, even
+        where this one has no records: it may tell of what the earlier ones changed.
+Rule 3: write `markers` when the same holds: a verdict that could be lost must not be seen anywhere. Go on
+        until each partition has its marker or is gone, then ask `MarkersWritten`. No order among transactions.
+Rule 4: an append that fails ends the shard. Drop it, refuse every request whose answer was not released
+        (`replies.refused`, with `coordinator_error` of the cause), and load a new one from the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicPartition
+from qanat.transactions.records import LedgerRecord
+from qanat.transactions.replies import Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Markers:
+    """A transaction that is to be ended in its partitions."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    transaction_version: int
+    """2: no partition has seen the epoch before, unless this very marker was written already (KIP-1228)."""
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Records to append, then an answer to give and markers to write; the order is that of the module's rules."""
+
+    records: tuple[LedgerRecord, ...] = ()
+    reply: Reply | None = None
+    """None for what nobody asked, such as a tick."""
+    markers: tuple[Markers, ...] = ()
+
+
+_SEEN_BY_CLIENTS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+
+
+def coordinator_error(append_error: ErrorCode) -> ErrorCode:
+    """What a producer is told when appending to the internal topic failed."""
+    return _SEEN_BY_CLIENTS.get(append_error, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -1,0 +1,65 @@
+"""What the ledger of transactions consists of: the records of `__transaction_state`, as values.
+
+The latest record of a transactional id is its state, whole; a tombstone forgets
+the id. Their bytes are Kafka's own (`record_codec`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from qanat.model.ids import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
+from qanat.transactions.states import TransactionState
+
+LAST_EPOCH = 2**15 - 1
+"""Never given to a producer: it is there to fence the one before with."""
+CLASSIC = 0
+"""Transaction version of clients that add partitions themselves, and keep their epoch."""
+EPOCH_PER_TRANSACTION = 2
+"""Transaction version 2 (KIP-890): partitions are added by writing to them, and every end raises the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRecord:
+    """A transactional id: who has it, and what its transaction is doing."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TransactionState = TransactionState.EMPTY
+    partitions: tuple[TopicPartition, ...] = ()
+    """In the order in which they were added; none but while the transaction is ongoing or being ended."""
+    last_update_ms: int = NO_TIMESTAMP
+    start_ms: int = NO_TIMESTAMP
+    previous_producer_id: int = NO_PRODUCER_ID
+    """Who had it before the latest change."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """Who has it after the prepared transaction, where the epochs of the present producer id are used up."""
+    client_version: int = CLASSIC
+    """The transaction version by which the state came about."""
+
+    @property
+    def is_epoch_exhausted(self) -> bool:
+        return is_exhausted(self.producer_epoch)
+
+    def changed(self, now_ms: int, **fields: object) -> TransactionRecord:
+        """The record that follows this one."""
+        fields = {"previous_producer_id": self.producer_id, "next_producer_id": NO_PRODUCER_ID, **fields}
+        return replace(self, last_update_ms=now_ms, **fields)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionTombstone:
+    """The transactional id is forgotten."""
+
+    transactional_id: str
+
+
+LedgerRecord: TypeAlias = TransactionRecord | TransactionTombstone
+
+
+def is_exhausted(epoch: int) -> bool:
+    """Whether a producer with this epoch needs a new producer id before it can have another epoch."""
+    return epoch >= LAST_EPOCH - 1

@@ -1,0 +1,89 @@
+"""What a coordinator answers, and `refused`: any request's answer when it cannot be served at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from qanat.transactions.records import TransactionRecord
+from qanat.transactions.requests import (
+    AddPartitions,
+    DescribeTransaction,
+    EndTransaction,
+    InitProducer,
+    ListTransactions,
+    MarkersWritten,
+    Request,
+    VerifyPartitions,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerReply:
+    """To InitProducer and EndTransaction: who the producer is from now on."""
+
+    error: ErrorCode = ErrorCode.NONE
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdNeeded:
+    """Ask again, with a fresh producer id: nothing was decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddReply:
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReply:
+    """One error per partition asked for."""
+
+    errors: dict[TopicPartition, ErrorCode]
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedReply:
+    """To MarkersWritten."""
+
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeReply:
+    error: ErrorCode = ErrorCode.NONE
+    record: TransactionRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListReply:
+    error: ErrorCode = ErrorCode.NONE
+    unknown_states: tuple[str, ...] = ()
+    records: tuple[TransactionRecord, ...] = ()
+
+
+Reply: TypeAlias = (
+    ProducerReply | ProducerIdNeeded | AddReply | VerifyReply | CompletedReply | DescribeReply | ListReply
+)
+
+
+def refused(request: Request, error: ErrorCode) -> Reply:
+    """The answer to a request that fails as a whole: a shell uses it for shards that are loading, lost or failed."""
+    match request:
+        case InitProducer() | EndTransaction():
+            return ProducerReply(error)
+        case AddPartitions():
+            return AddReply(error)
+        case VerifyPartitions():
+            return VerifyReply(dict.fromkeys(request.partitions, error))
+        case MarkersWritten():
+            return CompletedReply(error)
+        case DescribeTransaction():
+            return DescribeReply(error)
+        case ListTransactions():
+            return ListReply(error)
+    assert_never(request)
