@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from tests.log.batches import FOLDER, Writer, append, batch, end_transaction, examples, flush, image, new_log
 
 from qanat.log import names
+from qanat.log.jobs import run_now
 from qanat.log.partition_log import PartitionLog
 from qanat.log.producers import Producers
-from qanat.log.replay import load_producers, rebuild_tables, remove_snapshots, replay_segment
+from qanat.log.replay import load_producers, remove_snapshots, replay_segment
 from qanat.log.tables import SealedTables
 
 
@@ -52,12 +53,12 @@ def test_producers_are_the_same_whichever_snapshots_are_left(acts: list[int], lo
 def test_rebuilt_tables_are_the_very_same_files(acts: list[int]) -> None:
     log = log_with_producers(acts)
     before = image(log.files)
-    for index, segment in enumerate(log.segments[:-1]):
+    for segment in log.segments[:-1]:
         for suffix in names.BESIDE_LOG:
             log.files.remove(segment.path(suffix))
-        rebuild_tables(log.segments, index, log.settings.index_interval_bytes)
+        run_now(log.begin_rebuild(segment))
         assert isinstance(segment.tables, SealedTables)
-        assert segment.tables.check()
+        assert segment.tables.is_checked
     assert image(log.files) == before
 
 

@@ -50,6 +50,7 @@ def test_positions_and_boundaries_are_those_of_the_batches(sizes: list[int], is_
     segment, starts = segment_of(sizes, interval_bytes=step)
     if is_sealed:
         seal(segment)
+        assert segment.tables.check()
     ends = [*starts[1:], segment.size]
     assert [position for position, _ in segment.batches()] == starts
     assert [segment.batch_end(start) for start in starts] == ends

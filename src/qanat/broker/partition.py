@@ -19,7 +19,6 @@ from qanat.log.partition_log import Appended, PartitionLog
 from qanat.log.reading import LogRead
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import TimestampType
-from qanat.log.warming import is_warm
 from qanat.model.errors import OffsetOutOfRangeError
 from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, TopicPartition
 
@@ -141,10 +140,8 @@ class Partition:
             )
         if offset >= end_offset:
             return LogRead((), offset)
-        segment = log.segment_at(offset)
-        if not segment.tables.is_checked or not is_warm(segment, offset, max_bytes):
-            return None
-        return log.read(offset, max_bytes, end_offset)
+        read = log.read_now(offset, max_bytes, end_offset)
+        return read if isinstance(read, LogRead) else None
 
     async def read(self, offset: int, max_bytes: int, end_offset: int) -> LogRead:
         """Read, waiting for the disk if need be."""

@@ -24,7 +24,7 @@ from qanat.log import names
 from qanat.log.cleaning import Cleaner, KeyMap
 from qanat.log.files import File
 from qanat.log.partition_log import PartitionLog
-from qanat.log.scan import Damage, find_damage, read_batches
+from qanat.log.scan import Damage, read_batches
 from qanat.log.segment import Segment
 from qanat.log.settings import DirectorySettings
 from qanat.log.swap import finish_swap
@@ -75,7 +75,7 @@ class CompactJob:
         self._log = log
         self._segments = cleanable_segments(log, now_ms)
         for index in range(len(self._segments)):
-            log.usable(index).hold()
+            log.usable(index)  # Readers may come until `finish`, names or no names.
         self._throttle = throttle
         self._dirty_from = log.cleaned_offset
         keys = KeyMap(limits.log_cleaner_dedupe_buffer_size, self._dirty_from)
@@ -85,6 +85,8 @@ class CompactJob:
         self._cleaner = Cleaner(log.settings, log.producers, aborted, now_ms, limits.log_decompressed_bytes_max, keys)
         self._swapped: list[tuple[list[Segment], Segment]] = []
         self._damaged: list[tuple[Segment, tuple[Damage, ...]]] = []
+        self.damage: tuple[Damage, ...] = ()
+        """What was found on the way and not known before."""
         log.job_in_hand = "compaction"
 
     def run(self) -> None:
@@ -98,11 +100,7 @@ class CompactJob:
             # What is swapped is swapped; the rest waits until the damage, which is looked up now, is repaired.
             for segment in self._segments:
                 if not self._is_swapped(segment):
-                    end_offset = segment.next_offset
-                    found = find_damage(
-                        segment.file, 0, segment.size, segment.base_offset, end_offset, end_offset=end_offset
-                    )
-                    self._damaged.append((segment, tuple(found)))
+                    self._damaged.append((segment, segment.find_damage()))
 
     def _is_swapped(self, segment: Segment) -> bool:
         return any(segment in group for group, _ in self._swapped)
@@ -198,7 +196,7 @@ class CompactJob:
             for old in group:
                 old.close()
         for segment, damage in self._damaged:
-            segment.damage = damage
+            self.damage += segment.note_damage(damage)
         if not self._damaged:
             log.cleaned_offset = max(log.cleaned_offset, self._cleaner.keys.end_offset)
         log.job_in_hand = None

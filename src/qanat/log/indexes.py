@@ -34,36 +34,43 @@ def position_before(table: Buffer, relative_offset: int) -> int:
     return _last_entry(table, 0, relative_offset)[1]
 
 
+def positions_around(table: Buffer, relative_offset: int) -> tuple[int, int | None]:
+    """The same, and where the walk is over at the latest: the batch starts there or before; None for the end."""
+    number, position = _last_entry(table, 0, relative_offset)
+    following = (number + 1) * OFFSET_ENTRY_SIZE
+    return position, _read_entry(table, following)[1] if following < len(table) else None
+
+
 def batch_start_before(table: Buffer, position: int) -> int:
     """The last indexed start of a batch at or before `position`."""
     return _last_entry(table, 1, position)[1]
 
 
 def _last_entry(table: Buffer, field: int, wanted: int) -> tuple[int, int]:
-    """The last entry with a field of at most `wanted`, or zeros.
+    """Number and position of the last entry with a field of at most `wanted`; -1 and 0 where there is none.
 
     The batches of a topic are much alike, so that the entry is near its share of the table: looking
     around there takes three or four steps where halving a large table takes fifteen.
     """
     last = len(table) // OFFSET_ENTRY_SIZE - 1
     if last < 0:
-        return 0, 0
+        return -1, 0
     entry: tuple[int, int] = _read_entry(table, last * OFFSET_ENTRY_SIZE)
     if entry[field] <= wanted:
-        return entry
+        return last, entry[1]
     low, high, step = -1, last, 1
     probe = max(wanted, 0) * last // entry[field]
-    best = (0, 0)
+    position = 0
     while high - low > 1:
         entry = _read_entry(table, probe * OFFSET_ENTRY_SIZE)
         if entry[field] <= wanted:
-            low, best = probe, entry
+            low, position = probe, entry[1]
             probe = min(low + step, (low + high + 1) // 2)
         else:
             high = probe
             probe = max(high - step, (low + high) // 2)
         step *= 2
-    return best
+    return low, position
 
 
 def offset_before_timestamp(table: Buffer, timestamp: int) -> int:

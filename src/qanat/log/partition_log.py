@@ -16,6 +16,7 @@ Rule 3: consumers' bounds come in as arguments; the high watermark is told by
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -24,20 +25,19 @@ from qanat.log.aborted import AbortedTransaction
 from qanat.log.admission import Admitted
 from qanat.log.directory_state import DirectoryState
 from qanat.log.files import Buffer, Files
+from qanat.log.jobs import run_now
 from qanat.log.leader_epochs import EpochEnd, LeaderEpochs
 from qanat.log.producers import CompletedTransaction, Producers
-from qanat.log.reading import LogRead, Slice
-from qanat.log.replay import rebuild_tables
+from qanat.log.reading import LogRead, Unready, read_segments
+from qanat.log.replay import RebuildJob
 from qanat.log.scan import Damage, readable_batch
-from qanat.log.segment import Segment
+from qanat.log.segment import AstrayError, Segment
 from qanat.log.settings import LogSettings
 from qanat.log.sidecar import Sidecar
 from qanat.log.snapshots import encode_snapshot
 from qanat.log.tables import GrowingTables
-from qanat.log.warming import is_warm
 from qanat.model.errors import (
     CorruptBatchError,
-    CorruptLogError,
     DiskFullError,
     OffsetOutOfRangeError,
     StorageError,
@@ -275,59 +275,54 @@ class PartitionLog:
         return self.segments[self.segment_index(offset)]
 
     def usable(self, index: int) -> Segment:
-        """A segment whose look-up tables are there and right; rebuilt from the log where they are not."""
+        """A segment whose look-up tables are open and right; rebuilt from the log where they are not.
+
+        For whoever may wait for the disk. An event loop goes by `is_checked` and leaves this to a worker.
+        """
         segment = self.segments[index]
         if not segment.tables.is_checked and not segment.tables.check():
-            rebuild_tables(self.segments, index, self.settings.index_interval_bytes)
+            run_now(self.begin_rebuild(segment))
         return segment
 
+    def begin_rebuild(self, segment: Segment) -> RebuildJob:
+        """A job that makes the tables of a sealed segment anew. No other job may change the log meanwhile."""
+        index = self.segments.index(segment)
+        return RebuildJob(self.segments[: index + 1], self.settings.index_interval_bytes)
+
     def read(self, offset: int, max_bytes: int, end_offset: int | None = None) -> LogRead:
+        """As `read_now`, for whoever may wait for the disk: whatever is not in memory is read here and now."""
+        try:
+            found = self._read(offset, max_bytes, end_offset, self.usable)
+        except AstrayError as error:
+            error.segment.locate_damage()
+            raise
+        assert isinstance(found, LogRead), "it waited"
+        return found
+
+    def read_now(self, offset: int, max_bytes: int, end_offset: int | None = None) -> LogRead | Unready:
         """Whole batches from the one that holds `offset` on, up to `max_bytes` and below `end_offset`.
 
         The first batch comes even if it is larger. Raises `OffsetOutOfRangeError` outside the log and
-        `CorruptLogError` where the next batch is known to be damaged.
+        `CorruptLogError` where the next batch is known to be damaged. Nothing is touched that is not in
+        memory: where the first batch is not, that is the answer.
         """
-        log_end = self.end_offset
+        try:
+            return self._read(offset, max_bytes, end_offset, None)
+        except AstrayError as error:
+            return Unready(error.segment, offset, is_astray=True)
+
+    def _read(
+        self, offset: int, max_bytes: int, end_offset: int | None, usable: Callable[[int], Segment] | None
+    ) -> LogRead | Unready:
+        log_end = self.segments[-1].next_offset
         if not self.log_start_offset <= offset <= log_end:
             raise OffsetOutOfRangeError(
                 f"{self.topic_partition} holds offsets {self.log_start_offset} to {log_end} (exclusive), not {offset}"
             )
         end_offset = log_end if end_offset is None else min(end_offset, log_end)
-        slices: list[Slice] = []
-        index = self.segment_index(offset)
-        while offset < end_offset and index < len(self.segments) and (max_bytes > 0 or not slices):
-            segment = self.segments[index]
-            if slices and not (segment.tables.is_checked and is_warm(segment, offset, max_bytes)):
-                break  # The next read starts here, and can be warmed up first.
-            self.usable(index)
-            start = segment.position_of(offset)
-            if start < segment.size or (segment.damage and segment.damage_at(start)):
-                end = self._slice_end(segment, start, max_bytes, end_offset, is_first=not slices)
-                if end == start:
-                    break
-                slices.append(Slice(segment, start, end, segment.view()[start:end]))
-                max_bytes -= end - start
-                if end < segment.size or (segment.damage and segment.damage_at(end)):
-                    return LogRead(tuple(slices), segment.offset_at(end))
-            index += 1
-            offset = max(offset, self.segments[index].base_offset if index < len(self.segments) else log_end)
-        return LogRead(tuple(slices), offset)
-
-    def _slice_end(self, segment: Segment, start: int, max_bytes: int, end_offset: int, *, is_first: bool) -> int:
-        """Up to where `read` takes a segment from the batch at `start` on; `start` for nothing of it."""
-        if segment.damage and (damage := segment.damage_at(start)) is not None:
-            if not is_first:
-                return start
-            raise CorruptLogError(
-                f"{self.topic_partition}: offsets {damage.first_offset} to {damage.next_offset} (exclusive) are "
-                f"damaged on disk ({damage.reason}): restore them from a replica or a backup, "
-                f"or read on from {damage.next_offset}"
-            )
-        stop = segment.size if end_offset >= segment.next_offset else segment.position_of(end_offset)
-        end = segment.boundary_before(min(stop, start + max_bytes), start)
-        if end == start and is_first:
-            end = segment.batch_end(start)
-        return max(start, min(end, stop))
+        return read_segments(
+            self.segments, self.segment_index(offset), offset, max_bytes, end_offset, self.topic_partition, usable
+        )
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions with records from `offset` on, below `end_offset`: a read_committed fetch names them."""
@@ -341,6 +336,17 @@ class PartitionLog:
                 if entry.last_stable_offset >= end_offset:
                     return found
         return found
+
+    def unready_for_aborted(self, offset: int, end_offset: int) -> Segment | None:
+        """A segment that `aborted_transactions` would have to wait for; None where it has everything at hand."""
+        for segment in self.segments[self.segment_index(offset) :]:
+            if not segment.has_aborted:
+                continue
+            if not segment.tables.is_checked:
+                return segment
+            if any(entry.last_stable_offset >= end_offset for entry in segment.tables.aborted):
+                return None
+        return None
 
     # Bounds
 

@@ -23,7 +23,7 @@ from qanat.log import names
 from qanat.log.files import Files
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
-from qanat.log.replay import compared, load_producers, remove_snapshots
+from qanat.log.replay import load_producers, remove_snapshots, walk
 from qanat.log.scan import Damage, find_damage
 from qanat.log.segment import Segment
 from qanat.log.settings import LogSettings
@@ -233,7 +233,7 @@ def _load_epochs(files: Files, directory: str, segments: list[Segment], end_offs
     epochs = LeaderEpochs(list(before))
     epochs.truncate_end(Offset(believed_to))
     for segment in segments:
-        for _, header in compared(segment).batches() if segment.base_offset >= believed_to else ():
+        for _, header, _ in walk(segment) if segment.base_offset >= believed_to else ():
             if header.leader_epoch != epochs.latest:
                 epochs.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))
     epochs.is_dirty = epochs != LeaderEpochs(before)

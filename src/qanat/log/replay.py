@@ -6,16 +6,21 @@ same answer. Producer snapshots shorten the walk.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from copy import copy
 
 from qanat.log import names
 from qanat.log.files import Files
 from qanat.log.producers import Producers
-from qanat.log.scan import find_damage
+from qanat.log.scan import Damage, find_damage, read_batches
 from qanat.log.segment import Segment
+from qanat.log.sidecar import Sidecar
 from qanat.log.snapshots import decode_snapshot
-from qanat.log.tables import GrowingTables
+from qanat.log.tables import GrowingTables, OpenTables, SealedTables
 from qanat.log.whole_files import read_whole
+from qanat.model.errors import DiskFullError
+from qanat.wire.batch_header import BatchHeader
 
 
 def load_producers(segments: Sequence[Segment], offset: int, high_watermark: int | None = None) -> Producers:
@@ -31,16 +36,34 @@ def load_producers(segments: Sequence[Segment], offset: int, high_watermark: int
     start, producers = _latest_snapshot(segments[0].files, segments[0].directory, up_to)
     for segment in segments:
         if segment.next_offset > start and segment.base_offset < offset:
-            replay_segment(compared(segment), producers, start)
+            replay_segment(segment, producers, start)
     return producers
 
 
-def compared(segment: Segment) -> Segment:
-    """The segment, fit to be walked. A sealed one is opened unseen: here its checksums are compared."""
-    if segment.is_sealed and not segment.damage:
-        found = find_damage(segment.file, 0, segment.size, segment.base_offset, segment.next_offset)
-        segment.damage = tuple(found)
-    return segment
+def walk(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Position, header and bytes of a segment's sound batches; damage is entered where it is met.
+
+    A sealed segment is opened unseen: it is read here through a buffer, and its checksums are compared.
+    """
+    if not segment.is_sealed:
+        view = segment.view()
+        for position, header in segment.batches():
+            yield position, header, view[position : position + header.size]
+        return
+    position, first_offset, end_offset = 0, segment.base_offset, segment.next_offset
+    while position < segment.size:
+        for at, header, batch in read_batches(segment.file, position, segment.size, first_offset, end_offset):
+            position, first_offset = at + header.size, header.next_offset
+            yield at, header, batch
+        if position < segment.size:
+            damage = segment.damage_at(position)
+            if damage is None:
+                found = find_damage(
+                    segment.file, position, segment.size, first_offset, end_offset, end_offset=end_offset
+                )
+                damage = next(found)
+                segment.note_damage([damage])
+            position, first_offset = damage.end, damage.next_offset
 
 
 def _latest_snapshot(files: Files, directory: str, up_to: int) -> tuple[int, Producers]:
@@ -68,24 +91,57 @@ def replay_segment(segment: Segment, producers: Producers, first_offset: int = 0
 
     Where the segment is not sealed, its aborted transactions are entered in its tables.
     """
-    view = segment.view()
-    for position, header in segment.batches():
-        if header.producer_id < 0 or header.last_offset < first_offset:
-            continue
-        completed = producers.replay(header, view[position : position + header.size], header.max_timestamp)
-        if completed is not None and completed.is_aborted and isinstance(segment.tables, GrowingTables):
-            segment.tables.aborted.append(completed.as_aborted())
+    for _, header, batch in walk(segment):
+        if header.last_offset >= first_offset:
+            _replay(header, batch, producers, segment)
 
 
-def rebuild_tables(segments: Sequence[Segment], index: int, interval_bytes: int) -> None:
-    """Walk a sealed segment again, write its tables and its sidecar anew."""
-    segment = segments[index]
-    producers = load_producers(segments[: index + 1], segment.base_offset)
-    walked = Segment(segment.files, segment.directory, segment.base_offset, segment.file, interval_bytes)
-    for position, header in compared(segment).batches():
-        walked.enter(position, header.size, header.last_offset, header.newest_timestamp)
-    walked.size, walked.next_offset, walked.damage = segment.size, segment.next_offset, segment.damage
-    replay_segment(walked, producers)
-    sidecar = walked.describe()
-    walked.write_seal(sidecar)
-    segment.become_sealed(sidecar)
+def _replay(header: BatchHeader, batch: memoryview, producers: Producers, segment: Segment) -> None:
+    if header.producer_id < 0:
+        return
+    completed = producers.replay(header, batch, header.max_timestamp)
+    if completed is not None and completed.is_aborted and isinstance(segment.tables, GrowingTables):
+        segment.tables.aborted.append(completed.as_aborted())
+
+
+class RebuildJob:
+    """Walks the last of some sealed segments again, and writes its tables and its sidecar anew.
+
+    Nobody may change these segments' files meanwhile. Where there is no room for the tables, they are kept
+    in memory.
+    """
+
+    def __init__(self, segments: Sequence[Segment], interval_bytes: int) -> None:
+        self._segments = segments
+        # What is found on the way is entered in copies: the segments are their owner's.
+        self._walked = [copy(segment) for segment in segments]
+        self._rebuilt = Segment(
+            segments[-1].files, segments[-1].directory, segments[-1].base_offset, segments[-1].file, interval_bytes
+        )
+        self._sealed: tuple[Sidecar, OpenTables | None] | None = None
+        self.damage: tuple[Damage, ...] = ()
+
+    def run(self) -> None:
+        source, rebuilt = self._walked[-1], self._rebuilt
+        producers = load_producers(self._walked, source.base_offset)
+        for position, header, batch in walk(source):
+            rebuilt.enter(position, header.size, header.last_offset, header.newest_timestamp)
+            _replay(header, batch, producers, rebuilt)
+        rebuilt.size, rebuilt.next_offset, rebuilt.damage = source.size, source.next_offset, source.damage
+        sidecar = rebuilt.describe()
+        with suppress(DiskFullError):
+            rebuilt.write_seal(sidecar)
+            tables = SealedTables(source.files, source.directory, source.base_offset, sidecar.checksums)
+            self._sealed = sidecar, tables.open()
+
+    def finish(self) -> None:
+        for segment, walked in zip(self._segments, self._walked, strict=True):
+            self.damage += segment.note_damage(walked.damage)
+        segment = self._segments[-1]
+        if self._sealed is None:
+            segment.keep_in_memory(self._rebuilt.tables)
+            return
+        sidecar, opened = self._sealed
+        segment.become_sealed(sidecar)
+        if opened is not None and isinstance(segment.tables, SealedTables):
+            segment.tables.adopt(opened)

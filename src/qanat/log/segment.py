@@ -13,7 +13,7 @@ process left behind is `recovery`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 
 from qanat.log import names
@@ -32,6 +32,17 @@ _EXTENT = Struct(">qi11xi")
 """Base offset, batch length and last offset delta: enough to walk from batch to batch."""
 _BEFORE_LENGTH = 12
 _MAX_RELATIVE_OFFSET = 2**31 - 1
+
+
+class AstrayError(CorruptLogError):
+    """There is no batch where one should be: what is damaged, and how far, is not known yet (`locate_damage`)."""
+
+    def __init__(self, segment: Segment, position: int) -> None:
+        self.segment = segment
+        super().__init__(
+            f"{segment.file.path} holds no batch at byte {position}: it is damaged there; "
+            "restore the partition from a replica or a backup"
+        )
 
 
 class Segment:
@@ -183,10 +194,11 @@ class Segment:
             self.tables.close()
         self.tables = SealedTables(self.files, self.directory, self.base_offset, sidecar.checksums)
 
-    def hold(self) -> None:
-        """Keep every file open from here on, so that the segment can be read after its names are gone."""
+    def keep_in_memory(self, tables: GrowingTables | SealedTables) -> None:
+        """Look things up in these tables, for which there is no room on the disk; the next start makes them again."""
         if isinstance(self.tables, SealedTables):
-            self.tables.hold()
+            self.tables.close()
+        self.tables = tables
 
     # Looking up
 
@@ -213,22 +225,13 @@ class Segment:
         return self.size
 
     def _extent(self, view: memoryview, position: int) -> tuple[int, int, int]:
-        """Base offset, length and last offset delta of the batch at `position`, which nobody may have checked.
-
-        Where there can be no batch, what is unreadable is looked up for the next who comes this way.
-        """
+        """Base offset, length and last offset delta of the batch at `position`, which nobody may have checked."""
         if self.size - position >= HEADER_SIZE:
             base_offset, length, delta = _EXTENT.unpack_from(view, position)
             fits = HEADER_SIZE <= length + _BEFORE_LENGTH <= self.size - position
             if fits and delta >= 0 and self.base_offset <= base_offset <= self.next_offset - delta - 1:
                 return base_offset, length, delta
-        self.damage = tuple(
-            find_damage(self.file, 0, self.size, self.base_offset, self.next_offset, end_offset=self.next_offset)
-        )
-        raise CorruptLogError(
-            f"{self.file.path} holds no batch at byte {position}: it is damaged there; "
-            "restore the partition from a replica or a backup"
-        )
+        raise AstrayError(self, position)
 
     def boundary_before(self, limit: int, start: int) -> int:
         """The last end of a whole batch at or before `limit`, from the batch at `start` on; `start` where none fits."""
@@ -276,7 +279,8 @@ class Segment:
                 continue
             try:
                 self._extent(view, position)
-            except CorruptLogError:
+            except AstrayError:
+                self.locate_damage()
                 # Either this is damage, or the batch before it was, and its length has led us astray.
                 if self.damage_at(position) is None and self.damage_at(walked_from) is None:
                     raise
@@ -290,6 +294,25 @@ class Segment:
         """The bytes of the batch at `position`."""
         return self.view()[position : self.batch_end(position)]
 
+    # Damage
+
     def damage_at(self, position: int) -> Damage | None:
         """Damage that covers `position`; bytes that are gone altogether are damage at the very end."""
         return next((one for one in self.damage if one.start <= position < max(one.end, one.start + 1)), None)
+
+    def find_damage(self) -> tuple[Damage, ...]:
+        """Everything that is unreadable, by reading the whole file: for whoever may wait for the disk."""
+        end_offset = self.next_offset
+        return tuple(find_damage(self.file, 0, self.size, self.base_offset, end_offset, end_offset=end_offset))
+
+    def locate_damage(self) -> None:
+        self.damage = self.find_damage()
+
+    def note_damage(self, found: Iterable[Damage]) -> tuple[Damage, ...]:
+        """Let whoever reads there be told from now on; returns what was not known yet."""
+        known = self.damage
+        new = tuple(one for one in found if all(one.start >= other.end or one.end <= other.start for other in known))
+        new = tuple(one for one in new if one not in known)
+        if new:
+            self.damage = tuple(sorted((*known, *new)))
+        return new

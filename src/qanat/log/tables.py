@@ -1,11 +1,15 @@
 """A segment's look-up tables: in memory while the segment grows, in files once it is sealed.
 
 The files can be lost or torn in a crash without harm: their checksums stand in
-the sidecar, `check` compares them once, and a segment whose tables are gone is
-replayed (`replay.rebuild_tables`).
+the sidecar, they are compared when the files are opened, and a segment whose
+tables are gone is replayed (`replay.RebuildJob`).
+
+Rule: a worker opens files (`open`), the owner's thread takes them in (`adopt`).
 """
 
 from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
 
 from qanat.log import names
 from qanat.log.aborted import ENTRY_SIZE as ABORTED_ENTRY_SIZE
@@ -38,10 +42,8 @@ class GrowingTables:
         self.times = bytearray()
         self.aborted: list[AbortedTransaction] = []
 
-    @property
-    def is_checked(self) -> bool:
-        """Tables in memory are as good as the process."""
-        return True
+    is_checked: ClassVar[bool] = True
+    """Tables in memory are as good as the process."""
 
     def check(self) -> bool:
         return True
@@ -97,91 +99,112 @@ class GrowingTables:
                 files.remove(path)  # Somebody else's must not be taken for ours.
 
 
-class SealedTables:
-    """The tables of a sealed segment: views of their files, opened when first asked for."""
+class OpenTables(NamedTuple):
+    """A sealed segment's tables, open and found to be what was sealed."""
 
-    __slots__ = (
-        "_aborted",
-        "_directory",
-        "_files",
-        "_offsets",
-        "_offsets_size",
-        "_times",
-        "base_offset",
-        "checksums",
-        "is_checked",
-    )
+    offsets: File
+    offsets_size: int
+    times: File
+    times_size: int
+    aborted: list[AbortedTransaction]
+
+    def is_resident(self) -> bool:
+        return self.offsets.is_resident(0, self.offsets_size) and self.times.is_resident(0, self.times_size)
+
+    def read_offsets(self) -> Buffer:
+        """A copy of the table, read as a worker may; the file is in memory after it."""
+        return self.offsets.read(0, self.offsets_size)
+
+    def read_times(self) -> Buffer:
+        return self.times.read(0, self.times_size)
+
+    def close(self) -> None:
+        self.offsets.close()
+        self.times.close()
+
+
+class SealedTables:
+    """The tables of a sealed segment: views of their files, once these are open."""
+
+    __slots__ = ("_directory", "_files", "_held", "base_offset", "checksums", "is_checked")
 
     def __init__(self, files: Files, directory: str, base_offset: int, checksums: TableChecksums) -> None:
         self._files = files
         self._directory = directory
         self.base_offset = base_offset
         self.checksums = checksums
+        self._held: OpenTables | None = None
         self.is_checked = False
-        self._offsets: File | None = None
-        self._offsets_size = 0
-        self._times: File | None = None
-        self._aborted: list[AbortedTransaction] = []
+        """Whether the files are open and right; they stay so, whatever becomes of their names."""
+
+    def open(self) -> OpenTables | None:
+        """The files, open and compared with their checksums; None where they are not what was sealed.
+
+        Reads them, so it is for a worker, and changes nothing here: `adopt` does, or `OpenTables.close` lets them go.
+        """
+        offsets = self._matching(names.OFFSET_INDEX, self.checksums.offset_index)
+        times = self._matching(names.TIME_INDEX, self.checksums.time_index)
+        aborted = read_whole(self._files, self._path(names.ABORTED_INDEX)) or b""
+        if offsets is not None and times is not None and crc32c(aborted) == self.checksums.aborted_index:
+            return OpenTables(offsets, offsets.size(), times, times.size(), decode_aborted(aborted))
+        for file in (offsets, times):
+            if file is not None:
+                file.close()
+        return None
+
+    def _matching(self, suffix: str, checksum: int) -> File | None:
+        path = self._path(suffix)
+        if not self._files.exists(path):
+            return None
+        file = self._files.open(path)
+        if crc32c(file.read(0, file.size())) == checksum:
+            return file
+        file.close()
+        return None
+
+    def adopt(self, opened: OpenTables) -> None:
+        """Take in what `open` has found; where somebody was faster, his stays."""
+        if self._held is None:
+            self._held = opened
+            self.is_checked = True
+        else:
+            opened.close()
 
     def check(self) -> bool:
-        """Whether the files are what was sealed. Says so once and remembers."""
-        if not self.is_checked:
-            expected = self.checksums
-            self.is_checked = (
-                # An empty table has a file too, which must be there to be opened.
-                all(self._files.exists(self._path(suffix)) for suffix in (names.OFFSET_INDEX, names.TIME_INDEX))
-                and crc32c(self._content(names.OFFSET_INDEX)) == expected.offset_index
-                and crc32c(self._content(names.TIME_INDEX)) == expected.time_index
-                and crc32c(self._content(names.ABORTED_INDEX)) == expected.aborted_index
-            )
+        """Both at once, for whoever may wait for the disk; False where the tables are lost."""
+        if not self.is_checked and (opened := self.open()) is not None:
+            self.adopt(opened)
         return self.is_checked
 
     def _path(self, suffix: str) -> str:
         return names.segment_file(self._directory, self.base_offset, suffix)
 
-    def _content(self, suffix: str) -> bytes:
-        return read_whole(self._files, self._path(suffix)) or b""
-
-    def hold(self) -> None:
-        """Open what is opened lazily otherwise: the names may go away under us."""
-        if self._offsets is None or self._times is None:
-            self._offsets = self._files.open(self._path(names.OFFSET_INDEX))
-            self._offsets_size = self._offsets.size()  # Asked once: the file never changes, and every look-up is here.
-            self._times = self._files.open(self._path(names.TIME_INDEX))
-            self._aborted = decode_aborted(self._content(names.ABORTED_INDEX))
+    @property
+    def held(self) -> OpenTables | None:
+        return self._held
 
     def is_resident(self) -> bool:
         """Whether looking something up would not wait for the disk."""
-        self.hold()
-        return all(file is not None and file.is_resident(0, file.size()) for file in (self._offsets, self._times))
-
-    def warm(self) -> None:
-        """Bring the files into memory (on a worker)."""
-        self.hold()
-        for file in (self._offsets, self._times):
-            if file is not None:
-                file.read(0, file.size())
+        return self._held is not None and self._held.is_resident()
 
     @property
     def offsets(self) -> Buffer:
-        if self._offsets is None:
-            self.hold()
-            assert self._offsets is not None
-        return self._offsets.view(self._offsets_size)
+        held = self._held
+        assert held is not None, "check first"
+        return held.offsets.view(held.offsets_size)
 
     @property
     def times(self) -> Buffer:
-        self.hold()
-        assert self._times is not None
-        return self._times.view(self._times.size())
+        assert self._held is not None, "check first"
+        return self._held.times.view(self._held.times_size)
 
     @property
     def aborted(self) -> list[AbortedTransaction]:
-        self.hold()
-        return self._aborted
+        assert self._held is not None, "check first"
+        return self._held.aborted
 
     def close(self) -> None:
-        for file in (self._offsets, self._times):
-            if file is not None:
-                file.close()
-        self._offsets = self._times = None
+        if self._held is not None:
+            self._held.close()
+        self._held = None
+        self.is_checked = False

@@ -8,6 +8,8 @@ one with a hole.
 
 from __future__ import annotations
 
+from copy import copy
+
 from qanat.log import names
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
@@ -30,14 +32,14 @@ class TruncateJob:
         self._kept = [] if is_restart else [segment for segment in log.segments if segment.base_offset < end_offset]
         self._removed = log.segments[len(self._kept) :]
         for index in range(max(len(self._kept) - 1, 0), len(log.segments)):
-            log.usable(index).hold()  # Readers may come until `finish`, names or no names.
-        self._cut_at = self._kept[-1].position_of(end_offset) if self._kept else 0
+            log.usable(index)  # Readers may come until `finish`, names or no names.
         self._high_watermark = log.high_watermark
         self._producers = Producers()
         # Before its first record the log has no past to go back to: it starts afresh there.
         self._is_restart = is_restart or end_offset < log.segments[0].base_offset
         self._epochs = LeaderEpochs([] if self._is_restart else list(log.epochs.entries))
         self._replaced: list[Segment] = []
+        self._walked: list[Segment] = []
         log.job_in_hand = "truncation"
 
     def run(self) -> None:
@@ -46,14 +48,16 @@ class TruncateJob:
             self._remove(self._removed.pop())
         if not self._kept:
             self._start_afresh(self._removed[0])
-        elif self._cut_at < self._kept[-1].size or self._kept[-1].next_offset > self._end_offset:
-            # The second where compaction has taken the last records before the new end.
+        elif self._kept[-1].next_offset > self._end_offset:
             self._shorten(self._kept.pop())
         elif self._kept[-1].is_sealed:
             self._kept.append(self._write_log(self._kept[-1].next_offset, None, 0))
         end_offset = self._kept[-1].next_offset
         remove_snapshots(log.files, log.directory, keep_to=end_offset)
-        self._producers = load_producers(self._kept, end_offset, min(self._high_watermark, end_offset))
+        # What is found on the way is entered in copies; only the last segment is this job's own.
+        walked = [*map(copy, self._kept[:-1]), self._kept[-1]]
+        self._producers = load_producers(walked, end_offset, min(self._high_watermark, end_offset))
+        self._walked = walked
         self._epochs.truncate_end(Offset(end_offset))
         self._write_epochs()
 
@@ -82,10 +86,19 @@ class TruncateJob:
     def _shorten(self, old: Segment) -> None:
         """Replace the last kept segment by a copy that ends where the log will end."""
         self._remove_beside(old)
-        segment = self._write_log(old.base_offset, old, self._cut_at)
+        segment = self._write_log(old.base_offset, old, self._end_within(old))
         segment.first_append_ms = old.first_append_ms
         self._kept.append(segment)
         self._replaced.append(old)
+
+    def _end_within(self, segment: Segment) -> int:
+        """Where the batches of a segment end that stay; what follows damage is fetched again, like all after it."""
+        end = 0
+        for position, header, _ in read_batches(segment.file, 0, segment.size, segment.base_offset):
+            if header.next_offset > self._end_offset:
+                break
+            end = position + header.size
+        return end
 
     def _remove_beside(self, segment: Segment) -> None:
         """From here on the segment counts as open, and is scanned after a crash."""
@@ -97,23 +110,24 @@ class TruncateJob:
         """An open segment with the first `length` bytes of `source`, durable under its name."""
         log, files = self._log, self._log.files
         path = names.segment_file(log.directory, base_offset, names.LOG)
-        copy = files.open(path + names.TRUNCATED, create=True)
+        shortened = files.open(path + names.TRUNCATED, create=True)
         if source is not None:
             for position in range(0, length, _COPY_BYTES):
-                copy.write((source.file.read(position, min(_COPY_BYTES, length - position)),), position)
-        segment = Segment(files, log.directory, base_offset, copy, log.settings.index_interval_bytes)
-        for position, header, _ in read_batches(copy, 0, length, base_offset):
+                shortened.write((source.file.read(position, min(_COPY_BYTES, length - position)),), position)
+        segment = Segment(files, log.directory, base_offset, shortened, log.settings.index_interval_bytes)
+        for position, header, _ in read_batches(shortened, 0, length, base_offset):
             segment.enter(position, header.size, header.last_offset, header.newest_timestamp)
-        if segment.size < length:
-            copy.cut(segment.size)  # What follows damage is fetched again, like everything after the new end.
-        copy.sync()
-        copy.rename(path)
+        assert segment.size == length, "sound batches were copied"
+        shortened.sync()
+        shortened.rename(path)
         files.sync_directory(log.directory)
         return segment
 
     def finish(self) -> None:
         log = self._log
         log.segments = self._kept
+        for segment, walked in zip(self._kept, self._walked, strict=True):
+            segment.note_damage(walked.damage)
         for segment in self._replaced:
             segment.close()
         log.producers = self._producers

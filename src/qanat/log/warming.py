@@ -4,27 +4,34 @@
 offset can be served from memory. `WarmJob` brings the pages in through a scratch
 buffer (which releases the interpreter lock, as touching a cold map would not)
 and compares checksums on the way, so that damage is found before it is sent.
+Both go by the same range.
 """
 
 from __future__ import annotations
 
-from qanat.log.indexes import position_before
+from qanat.log.files import Buffer
+from qanat.log.indexes import positions_around
 from qanat.log.scan import Damage, find_damage, read_batches
 from qanat.log.segment import Segment
-from qanat.log.tables import SealedTables
-
-_AROUND_BYTES = 64 * 1024
-"""What walking to the first batch may touch besides the bytes asked for."""
+from qanat.log.tables import OpenTables, SealedTables
+from qanat.wire.batch_header import HEADER_SIZE
 
 
 def is_warm(segment: Segment, offset: int, max_bytes: int) -> bool:
-    """Whether reading `max_bytes` from `offset` on would find everything in memory."""
+    """Whether reading `max_bytes` from `offset` on would find everything in memory, as far as anybody has checked."""
     tables = segment.tables
     if isinstance(tables, SealedTables) and not tables.is_resident():
         return False
-    position = position_before(tables.offsets, max(offset - segment.base_offset, 0))
-    length = min(max_bytes + _AROUND_BYTES, segment.size - position)
-    return length <= 0 or segment.file.is_resident(position, length)
+    start, end = _range(segment, tables.offsets, offset, max_bytes, segment.size)
+    return end <= start or segment.file.is_resident(start, end - start)
+
+
+def _range(segment: Segment, offsets: Buffer, offset: int, max_bytes: int, size: int) -> tuple[int, int]:
+    """Which bytes a read may touch: from where its walk starts, to the header after its last batch."""
+    start, latest = positions_around(offsets, max(offset - segment.base_offset, 0))
+    if start >= size:
+        return 0, size  # The file is shorter than it was: the walk starts at the very beginning.
+    return start, size if latest is None else min(latest + max_bytes + HEADER_SIZE, size)
 
 
 class CheckJob:
@@ -53,7 +60,7 @@ class CheckJob:
             self.position = segment.size
 
     def finish(self) -> None:
-        self.damage = _note_damage(self._segment, self.damage)
+        self.damage = self._segment.note_damage(self.damage)
 
 
 class WarmJob:
@@ -61,53 +68,69 @@ class WarmJob:
 
     def __init__(self, segment: Segment, offset: int, max_bytes: int) -> None:
         self._segment = segment
+        self._tables = segment.tables
         self._offset = offset
         self._max_bytes = max_bytes
+        self._size = segment.size
+        self._next_offset = segment.next_offset
+        self._known = segment.damage
+        # Tables in memory grow meanwhile: they are asked now.
+        self._range = None if isinstance(self._tables, SealedTables) else self._range_by(self._tables.offsets)
+        self._opened: OpenTables | None = None
+        self.is_lost = False
+        """Whether the tables are not what was sealed: they must be rebuilt before anything can be read."""
         self.damage: tuple[Damage, ...] = ()
 
+    def _range_by(self, offsets: Buffer) -> tuple[int, int]:
+        return _range(self._segment, offsets, self._offset, self._max_bytes, self._size)
+
     def run(self) -> None:
-        segment = self._segment
-        if not self._is_sound(self._first_position()):
+        touched = self._range
+        if isinstance(self._tables, SealedTables):
+            held = self._tables.held
+            if held is None:
+                held = self._opened = self._tables.open()
+            if held is None:
+                self.is_lost = True
+                return
+            held.read_times()
+            touched = self._range_by(held.read_offsets())
+        assert touched is not None, "known from the beginning"
+        if not self._is_sound(*touched):
             # From the start, because only there is it certain which offset comes next.
-            found = find_damage(segment.file, 0, segment.size, segment.base_offset, segment.next_offset)
-            self.damage = tuple(found)
+            segment = self._segment
+            self.damage = tuple(find_damage(segment.file, 0, self._size, segment.base_offset, self._next_offset))
 
-    def _first_position(self) -> int:
-        """Where walking starts; at the very beginning if the tables are not what was sealed."""
-        segment, tables = self._segment, self._segment.tables
-        if isinstance(tables, SealedTables):
-            if not tables.check():
-                self._offset = segment.base_offset
-                self._max_bytes = segment.size
-                return 0
-            tables.warm()
-        return position_before(tables.offsets, max(self._offset - segment.base_offset, 0))
-
-    def _is_sound(self, position: int) -> bool:
-        """Walk up to the batch that holds the offset and `max_bytes` further; damage that is known is passed over."""
-        segment, left = self._segment, self._max_bytes
-        end = segment.size
+    def _is_sound(self, position: int, end: int) -> bool:
+        """Walk whole batches up to `end`; damage that is known is passed over."""
+        segment = self._segment
         while position < end:
-            for start, header, _ in read_batches(segment.file, position, end, segment.base_offset):
+            for start, header, _ in read_batches(segment.file, position, self._size, segment.base_offset):
                 position = start + header.size
-                if header.next_offset > self._offset:
-                    left -= header.size
-                    if left <= 0:
-                        return True
-            if position < end:
-                damage = segment.damage_at(position)
-                if damage is None:
+                if position >= end:
+                    return True
+            if position < self._size:
+                passed = next((one.end for one in self._known if one.start <= position < one.end), None)
+                if passed is None:
                     return False
-                position = damage.end
+                position = passed
         return True
 
     def finish(self) -> None:
-        self.damage = _note_damage(self._segment, self.damage)
+        if self._opened is not None and isinstance(self._tables, SealedTables):
+            self._tables.adopt(self._opened)
+        self.damage = self._segment.note_damage(self.damage)
 
 
-def _note_damage(segment: Segment, found: tuple[Damage, ...]) -> tuple[Damage, ...]:
-    """Let whoever reads there be told from now on; returns what was not known yet."""
-    known = segment.damage
-    new = tuple(one for one in found if all(one.start >= other.end or one.end <= other.start for other in known))
-    segment.damage = tuple(sorted((*known, *new)))
-    return new
+class LocateJob:
+    """Looks through a whole segment for what a read stumbled over."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self.damage: tuple[Damage, ...] = ()
+
+    def run(self) -> None:
+        self.damage = self._segment.find_damage()
+
+    def finish(self) -> None:
+        self.damage = self._segment.note_damage(self.damage)

@@ -84,7 +84,7 @@ def test_damage_is_found_before_cold_bytes_are_handed_out(hurt: int) -> None:
         async with running_log(disk, catalogue=catalogue, segment_bytes=1000) as (runtime, log):
             for number in range(40):
                 await produce(runtime, log, 1, one(number))
-            segment = log.segment_at(hurt)
+            segment = log.usable(log.segment_index(hurt))
             disk.rot(segment.path(names.LOG), 8 * (segment.position_of(hurt) + 70))
         disk.faults = COLD
         async with running(opened(disk, catalogue)) as runtime:

@@ -121,7 +121,7 @@ def test_scrubbing_finds_a_flipped_bit_and_readers_are_told(damaged: int) -> Non
         disk = SimDisk(1)
         async with kept(disk) as (runtime, log, upkeep):
             for number in range(damaged):
-                segment = log.segments[2 * number]
+                segment = log.usable(2 * number)
                 disk.rot(segment.path(names.LOG), 8 * (segment.position_of(segment.base_offset + 1) + 65))
 
             async with asyncio.timeout(5):
