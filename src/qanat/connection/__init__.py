@@ -6,6 +6,8 @@
 - `link`          a channel that knows which versions the broker speaks
 - `cluster`       many links: bootstrap, metadata, leaders, coordinators, retries
 - `offsets`       where partitions begin and end, and which offset a time has
+- `committed`     where consumer groups stand, and moving them
+- `sizes`         how large partitions are
 - `fetching`      records out of partitions
 - `producing`     records into partitions
 - `partitioning`  which partition a key has, as Java's client sees it

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
 from qanat.connection.link import Link
-from qanat.wire.batch_header import HEADER_SIZE, batch_size_at, read_header
+from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, batch_size_at, read_header
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, decode_records
@@ -47,6 +47,14 @@ async def fetch(
     link: Link, topic: str, positions: Mapping[int, int], limits: FetchLimits, deadline: Deadline
 ) -> list[Fetched]:
     """Fetch once from these offsets; an error of one partition is in its result."""
+    answers = await fetch_batches(link, topic, positions, limits, deadline)
+    return [_fetched(data, positions[data.partition_index]) for data in answers]
+
+
+async def fetch_batches(
+    link: Link, topic: str, positions: Mapping[int, int], limits: FetchLimits, deadline: Deadline
+) -> list[PartitionData]:
+    """Fetch once from these offsets; the batches stay as they came."""
     partitions = [
         FetchPartition(partition, fetch_offset=offset, partition_max_bytes=limits.partition_bytes)
         for partition, offset in positions.items()
@@ -60,21 +68,34 @@ async def fetch(
     )
     response: FetchResponse = await link.call(ApiKey.FETCH, request, deadline)
     check(f"fetch from {link.address}", response.error_code)
-    return [_fetched(data, positions[data.partition_index]) for one in response.responses for data in one.partitions]
+    return [data for one in response.responses for data in one.partitions]
 
 
 def _fetched(data: PartitionData, position: int) -> Fetched:
     records: list[Record] = []
     next_offset = position
-    aborted = {one.producer_id: one.first_offset for one in data.aborted_transactions or ()}
-    for batch in whole_batches(data.records):
-        header = read_header(batch)
+    for batch, header, is_visible in marked_batches(data):
         next_offset = max(next_offset, header.next_offset)
-        if header.is_control:
-            aborted.pop(header.producer_id, None)
-        elif not (header.is_transactional and header.base_offset >= aborted.get(header.producer_id, 2**63)):
+        if is_visible:
             records += [one for one in decode_records(batch, INFLATED_BYTES_MAX) if one.offset >= position]
     return Fetched(data.partition_index, data.error_code, data.high_watermark, records, next_offset)
+
+
+def marked_batches(data: PartitionData) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
+    """Every whole batch, with its header and whether its records are for readers: no markers, nothing aborted.
+
+    Brokers name the aborted transactions to those who read only what is committed, and to nobody else.
+    """
+    beginnings: dict[int, list[int]] = {}
+    for one in sorted(data.aborted_transactions or (), key=lambda one: one.first_offset):
+        beginnings.setdefault(one.producer_id, []).append(one.first_offset)
+    for batch in whole_batches(data.records):
+        header = read_header(batch)
+        aborted = beginnings.get(header.producer_id, []) if header.is_transactional else []
+        is_aborted = bool(aborted) and header.base_offset >= aborted[0]
+        if header.is_control and is_aborted:
+            aborted.pop(0)
+        yield batch, header, not (header.is_control or is_aborted)
 
 
 def whole_batches(data: memoryview | bytes | list[memoryview] | None) -> Iterator[memoryview]:

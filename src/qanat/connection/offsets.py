@@ -28,16 +28,20 @@ class Found(NamedTuple):
 
 
 async def list_offsets(
-    cluster: Cluster, topic: str, moments: Mapping[int, int], deadline: Deadline
+    cluster: Cluster, topic: str, moments: Mapping[int, int], deadline: Deadline, *, is_committed_only: bool = False
 ) -> dict[int, Found]:
-    """The first offset at or after a time in milliseconds, or `EARLIEST` or `LATEST`, for each partition given."""
+    """The first offset at or after a time in milliseconds, or `EARLIEST` or `LATEST`, for each partition given.
+
+    For somebody who reads only what is committed, the latest is where the first open transaction begins.
+    """
 
     async def attempt() -> dict[int, Found]:
         view = await cluster.topic(topic, deadline)
         found: dict[int, Found] = {}
         for leader, partitions in by_leader(view, moments).items():
             link = await cluster.node_link(leader, deadline)
-            request = _request(topic, {partition: moments[partition] for partition in partitions}, deadline)
+            asked = {partition: moments[partition] for partition in partitions}
+            request = _request(topic, asked, deadline, is_committed_only)
             response: ListOffsetsResponse = await link.call(ApiKey.LIST_OFFSETS, request, deadline)
             for answer in response.topics[0].partitions:
                 check(f"offsets of {topic} partition {answer.partition_index}", answer.error_code)
@@ -62,8 +66,11 @@ def by_leader(view: TopicView, partitions: Mapping[int, object]) -> dict[int, li
     return grouped
 
 
-def _request(topic: str, moments: Mapping[int, int], deadline: Deadline) -> ListOffsetsRequest:
+def _request(topic: str, moments: Mapping[int, int], deadline: Deadline, is_committed_only: bool) -> ListOffsetsRequest:
     partitions = [ListOffsetsPartition(partition, timestamp=moment) for partition, moment in moments.items()]
     return ListOffsetsRequest(
-        replica_id=-1, topics=[ListOffsetsTopic(topic, partitions)], timeout_ms=max(1, deadline.left_ms)
+        replica_id=-1,
+        isolation_level=int(is_committed_only),
+        topics=[ListOffsetsTopic(topic, partitions)],
+        timeout_ms=max(1, deadline.left_ms),
     )

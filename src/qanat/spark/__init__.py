@@ -1,1 +1,19 @@
-"""The Spark data source, the exactly-once sink and the pipelines. Nothing is here yet."""
+"""Spark: the data source `qanat`, its sinks and the pipelines.
+
+- `session`        a Spark session that works at once; start here
+- `source`         what Spark finds behind `format("qanat")`, and `register`
+- `options`        what `.option(...)` may say: the names of Spark's Kafka connector, and a few more (pure)
+- `offsets`        positions in topics, limits and splits (pure)
+- `narrowing`      what filters leave of a batch read (pure)
+- `loss`           records that are no longer there, said exactly
+- `schemas`        the columns
+- `lookups`        what the driver asks of the brokers
+- `batch_reader`   a batch read on the driver
+- `stream_reader`  a streaming read on the driver
+- `reading`        an executor's part of either: batches fetched ahead and turned into Arrow
+- `arrow`          columns of the wire's core as Arrow arrays
+
+Rule 1: executors and drivers are other people's processes: nothing here imports the broker.
+Rule 2: no record becomes a Python object on the way: batches are decoded into column buffers natively.
+Rule 3: only `session`, `source`, `schemas` and the readers and writers import PySpark; the rest is tested without.
+"""

@@ -1,0 +1,39 @@
+"""Records that a query wanted and that are no longer there: said exactly, range by range."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from qanat.model.errors import QanatError
+from qanat.spark.offsets import OffsetRange, Offsets
+
+_log = logging.getLogger(__name__)
+
+
+class DataLossError(QanatError):
+    """A query wanted records that are gone, and was told to fail then."""
+
+
+def lost(missing: Sequence[OffsetRange]) -> str:
+    """The report of a loss."""
+    listed = ", ".join(f"{one.at} offsets {one.start} to {one.end - 1}" for one in missing)
+    total = sum(one.size for one in missing)
+    return (
+        f"{total} offsets are no longer there: {listed}. They were deleted (retention, DeleteRecords, a topic made "
+        "anew) before the query read them. With failOnDataLoss=false a query goes on behind them; longer retention or "
+        "a larger maxOffsetsPerTrigger keeps it from happening"
+    )
+
+
+def without_lost(wanted: Sequence[OffsetRange], earliest: Offsets, must_fail: bool) -> list[OffsetRange]:
+    """The ranges as far as they still exist; raises `DataLossError` if something is gone and that matters."""
+    missing = [
+        OffsetRange(one.at, one.start, min(one.end, earliest[one.at])) for one in wanted if one.start < earliest[one.at]
+    ]
+    if missing and must_fail:
+        raise DataLossError(lost(missing))
+    if missing:
+        _log.warning("%s", lost(missing))
+    existing = (OffsetRange(one.at, max(one.start, earliest[one.at]), one.end) for one in wanted)
+    return [one for one in existing if one.size > 0]

@@ -1,0 +1,345 @@
+"""What `.option(...)` may say to the source and to the sink: Spark's Kafka connector's names, and a few more. Pure.
+
+An option that does not exist, or has a value of the wrong kind, is an error that names the nearest right one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal, TypeVar
+
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.spark.offsets import EARLIEST, LATEST, Bound, Offsets, parse, parse_assignment
+
+Value = TypeVar("Value")
+
+SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "mode", "__operationmetrics"})
+"""What Spark itself puts among the options."""
+CLIENT_ID = "qanat-spark"
+FETCH_BYTES = 8 * 1024 * 1024
+BATCH_BYTES = 1_000_000
+
+
+class OptionError(QanatError):
+    """An option that does not exist, is missing, or has a value that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which topics are read: by name, by a pattern over names, or partition by partition."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: frozenset[TopicPartition] = frozenset()
+
+    def takes(self, at: TopicPartition) -> bool:
+        if self.assigned:
+            return at in self.assigned
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, at.topic) is not None
+        return at.topic in self.names
+
+    def __str__(self) -> str:
+        if self.assigned:
+            return "assign " + ", ".join(map(str, sorted(self.assigned)))
+        return f"subscribePattern {self.pattern}" if self.pattern is not None else "subscribe " + ",".join(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How brokers are reached."""
+
+    bootstrap: str
+    client_id: str = CLIENT_ID
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """How a topic is read."""
+
+    access: Access
+    subscription: Subscription
+    start: Bound
+    end: Bound
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_s: float = 900.0
+    group: str | None = None
+    is_committed_only: bool = True
+    fetch_bytes: int = FETCH_BYTES
+
+
+Delivery = Literal["at-least-once", "exactly-once"]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """How rows are written."""
+
+    access: Access
+    topic: str | None = None
+    include_headers: bool = False
+    delivery: Delivery = "at-least-once"
+    transactional_id: str | None = None
+    staging: str | None = None
+    compression: str = "none"
+    acks: int = -1
+    batch_bytes: int = BATCH_BYTES
+
+
+class Given:
+    """Options as they were given, taken out one by one; what nobody took does not exist."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._left = {key.lower(): value for key, value in options.items()}
+        self._asked: list[str] = []
+
+    def text(self, name: str) -> str | None:
+        self._asked.append(name)
+        return self._left.pop(name.lower(), None)
+
+    def convert(self, name: str, meaning: str, convert: Callable[[str], Value], default: Value) -> Value:
+        given = self.text(name)
+        if given is None:
+            return default
+        try:
+            return convert(given.strip())
+        except (ValueError, KeyError):
+            raise OptionError(f"option {name} is {given!r}, but must be {meaning}") from None
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self.convert(name, "true or false", lambda text: {"true": True, "false": False}[text.lower()], default)
+
+    def positive(self, name: str) -> int | None:
+        return self.convert(name, "a whole number above 0", _positive, None)
+
+    def choice(self, name: str, choices: Mapping[str, Value], default: Value) -> Value:
+        return self.convert(name, "one of " + ", ".join(choices), lambda text: choices[text.lower()], default)
+
+    def duration(self, name: str, default: float) -> float:
+        return self.convert(name, 'a duration such as "500ms", "10s" or "15m"', _seconds, default)
+
+    def finish(self) -> None:
+        """Complain about what is left."""
+        for key in self._left.keys() - SPARKS_OWN:
+            if key in _WITHOUT_MEANING:
+                continue
+            near = get_close_matches(key, [name.lower() for name in self._asked], n=1, cutoff=0.5)
+            named = next((name for name in self._asked if near and name.lower() == near[0]), None)
+            raise OptionError(f"there is no option {key}" + (f"; did you mean {named}?" if named else ""))
+
+
+_WITHOUT_MEANING = frozenset(
+    {
+        "kafkaconsumer.polltimeoutms",
+        "fetchoffset.numretries",
+        "fetchoffset.retryintervalms",
+        "groupidprefix",
+        "kafka.max.poll.records",
+        "kafka.linger.ms",
+        "kafka.session.timeout.ms",
+        "kafka.heartbeat.interval.ms",
+    }
+)
+"""Tuning of Spark's connector and of Java's client that has nothing to turn here, accepted so that a switch is easy."""
+
+
+def source_options(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
+    """The options of a read; raises `OptionError` or `OffsetsError` saying which one is wrong."""
+    given = Given(options)
+    access = _access(given)
+    subscription = _subscription(given)
+    start = _start(given, is_stream)
+    end = _end(given, is_stream)
+    result = SourceOptions(
+        access=access,
+        subscription=subscription,
+        start=start,
+        end=end,
+        fail_on_data_loss=given.flag("failOnDataLoss", True),
+        include_headers=given.flag("includeHeaders", False),
+        min_partitions=given.positive("minPartitions"),
+        max_records_per_partition=given.positive("maxRecordsPerPartition"),
+        max_offsets_per_trigger=given.positive("maxOffsetsPerTrigger"),
+        max_bytes_per_trigger=given.convert("maxBytesPerTrigger", _A_SIZE, _bytes, None),
+        min_offsets_per_trigger=given.positive("minOffsetsPerTrigger"),
+        max_trigger_delay_s=given.duration("maxTriggerDelay", 900.0),
+        group=given.text("kafka.group.id"),
+        is_committed_only=given.choice("kafka.isolation.level", _ISOLATION, True),
+        fetch_bytes=given.convert("kafka.fetch.max.bytes", _A_SIZE, _bytes, None) or FETCH_BYTES,
+    )
+    given.finish()
+    _check_limits(result)
+    if "group" in (start.kind, end.kind) and result.group is None:
+        raise OptionError("startingOffsets=group needs to know which one: set kafka.group.id")
+    return result
+
+
+def sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """The options of a write."""
+    given = Given(options)
+    result = SinkOptions(
+        access=_access(given),
+        topic=given.text("topic"),
+        include_headers=given.flag("includeHeaders", False),
+        delivery=given.choice("delivery", _DELIVERY, "at-least-once"),
+        transactional_id=given.text("kafka.transactional.id"),
+        staging=given.text("stagingLocation"),
+        compression=given.choice("kafka.compression.type", {name: name for name in _CODECS}, "none"),
+        acks=given.choice("kafka.acks", {"all": -1, "-1": -1, "1": 1, "0": 0}, -1),
+        batch_bytes=given.convert("kafka.batch.size", _A_SIZE, _bytes, None) or BATCH_BYTES,
+    )
+    given.finish()
+    if result.delivery == "exactly-once" and result.acks != -1:
+        raise OptionError("delivery=exactly-once needs kafka.acks=all")
+    return result
+
+
+_ISOLATION = {"read_committed": True, "read_uncommitted": False}
+_DELIVERY: Mapping[str, Delivery] = {"at-least-once": "at-least-once", "exactly-once": "exactly-once"}
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_A_SIZE = 'a number of bytes such as 1048576, "64k" or "1g"'
+
+
+def _access(given: Given) -> Access:
+    bootstrap = given.text("kafka.bootstrap.servers")
+    if not bootstrap:
+        raise OptionError("option kafka.bootstrap.servers is missing: any broker, host:port, several with commas")
+    protocol = given.text("kafka.security.protocol") or "PLAINTEXT"
+    if protocol.upper() != "PLAINTEXT":
+        raise OptionError(f"option kafka.security.protocol is {protocol!r}; only PLAINTEXT is supported")
+    return Access(
+        bootstrap,
+        given.text("kafka.client.id") or CLIENT_ID,
+        (given.positive("kafka.request.timeout.ms") or 60_000) / 1000,
+    )
+
+
+def _subscription(given: Given) -> Subscription:
+    names, pattern, assigned = (given.text(name) for name in ("subscribe", "subscribePattern", "assign"))
+    chosen = [text for text in (names, pattern, assigned) if text is not None]
+    if len(chosen) != 1:
+        told = "none of them" if not chosen else "several"
+        raise OptionError(f"exactly one of subscribe, subscribePattern and assign says what is read; {told} was given")
+    if names is not None:
+        topics = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+        if not topics:
+            raise OptionError("option subscribe names no topic")
+        return Subscription(names=topics)
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as fault:
+            raise OptionError(f"option subscribePattern {pattern!r} is no regular expression: {fault}") from None
+        return Subscription(pattern=pattern)
+    assert assigned is not None
+    return Subscription(assigned=parse_assignment(assigned, "option assign"))
+
+
+def _start(given: Given, is_stream: bool) -> Bound:
+    if_too_late = given.choice("startingOffsetsByTimestampStrategy", _TOO_LATE, "error")
+    bound = _bound(given, "starting", if_too_late)
+    if bound is None:
+        return Bound("latest" if is_stream else "earliest")
+    if not is_stream and (bound.kind == "latest" or LATEST in _values(bound)):
+        raise OptionError("a batch read cannot start at latest: nothing lies behind it")
+    return bound
+
+
+def _end(given: Given, is_stream: bool) -> Bound:
+    bound = _bound(given, "ending", "latest")
+    if bound is None:
+        return Bound("latest")
+    if is_stream:
+        raise OptionError(
+            "endingOffsets is for batch reads; a stream goes on (to stop it, use trigger(availableNow=True))"
+        )
+    if bound.kind in ("earliest", "group") or EARLIEST in _values(bound):
+        raise OptionError("a batch read cannot end at earliest: nothing lies before it")
+    return bound
+
+
+_WORDS: Mapping[str, Literal["earliest", "latest", "group"]] = {
+    "earliest": "earliest",
+    "latest": "latest",
+    "group": "group",
+}
+_TOO_LATE: Mapping[str, Literal["error", "latest"]] = {"error": "error", "latest": "latest"}
+
+
+def _bound(given: Given, side: str, if_too_late: Literal["error", "latest"]) -> Bound | None:
+    """As in Spark's connector, one timestamp goes before many, and these before offsets."""
+    timestamp = given.convert(f"{side}Timestamp", "milliseconds since 1970", _not_negative, None)
+    timestamps = given.text(f"{side}OffsetsByTimestamp")
+    offsets = given.text(f"{side}Offsets")
+    if timestamp is not None:
+        return Bound("timestamp", timestamp=timestamp, if_too_late=if_too_late)
+    if timestamps is not None:
+        by_partition = parse(timestamps, f"option {side}OffsetsByTimestamp")
+        return Bound("timestamps", by_partition, if_too_late=if_too_late)
+    if offsets is None:
+        return None
+    word = _WORDS.get(offsets.strip().lower())
+    if word is not None:
+        return Bound(word)
+    by_partition = parse(offsets, f"option {side}Offsets (earliest, latest, group or JSON)")
+    for at, offset in by_partition.items():
+        if offset < EARLIEST:
+            raise OptionError(f"option {side}Offsets: {offset} is no offset of {at}; -2 is earliest, -1 is latest")
+    return Bound("offsets", by_partition)
+
+
+def _values(bound: Bound) -> list[int]:
+    offsets: Offsets = bound.by_partition if bound.kind == "offsets" else {}
+    return list(offsets.values())
+
+
+def _check_limits(options: SourceOptions) -> None:
+    least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"minOffsetsPerTrigger {least} is above maxOffsetsPerTrigger {most}")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number <= 0:
+        raise ValueError(text)
+    return number
+
+
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+_SIZES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def _bytes(text: str) -> int:
+    number, unit = _measure(text)
+    return _positive(number) * _SIZES[unit if unit in _SIZES else unit.removesuffix("ib").removesuffix("b")]
+
+
+def _seconds(text: str) -> float:
+    number, unit = _measure(text)
+    return int(number) * _SECONDS[unit]
+
+
+def _measure(text: str) -> tuple[str, str]:
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.lower())
+    if found is None:
+        raise ValueError(text)
+    return found[1], found[2]

@@ -1,0 +1,177 @@
+"""A streaming read on the driver: how far each micro-batch goes, and what of it the executors read.
+
+The offsets that Spark keeps in its checkpoint are in the form of Spark's own connector.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.spark.batch_reader import Piece
+from qanat.spark.lookups import Lookups
+from qanat.spark.loss import DataLossError, lost, without_lost
+from qanat.spark.offsets import OffsetRange, Offsets, from_json, lag, limited, ranges, split, to_json
+from qanat.spark.options import SourceOptions
+from qanat.spark.reading import read_range
+
+_log = logging.getLogger(__name__)
+_CHECKPOINT = "the checkpoint"
+
+
+class ForeignCheckpointError(QanatError):
+    """A checkpoint that was written by a query on other topics."""
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
+        self._options = options
+        self._schema = schema
+        self._asking: Lookups | None = None
+        self._target: Offsets | None = None
+        """Where a query ends that reads what is there and no more."""
+        self._triggered_at = time.monotonic()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What executors get: no connection."""
+        return {**self.__dict__, "_asking": None}
+
+    @property
+    def _lookups(self) -> Lookups:
+        if self._asking is None:
+            self._asking = Lookups(self._options.access, is_committed_only=self._options.is_committed_only)
+        return self._asking
+
+    # What the engine calls on the driver
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        options = self._options
+        chosen = self._lookups.partitions(options.subscription)
+        return to_json(self._lookups.at(options.start, chosen, options.group, "startingOffsets"))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._latest()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return to_json(self._latest())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        begin = self._begin(from_json(start, _CHECKPOINT))
+        end = self._forward_only(begin, self._latest() if self._target is None else self._target)
+        if not isinstance(limit, ReadAllAvailable):
+            if self._is_too_little(lag(begin, end)):
+                return start
+            end = self._limit(begin, end)
+        self._triggered_at = time.monotonic()
+        return to_json(end)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        last = from_json(end, _CHECKPOINT)
+        begin = self._begin(from_json(start, _CHECKPOINT), known=last)
+        wanted = ranges(begin, last)
+        earliest = self._lookups.earliest(one.at for one in wanted)
+        existing = without_lost(wanted, earliest, self._options.fail_on_data_loss)
+        options = self._options
+        return [Piece(one) for one in split(existing, options.min_partitions, options.max_records_per_partition)]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """A micro-batch is done: the group that stands for this query moves, so that its lag shows everywhere."""
+        if self._options.group is None:
+            return
+        try:
+            self._lookups.commit(self._options.group, from_json(end, _CHECKPOINT))
+        except QanatError as fault:
+            # The checkpoint is what counts; the group is there to be looked at.
+            _log.warning("progress is not shown in group %s: %s", self._options.group, fault)
+
+    def stop(self) -> None:
+        if self._asking is not None:
+            self._asking.close()
+            self._asking = None
+
+    # On an executor
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Piece)
+        return read_range(self._options, partition.wanted, self._schema)
+
+    # How far
+
+    def _latest(self) -> Offsets:
+        return self._lookups.latest(self._lookups.partitions(self._options.subscription))
+
+    def _begin(self, start: Offsets, known: Offsets | None = None) -> Offsets:
+        """The start, with partitions that were added since: they are read from their beginning."""
+        chosen = known if known is not None else self._lookups.partitions(self._options.subscription)
+        foreign = sorted(at for at in start if not self._options.subscription.takes(at))
+        if foreign:
+            raise ForeignCheckpointError(
+                f"the checkpoint is of a query that read {', '.join(map(str, foreign))}, this one reads "
+                f"{self._options.subscription}: give it a checkpointLocation of its own"
+            )
+        gone = sorted(set(start) - set(chosen))
+        if gone:
+            self._lose(f"partitions that the query was reading do not exist any more: {', '.join(map(str, gone))}")
+        added = [at for at in chosen if at not in start]
+        return {**{at: offset for at, offset in start.items() if at not in gone}, **self._lookups.earliest(added)}
+
+    def _forward_only(self, begin: Offsets, end: Offsets) -> Offsets:
+        """Where a partition was made anew and ends before the query's position, it waits there until it has grown."""
+        back = [OffsetRange(at, end[at], begin[at]) for at in sorted(begin) if at in end and end[at] < begin[at]]
+        if back and self._target is None:
+            self._lose(lost(back))
+        return {**end, **{one.at: begin[one.at] for one in back}}
+
+    def _lose(self, report: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(report)
+        _log.warning("%s", report)
+
+    def _is_too_little(self, rows: int) -> bool:
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._target is not None or rows >= least:
+            return False
+        return time.monotonic() - self._triggered_at < self._options.max_trigger_delay_s
+
+    def _limit(self, begin: Offsets, end: Offsets) -> Offsets:
+        most = self._options.max_offsets_per_trigger
+        rows = lag(begin, end)
+        if self._options.max_bytes_per_trigger is not None and rows > 0:
+            fitting = int(
+                rows * min(1.0, self._options.max_bytes_per_trigger / max(1, self._bytes_between(begin, end)))
+            )
+            most = min(max(1, fitting), most or fitting)
+        return end if most is None else limited(begin, end, max(1, most))
+
+    def _bytes_between(self, begin: Offsets, end: Offsets) -> int:
+        """About how many bytes lie between two positions: by the mean size of a record in each partition."""
+        wanted = ranges(begin, end)
+        places: list[TopicPartition] = [one.at for one in wanted]
+        sizes, first = self._lookups.bytes_of(places), self._lookups.earliest(places)
+        latest = self._lookups.latest(places)
+        return sum(one.size * sizes.get(one.at, 0) // max(1, latest[one.at] - first[one.at]) for one in wanted)

@@ -1,0 +1,107 @@
+"""Options: the connector's names are taken, and a mistake is named together with what was meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.spark.options import sink_options, source_options
+
+SERVER = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+READ = {**SERVER, "subscribe": "orders"}
+
+
+def test_names_are_not_case_sensitive_and_defaults_are_the_connectors() -> None:
+    batch = source_options({"KAFKA.bootstrap.Servers": "h:1", "SubScribe": "a, b,a"}, is_stream=False)
+    stream = source_options(READ, is_stream=True)
+
+    assert batch.subscription.names == ("a", "b")
+    assert (batch.start.kind, batch.end.kind, batch.fail_on_data_loss) == ("earliest", "latest", True)
+    assert stream.start.kind == "latest"
+
+
+def test_one_timestamp_goes_before_many_and_these_before_offsets() -> None:
+    every = {
+        "startingTimestamp": "5",
+        "startingOffsetsByTimestamp": '{"orders": {"0": 7}}',
+        "startingOffsets": '{"orders": {"0": 9}}',
+    }
+    kinds = []
+    for name in list(every):
+        kinds.append(source_options({**READ, **every}, is_stream=True).start.kind)
+        del every[name]
+
+    assert kinds == ["timestamp", "timestamps", "offsets"]
+
+
+def test_an_assignment_takes_some_partitions() -> None:
+    chosen = source_options({**SERVER, "assign": '{"a": [0, 2]}'}, is_stream=True).subscription
+
+    assert chosen.takes(TopicPartition("a", 2))
+    assert not chosen.takes(TopicPartition("a", 1))
+
+
+def test_sizes_and_durations_have_units() -> None:
+    given = {**READ, "maxBytesPerTrigger": "64k", "maxTriggerDelay": "15m"}
+    options = source_options(given, is_stream=True)
+
+    assert (options.max_bytes_per_trigger, options.max_trigger_delay_s) == (65_536, 900.0)
+    assert source_options({**READ, "maxBytesPerTrigger": "1 GiB"}, is_stream=True).max_bytes_per_trigger == 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "kafka.bootstrap.servers is missing"),
+        (SERVER, "exactly one of subscribe, subscribePattern and assign"),
+        ({**READ, "assign": '{"a": [0]}'}, "several was given"),
+        ({**SERVER, "subscribe": " , "}, "names no topic"),
+        ({**SERVER, "subscribePattern": "("}, "is no regular expression"),
+        ({**READ, "startingOffset": "earliest"}, "did you mean startingOffsets"),
+        ({**READ, "maxOffsetPerTrigger": "3"}, "did you mean maxOffsetsPerTrigger"),
+        ({**READ, "maxOffsetsPerTrigger": "0"}, "must be a whole number above 0"),
+        ({**READ, "minPartitions": "many"}, "option minPartitions is 'many'"),
+        ({**READ, "failOnDataLoss": "maybe"}, "must be true or false"),
+        ({**READ, "startingOffsets": "beginning"}, "earliest, latest, group or JSON"),
+        ({**READ, "startingOffsets": '{"orders": {"0": -3}}'}, "-3 is no offset of orders-0"),
+        ({**READ, "startingOffsets": "group"}, "set kafka.group.id"),
+        ({**READ, "startingTimestamp": "yesterday"}, "must be milliseconds since 1970"),
+        ({**READ, "kafka.isolation.level": "dirty"}, "must be one of read_committed, read_uncommitted"),
+        ({**READ, "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "3"}, "is above maxOffsetsPerTrigger"),
+        ({**READ, "maxBytesPerTrigger": "-1"}, "a number of bytes"),
+        ({**READ, "maxTriggerDelay": "soon"}, "a duration"),
+        ({**READ, "endingOffsets": "latest"}, "is for batch reads"),
+    ],
+)
+def test_a_wrong_option_of_a_stream_is_named(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(QanatError, match=reason):
+        source_options(options, is_stream=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"startingOffsets": "latest"}, "cannot start at latest"),
+        ({"startingOffsets": '{"orders": {"0": -1}}'}, "cannot start at latest"),
+        ({"endingOffsets": "earliest"}, "cannot end at earliest"),
+        ({"endingOffsets": '{"orders": {"0": -2}}'}, "cannot end at earliest"),
+    ],
+)
+def test_a_batch_read_has_two_ends(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(QanatError, match=reason):
+        source_options({**READ, **options}, is_stream=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"delivery": "at-most-once"}, "must be one of at-least-once, exactly-once"),
+        ({"delivery": "exactly-once", "kafka.acks": "1"}, "needs kafka.acks=all"),
+        ({"kafka.compression.type": "rar"}, "must be one of none, gzip"),
+        ({"topics": "a"}, "did you mean topic"),
+    ],
+)
+def test_a_wrong_option_of_a_write_is_named(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(QanatError, match=reason):
+        sink_options({**SERVER, **options})
