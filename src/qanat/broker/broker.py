@@ -70,6 +70,8 @@ class Broker:
             settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
         )
         self._partitions_by_id: dict[tuple[bytes, int], Partition] = {}
+        self._writable: dict[tuple[str, int], Partition] = {}
+        """Those that clients may write to, by name: looked up for every batch."""
         self._by_log: dict[PartitionLog, Partition] = {}
         self._parked: set[asyncio.Task[Any]] = set()
         self._hosting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -113,6 +115,9 @@ class Broker:
 
     def writable_partition(self, topic: str, number: int) -> Partition | ErrorCode:
         """The same for clients' records: internal topics are written by their owners only."""
+        found = self._writable.get((topic, number))
+        if found is not None:
+            return found
         known = self.metadata.image.topics.get(topic)
         if topic in INTERNAL_TOPICS or (known is not None and known.is_internal):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -174,11 +179,14 @@ class Broker:
         partition = Partition(log, self.runtime, _raw(topic), leader_epoch=0)
         partition.obey(self.topic_settings(at.topic))
         self.partitions[at] = partition
+        if not (topic.is_internal or topic.name in INTERNAL_TOPICS):
+            self._writable[at.topic, at.partition] = partition
         self._partitions_by_id[partition.topic_id, at.partition] = partition
         self._by_log[log] = partition
 
     def _retire(self, at: TopicPartition) -> None:
         partition = self.partitions.pop(at)
+        self._writable.pop((at.topic, at.partition), None)
         self._partitions_by_id.pop((partition.topic_id, at.partition), None)
         self._by_log.pop(partition.log, None)
         partition.retire()

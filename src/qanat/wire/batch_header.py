@@ -36,6 +36,7 @@ BYTES_BEFORE_LENGTH = 12
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _PREFIX = Struct(">qii")
+_pack_prefix_into = _PREFIX.pack_into
 _LENGTH = Struct(">i")
 
 _LARGEST_OFFSET = 2**63 - 1
@@ -151,9 +152,14 @@ def placed(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
     return _PREFIX.pack(base_offset, header.batch_length, leader_epoch)
 
 
+def place(batch: memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
+    """Write the same into a batch that is ours to change."""
+    _pack_prefix_into(batch, 0, base_offset, header.batch_length, leader_epoch)
+
+
 def patch(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
     """Set base offset and leader epoch in a writable batch; the checksum stays valid."""
-    _PREFIX.pack_into(batch, 0, base_offset, batch_size_at(batch, 0) - BYTES_BEFORE_LENGTH, leader_epoch)
+    _pack_prefix_into(batch, 0, base_offset, batch_size_at(batch, 0) - BYTES_BEFORE_LENGTH, leader_epoch)
 
 
 def check_batch(batch: Buffer) -> BatchHeader:

@@ -17,6 +17,7 @@ from struct import Struct
 from qanat.model.errors import MalformedMessageError
 
 _LENGTH = Struct(">i")
+_read_length = _LENGTH.unpack_from
 LENGTH_SIZE = _LENGTH.size
 _SHARED_BYTES = 64 * 1024
 _SPARE_BUFFERS = 16
@@ -101,17 +102,19 @@ class FrameReader:
 
     def _cut(self) -> list[memoryview]:
         frames: list[memoryview] = []
-        while self._end - self._start >= LENGTH_SIZE:
-            length: int = _LENGTH.unpack_from(self._shared, self._start)[0]
+        shared, received = self._shared, self._end
+        while received - self._start >= LENGTH_SIZE:
+            length: int = _read_length(shared, self._start)[0]
             if not 0 <= length <= self._max_bytes:
                 raise MalformedMessageError(
                     f"a frame of {length} bytes is announced, at most {self._max_bytes} are accepted"
                 )
-            start, end = self._start + LENGTH_SIZE, self._start + LENGTH_SIZE + length
-            if end > self._end:
+            start = self._start + LENGTH_SIZE
+            end = start + length
+            if end > received:
                 self._make_room(start, length)
                 break
-            frames.append(memoryview(bytearray(self._shared[start:end])))
+            frames.append(memoryview(bytearray(shared[start:end])))
             self._start = end
         if self._start == self._end:
             self._start = self._end = 0

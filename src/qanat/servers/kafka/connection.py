@@ -116,10 +116,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         except QanatError as fault:
             self._abort(fault)
             return
-        for frame in frames:
-            self._limits.inflight_bytes += len(frame)
-            self._waiting.append(frame)
-        self._advance()
+        if frames:
+            self._limits.inflight_bytes += sum(map(len, frames))
+            self._waiting.extend(frames)
+            self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -158,8 +158,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close at once: what is not sent yet is lost, what was not looked at yet never will be."""
         if self._transport is not None:
-            waiting, self._waiting = self._waiting, deque()
-            self._limits.release(sum(map(len, waiting)))
+            unseen_bytes = sum(map(len, self._waiting))
+            self._waiting.clear()
+            self._limits.release(unseen_bytes)
             self._transport.abort()
 
     def wait_with(self, waiting: asyncio.Future[Any]) -> None:
@@ -169,16 +170,23 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _advance(self) -> None:
         """Look at waiting requests, as far as they may be looked at now."""
-        while self._waiting and self._held_by is None and self._may_go_on():
-            frame = self._waiting.popleft()
-            slot = _Slot(len(frame))
-            self._slots.append(slot)
+        waiting, slots = self._waiting, self._slots
+        while waiting and self._held_by is None and self._may_go_on():
+            frame = waiting.popleft()
             try:
                 outcome = self._handle(frame, self)
             except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
+                self._limits.release(len(frame))
                 self._abort(fault)
                 return
-            self._take(slot, outcome)
+            if isinstance(outcome, list) and not slots:
+                # Answered at once, and nobody before it still waits: nearly all requests go this way.
+                self._limits.release(len(frame))
+                self._send(outcome)
+            else:
+                slot = _Slot(len(frame))
+                slots.append(slot)
+                self._take(slot, outcome)
         self._send_small()
         self.regulate()
 
@@ -241,16 +249,19 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def regulate(self) -> None:
         """Read or do not read, as the bounds say."""
-        if self._transport is None or self._transport.is_closing():
+        limits, transport = self._limits, self._transport
+        has_room = limits.inflight_bytes < limits.max_inflight_bytes
+        may_read = self._can_write and has_room and not self._waiting
+        if may_read is self._is_reading and has_room:
             return
-        has_room = self._limits.inflight_bytes < self._limits.max_inflight_bytes
-        may_read = self._can_write and not self._waiting and has_room
+        if transport is None or transport.is_closing():
+            return
         if not has_room:
-            self._limits.starved[self] = None
+            limits.starved[self] = None
         if may_read and not self._is_reading:
-            self._transport.resume_reading()
+            transport.resume_reading()
         elif not may_read and self._is_reading:
-            self._transport.pause_reading()
+            transport.pause_reading()
         self._is_reading = may_read
 
     def _abort(self, fault: BaseException) -> None:

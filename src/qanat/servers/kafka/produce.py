@@ -13,16 +13,15 @@ Deviation: timestamps are judged by a batch's header, not record by record.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
-from qanat.broker.partition import Partition
+from qanat.broker.broker import Broker
+from qanat.broker.partition import Partition, Written
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import QanatError
+from qanat.model.errors import QanatError, UnsupportedCompressionError
 from qanat.servers.kafka.dispatch import Context
-from qanat.wire.batch_header import read_header
+from qanat.wire.batch_header import HEADER_SIZE, read_header
 from qanat.wire.compression import Codec
 from qanat.wire.kafka.messages.produce import (
-    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -42,55 +41,59 @@ _TELLS_START = (
 """Errors beside which Kafka tells where the log starts: by it, a producer sees whether its records are deleted."""
 
 Part = tuple[Partition, memoryview, PartitionProduceResponse]
+Waiting = dict[asyncio.Future[None], PartitionProduceResponse]
 
 
 class Produce:
     """One request on its way: what is appended, and what its acknowledgement still waits for."""
 
+    __slots__ = ("_connection", "_request", "_version", "_waiting", "response")
+
     def __init__(self, request: ProduceRequest, context: Context) -> None:
         self._request = request
-        self._context = context
-        self._broker = context.broker
-        self._waiting: dict[asyncio.Future[None], PartitionProduceResponse] = {}
-        self._answered: asyncio.Future[ProduceResponse] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self.response = ProduceResponse(responses=[])
+        self._connection = context.connection
+        self._version = context.version
+        self._waiting: Waiting = {}
+        self.response = ProduceResponse([])
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self, broker: Broker) -> list[Part]:
         """Every partition that can be appended to; the answers of the others are written on the way."""
+        parts: list[Part] = []
+        acks = self._request.acks
         for topic in self._request.topic_data:
-            answer = TopicProduceResponse(topic.name, topic.topic_id, [])
-            self.response.responses.append(answer)
+            results: list[PartitionProduceResponse] = []
+            self.response.responses.append(TopicProduceResponse(topic.name, topic.topic_id, results))
             for data in topic.partition_data:
                 result = PartitionProduceResponse(data.index, base_offset=-1)
-                answer.partition_responses.append(result)
-                found = self._find(topic, data)
+                results.append(result)
+                found = self._find(topic, data.index, broker)
                 if isinstance(found, ErrorCode):
                     result.error_code = found
-                elif data.records is None or not len(data.records):
+                elif not data.records:
                     _refuse(result, ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition")
-                elif self._request.acks == ALL and found.in_sync_replicas < found.min_insync_replicas:
+                elif acks == ALL and found.in_sync_replicas < found.min_insync_replicas:
                     _refuse(result, ErrorCode.NOT_ENOUGH_REPLICAS, _too_few(found))
                 else:
-                    yield found, data.records, result
+                    parts.append((found, data.records, result))
+        return parts
 
-    def _find(self, topic: TopicProduceData, data: PartitionProduceData) -> Partition | ErrorCode:
+    def _find(self, topic: TopicProduceData, number: int, broker: Broker) -> Partition | ErrorCode:
         if self._request.acks not in (ALL, NONE, 1):
             return ErrorCode.INVALID_REQUIRED_ACKS
-        broker = self._broker
-        if self._context.version >= _TOPIC_IDS_FROM:
-            return broker.partition_by_id(topic.topic_id, data.index)
-        return broker.writable_partition(topic.name, data.index)
+        if self._version >= _TOPIC_IDS_FROM:
+            return broker.partition_by_id(topic.topic_id, number)
+        return broker.writable_partition(topic.name, number)
 
     def append(self, part: Part) -> bool:
         """Append now; False where that has to wait for the disk or for a worker."""
         partition, batch, _ = part
         try:
-            self._check_codec(batch)
-            appended = partition.append_now(batch)
-            if appended is None:
+            if self._version < _ZSTD_FROM:
+                _refuse_zstd(batch)
+            written = partition.append_now(batch)
+            if written is None:
                 return False
-            self._appended(part, *appended)
+            self._appended(part, written)
         except QanatError as fault:
             _refuse_append(part, fault)
         return True
@@ -100,26 +103,19 @@ class Produce:
         for part in parts:
             partition, batch, _ = part
             try:
-                self._check_codec(batch)
-                self._appended(part, *await partition.append(batch))
+                if self._version < _ZSTD_FROM:
+                    _refuse_zstd(batch)
+                self._appended(part, await partition.append(batch))
             except QanatError as fault:
                 _refuse_append(part, fault)
 
-    def _check_codec(self, batch: memoryview) -> None:
-        if self._context.version < _ZSTD_FROM and len(batch) >= 61 and read_header(batch).codec == Codec.ZSTD:
-            from qanat.model.errors import UnsupportedCompressionError
-
-            raise UnsupportedCompressionError("zstd needs version 7 of Produce or later: upgrade the client")
-
-    def _appended(
-        self, part: Part, base_offset: int, append_time_ms: int, durable: asyncio.Future[None] | None
-    ) -> None:
+    def _appended(self, part: Part, written: Written) -> None:
         partition, _, result = part
-        result.base_offset = base_offset
-        result.log_append_time_ms = append_time_ms
+        result.base_offset = written.base_offset
+        result.log_append_time_ms = written.append_time_ms
         result.log_start_offset = partition.log.log_start_offset
-        if durable is not None and self._request.acks == ALL:
-            self._waiting[durable] = result
+        if written.durable is not None and self._request.acks == ALL:
+            self._waiting[written.durable] = result
 
     def answer(self) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
         """What to send: nothing, the response, or the response once everything is durable."""
@@ -127,16 +123,26 @@ class Produce:
             # Who expects no answer learns of a fault only by the connection's end, as with Kafka.
             is_refused = any(part.error_code for topic in self.response.responses for part in topic.partition_responses)
             if is_refused:
-                self._context.connection.close()
+                self._connection.close()
             return None
         if not self._waiting:
             return self.response
+        return _Acknowledgement(self.response, self._waiting, max(self._request.timeout_ms, 0) / 1000).answered
+
+
+class _Acknowledgement:
+    """A response that waits for the disk, as long as the client is willing to."""
+
+    __slots__ = ("_response", "_timer", "_waiting", "answered")
+
+    def __init__(self, response: ProduceResponse, waiting: Waiting, timeout_s: float) -> None:
         loop = asyncio.get_running_loop()
-        self._answered = loop.create_future()
-        self._timer = loop.call_later(max(self._request.timeout_ms, 0) / 1000, self._time_out)
-        for durable in list(self._waiting):
+        self.answered: asyncio.Future[ProduceResponse] = loop.create_future()
+        self._response = response
+        self._waiting = waiting
+        self._timer = loop.call_later(timeout_s, self._time_out)
+        for durable in waiting:
             durable.add_done_callback(self._one_done)
-        return self._answered
 
     def _one_done(self, durable: asyncio.Future[None]) -> None:
         result = self._waiting.pop(durable, None)
@@ -158,16 +164,14 @@ class Produce:
         self._finish()
 
     def _finish(self) -> None:
-        assert self._timer is not None
-        assert self._answered is not None
         self._timer.cancel()
-        if not self._answered.done():
-            self._answered.set_result(self.response)
+        if not self.answered.done():
+            self.answered.set_result(self._response)
 
 
 def handle(request: ProduceRequest, context: Context) -> object:
     produce = Produce(request, context)
-    parts = list(produce.parts())
+    parts = produce.parts(context.broker)
     for number, part in enumerate(parts):
         if not produce.append(part):
             return _slowly(produce, parts[number:])
@@ -177,6 +181,11 @@ def handle(request: ProduceRequest, context: Context) -> object:
 async def _slowly(produce: Produce, parts: list[Part]) -> object:
     await produce.append_slowly(parts)
     return produce.answer()
+
+
+def _refuse_zstd(batch: memoryview) -> None:
+    if len(batch) >= HEADER_SIZE and read_header(batch).codec == Codec.ZSTD:
+        raise UnsupportedCompressionError("zstd needs version 7 of Produce or later: upgrade the client")
 
 
 def _too_few(partition: Partition) -> str:

@@ -79,10 +79,12 @@ def frame_request(
 
 def frame_response(api_key: int, api_version: int, correlation_id: int, body: Sequence[Chunk]) -> list[Chunk]:
     """A whole response, size included, ready for `writelines`."""
-    size = sum(map(len, body)) + 4
+    size = 4 + (len(body[0]) if len(body) == 1 else sum(map(len, body)))
     if api_version >= RESPONSE_HEADER_FLEXIBLE_FROM.get(api_key, NEVER):
-        return _joined(_pack_flexible_response(size + 1, correlation_id), body)
-    return _joined(_pack_response(size, correlation_id), body)
+        head = _pack_flexible_response(size + 1, correlation_id)
+    else:
+        head = _pack_response(size, correlation_id)
+    return _joined(head, body)
 
 
 def read_response_header(frame: memoryview, api_key: int, api_version: int) -> tuple[int, int]:
