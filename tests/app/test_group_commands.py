@@ -80,7 +80,7 @@ def test_a_reset_shows_first_and_does_when_told(run: Run, flags: tuple[str, ...]
         (("reset", "g", "--all-topics", "--to-latest"), "the group has committed nothing: name a topic with --topic"),
         (("reset", "g", "--topic", "g-none", "--to-latest"), "there is no topic g-none"),
         (("reset", "g", "--topic", "x:y", "--to-latest"), "--topic x:y: partitions are numbers, orders:0,2"),
-        (("reset", "g", "--topic", "x", "--to-datetime", "soon"), "'soon' is no moment: write 2h, 30m, 7d or "),
+        (("reset", "g", "--topic", "x", "--to-datetime", "soon"), "'soon' is no moment: write 2h, 30m, 7d (ago), "),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(run: Run, arguments: tuple[str, ...], message: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 
 import pytest
 from tests.app.conftest import Run
-from tests.app.processes import qanat
+from tests.app.consumers import on_terminal
+from tests.app.processes import PATIENCE_SECONDS, QANAT, clean_environment, qanat
 
 from qanat.connection.partitioning import partition_of
 
@@ -86,6 +88,8 @@ def counted(broker_address: str) -> str:
         (("--from", "end", "-e"), range(0)),
         (("--from", "@1h", "-e"), range(10)),
         (("--from", "@2020-01-01T00:00:@2020-01-02"), range(0)),
+        (("--until", "now"), range(10)),
+        (("--until", "end"), range(10)),
         (("--until", "4"), range(4)),
         (("--until", "-8"), range(2)),
         (("-n", "3"), range(3)),
@@ -99,6 +103,19 @@ def test_reading_begins_and_ends_where_it_is_told(
     run: Run, counted: str, flags: tuple[str, ...], numbers: range
 ) -> None:
     assert run("consume", counted, *flags).stdout.split() == [str(number) for number in numbers]
+
+
+def test_a_moment_to_come_is_waited_for(run: Run) -> None:
+    run("topic", "create", "p-until", "-p", "2")
+    run("produce", "p-until", given="early\n")
+    # A clock that is ahead: this record is from later than the moment, and ends its partition.
+    late = json.dumps({"value": "late", "partition": 1, "timestamp": time.time_ns() // 1_000_000 + 3_600_000})
+    run("produce", "p-until", "-J", "--keep-partition", given=late + "\n")
+    began = time.monotonic()
+    result = run("consume", "p-until", "--until", "@+2s")
+
+    assert (result.returncode, result.stdout) == (0, "early\n")
+    assert time.monotonic() - began >= 1.5
 
 
 def test_records_are_filtered_by_key_and_header(run: Run) -> None:
@@ -140,6 +157,17 @@ def test_a_topic_is_made_by_writing_to_it(run: Run) -> None:
     [
         (("consume", "p-nowhere"), "there is no topic p-nowhere"),
         (("consume", "p-x", "--from", "soon"), "'soon' is no place in a topic: write start, end, an offset, +N, -N, "),
+        (("consume", "p-counted", "--from", "11"), "--from 11 is behind the end: partition 0 holds 0 to 9\n"),
+        (("consume", "p-counted", "--from", "+30"), "--from +30 is behind the end: partition 0 holds 0 to 9\n"),
+        (("consume", "p-x", "--from", "10:5"), "there is nothing between the two ends of 10:5: the second must be "),
+        (("consume", "p-x", "--from", "@1h:@2h"), "there is nothing between the two ends of @1h:@2h"),
+        (
+            ("consume", "p-x", "--from", "9", "--until", "9"),
+            "there is nothing between the two ends of --from 9 --until",
+        ),
+        (("consume", "p-x", "--from", "9" * 40), f"'{'9' * 40}' is no place in a topic"),
+        (("consume", "p-x", "--from", "@9999999999999999"), "'9999999999999999' is after the year 9999"),
+        (("consume", "p-counted", "-p", "7"), "topic p-counted has no partition 7: it has 0 to 0"),
         (("consume", "p-x", "-f", "%q"), "-f knows no %q: there are %t "),
         (("consume", "p-x", "-f", "%v{xml}"), "-f knows no {xml}: there are {hex} and {base64}"),
         (("consume", "p-x", "-n", "0"), "-n must be at least 1"),
@@ -151,7 +179,7 @@ def test_a_topic_is_made_by_writing_to_it(run: Run) -> None:
         (("produce", "p-y", "-J"), "line 1 is no envelope: "),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(run: Run, arguments: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_done_is_one_sentence(run: Run, counted: str, arguments: tuple[str, ...], message: str) -> None:
     result = run(*arguments, given="no envelope\n")
 
     assert result.returncode == 1
@@ -172,3 +200,19 @@ def test_an_address_that_is_none_is_one_sentence() -> None:
     result = qanat("topic", "list", "--bootstrap", "here:now")
 
     assert result.stderr == "qanat: --bootstrap here:now: 'here:now' is no address: write host:port\n"
+
+
+def test_a_terminal_is_not_at_the_mercy_of_records(run: Run, broker_address: str) -> None:
+    run("topic", "create", "p-tty", "-p", "1")
+    content = b"\x1b[31mred \x07 bell \xff f\xc3\xbcnf \xc2\x9b C1 \xe2\x80\xae bidi\ttab"
+    run("produce", "p-tty", "--key", "\x1bk", given=content + b"\n")
+    target = ("p-tty", "-e", "-b", broker_address)
+
+    shown = on_terminal("consume", *target, "-f", r"%k=%v\n")
+    assert shown == r"\x1bk=\x1b[31mred \x07 bell \xff fünf \x9b C1 \u202e bidi" + "\ttab\n"
+    assert "\\u001bk" in on_terminal("consume", *target, "-J")
+    assert on_terminal("consume", *target, "--raw", "-f", r"%k\n") == "\x1bk\n"
+    piped = subprocess.run(
+        [*QANAT, "consume", *target], capture_output=True, env=clean_environment(), timeout=PATIENCE_SECONDS
+    )
+    assert piped.stdout == content + b"\n"

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.consuming import Reading, RecordFilter, read
-from qanat.app.envelope import encode_envelope
-from qanat.app.group_offsets import commit_offsets, committed_offsets
-from qanat.app.positions import Bounds, Position, offsets_at, parse_position, parse_range
-from qanat.app.record_format import RecordFormat
+from qanat.app.consume_plan import ReadingPlan, places
+from qanat.app.consuming import RecordFilter, read
+from qanat.app.group_reading import read_as_member
+from qanat.app.record_printer import RecordPrinter, record_encoder
 from qanat.app.session import HERE, Target, WrongArgumentError, run
+from qanat.app.where import Condition
 from qanat.connection.cluster import Cluster
 from qanat.connection.fetching import FetchLimits
-from qanat.connection.offsets import list_bounds
-from qanat.model.ids import TopicPartition
-from qanat.wire.records import Record
 
-Encode = Callable[[str, int, Record], bytes]
 Flag = Annotated[bool, Parameter(negative="")]
 
 
@@ -37,8 +31,11 @@ def consume(
     partitions: Annotated[list[int] | None, Parameter(name=["--partition", "-p"], negative="")] = None,
     form: Annotated[str, Parameter(name=["--format", "-f"], allow_leading_hyphen=True)] = "%v\\n",
     json_envelope: Annotated[bool, Parameter(name=["--json-envelope", "-J"], negative="")] = False,
+    raw: Flag = False,
     group: Annotated[str | None, Parameter(name=["--group", "-g"])] = None,
-    grep: str | None = None,
+    commit: bool | None = None,
+    where: Annotated[str | None, Parameter(name=["--where", "-w"], allow_leading_hyphen=True)] = None,
+    grep: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     key: str | None = None,
     headers: Annotated[list[str] | None, Parameter(name=["--header", "-H"], negative="")] = None,
     committed_only: Flag = False,
@@ -49,9 +46,16 @@ def consume(
         qanat consume orders -e
         qanat consume orders --from @2h --until @1h --grep refund
         qanat consume orders --tail 5 -f '%p/%o %k: %v\n'
+        qanat consume orders --where 'json.amount > 100 and key != "test"' -n 3
+        qanat consume orders --group billing
         qanat consume orders -e --json-envelope | jq .value
 
-    Places are: start, end, an offset, +N from the start, -N from the end, @2h ago, @2026-01-01T00:00 (UTC).
+    Places are: start, end, an offset, +N from the start, -N from the end, @2h ago, @2026-01-01T00:00 (UTC), now,
+    @+10m from now.
+
+    A condition of --where knows key, value, json (the value), headers, partition, offset and timestamp; and, or, not;
+    == != < <= > >= in; matches(text, expression), startswith, endswith, lower, len, int, float. What a record does
+    not have is None.
 
     Parameters
     ----------
@@ -60,7 +64,7 @@ def consume(
     begin:
         Where to begin; or a range, begin:end.
     until:
-        Where to end (exclusive).
+        Where to end (exclusive): a place; a moment to come is waited for.
     exit_at_end:
         End with the last record that is there now.
     number:
@@ -74,8 +78,15 @@ def consume(
         %K %V lengths; {hex} and {base64} behind %k or %v; \n \t \xNN.
     json_envelope:
         One JSON object per line, which `qanat produce --json-envelope` reads unchanged.
+    raw:
+        Bytes as they are, on a terminal as well; otherwise control characters are shown there as \\x1b and the like.
     group:
-        Go on where this group has committed, and commit what was printed. The group must not have members.
+        Join this group, share the topic with its other members, and go on where it stands; --from is where to begin
+        where it has committed nothing.
+    commit:
+        With --group, commit what was printed; --no-commit only looks.
+    where:
+        Only records that meet this condition.
     grep:
         Only records whose value this expression finds.
     key:
@@ -85,33 +96,38 @@ def consume(
     committed_only:
         Leave out records of transactions that are not committed.
     """
-    first, last = _places(begin, until, exit_at_end, tail)
-    wanted = RecordFilter(_expression(grep), key.encode() if key is not None else None, _headers(headers or []))
-    encode = _envelope if json_envelope else RecordFormat(form).encode
+    first, last = places(begin, until, is_to_end=exit_at_end, tail=tail)
+    condition = Condition(where) if where is not None else None
+    wanted = RecordFilter(
+        _expression(grep), key.encode() if key is not None else None, _headers(headers or []), condition
+    )
     if number is not None and number < 1:
         raise WrongArgumentError("-n must be at least 1")
+    _check_group(group, commit, is_apart=bool(partitions) or tail is not None)
+    printer = RecordPrinter(wanted, record_encoder(form, is_envelope=json_envelope, is_raw=raw), number)
+    limits = FetchLimits(is_committed_only=committed_only)
+    plan = ReadingPlan(topic, first, last, begin, tuple(dict.fromkeys(partitions or ())), limits)
 
     async def work(cluster: Cluster) -> None:
-        reading = await _reading(cluster, topic, partitions, first, last, group)
-        reading.limits = FetchLimits(is_committed_only=committed_only)
-        await _print(cluster, reading, wanted, encode, number, group)
+        if group is not None:
+            await read_as_member(cluster, plan, group, printer, is_committing=commit is not False)
+            return
+        reading = await plan.reading(cluster)
+        async for records in read(cluster, reading):
+            printer.print(reading, records)
+            if printer.is_done:
+                return
 
     run(target, work)
 
 
-def _places(begin: str, until: str | None, is_to_end: bool, tail: int | None) -> tuple[Position, Position | None]:
-    """Where to begin and to end, from the flags that say so."""
-    first, last = parse_range(begin)
-    if tail is not None:
-        if begin != "start" or tail < 1:
-            raise WrongArgumentError("--tail takes a number above 0, and no --from beside it")
-        first, last = Position("end", -tail), Position("end")
-    ends = [parse_position(until)] if until is not None else []
-    ends += [Position("end")] if is_to_end else []
-    ends += [last] if last is not None else []
-    if len(set(ends)) > 1:
-        raise WrongArgumentError("say where to end once: --until, -e, --tail or begin:end")
-    return first, ends[0] if ends else None
+def _check_group(group: str | None, commit: bool | None, *, is_apart: bool) -> None:
+    if group is None and commit is not None:
+        raise WrongArgumentError("--commit and --no-commit are for --group")
+    if group == "":
+        raise WrongArgumentError("--group needs a name")
+    if group is not None and is_apart:
+        raise WrongArgumentError("with --group the group decides which partitions we read, and where: no -p, no --tail")
 
 
 def _expression(grep: str | None) -> re.Pattern[bytes] | None:
@@ -124,58 +140,3 @@ def _expression(grep: str | None) -> re.Pattern[bytes] | None:
 def _headers(texts: list[str]) -> tuple[tuple[str, bytes | None], ...]:
     split = [text.partition("=") for text in texts]
     return tuple((name, value.encode() if separator else None) for name, separator, value in split)
-
-
-def _envelope(topic: str, partition: int, record: Record) -> bytes:
-    return encode_envelope(topic, partition, record).encode() + b"\n"
-
-
-async def _reading(
-    cluster: Cluster,
-    topic: str,
-    partitions: list[int] | None,
-    first: Position,
-    last: Position | None,
-    group: str | None,
-) -> Reading:
-    """Offsets to begin and to end with; what a group has committed goes before --from."""
-    deadline = cluster.deadline()
-    view = await cluster.topic(topic, deadline)
-    bounds: Bounds = await list_bounds(cluster, view, deadline)
-    missing = [partition for partition in partitions or () if partition not in bounds]
-    if missing:
-        raise WrongArgumentError(f"topic {topic} has no partition {missing[0]}: it has {len(bounds)}")
-    bounds = {partition: bounds[partition] for partition in partitions or bounds}
-    positions = await offsets_at(cluster, view, first, bounds, deadline)
-    ends = await offsets_at(cluster, view, last, bounds, deadline) if last is not None else {}
-    if group is not None:
-        committed = await committed_offsets(cluster, group, deadline)
-        for partition, (begin, end) in bounds.items():
-            offset = committed.get(TopicPartition(topic, partition))
-            if offset is not None:
-                positions[partition] = max(begin, min(offset, end))
-    return Reading(topic, positions, ends)
-
-
-async def _print(
-    cluster: Cluster, reading: Reading, wanted: RecordFilter, encode: Encode, number: int | None, group: str | None
-) -> None:
-    left = number
-    committed = dict(reading.positions)
-    async for records in read(cluster, reading):
-        pieces: list[bytes] = []
-        for partition, record in records:
-            if left == 0:
-                # What is not printed is not read: the next of the group begins here.
-                reading.positions[partition] = min(reading.positions[partition], record.offset)
-            elif wanted.wants(record):
-                pieces.append(encode(reading.topic, partition, record))
-                left = None if left is None else left - 1
-        sys.stdout.buffer.write(b"".join(pieces))
-        sys.stdout.buffer.flush()
-        if group is not None and committed != reading.positions:
-            new = {TopicPartition(reading.topic, at): offset for at, offset in reading.positions.items()}
-            await commit_offsets(cluster, group, new, cluster.deadline())
-            committed = dict(reading.positions)
-        if left == 0:
-            return

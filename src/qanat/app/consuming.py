@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from qanat.app.where import Condition
 from qanat.connection.cluster import Cluster, TopicView
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
 from qanat.connection.fetching import Fetched, FetchLimits, fetch
-from qanat.connection.offsets import by_leader, list_bounds
+from qanat.connection.offsets import LATEST, by_leader, list_bounds, list_offsets
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.wire.records import Record
@@ -24,6 +26,8 @@ class Reading:
     topic: str
     positions: dict[int, int]
     ends: dict[int, int] = field(default_factory=dict)
+    until_ms: int | None = None
+    """A moment to come: a partition ends with its first record from then on, or at its end when the moment is there."""
     limits: FetchLimits = field(default_factory=FetchLimits)
 
     def open_positions(self) -> dict[int, int]:
@@ -37,6 +41,10 @@ class Reading:
     def take(self, fetched: Fetched) -> list[Record]:
         """Records before the end; the position moves behind what was looked at."""
         self.positions[fetched.partition] = max(fetched.next_offset, self.positions[fetched.partition])
+        if self.until_ms is not None and fetched.partition not in self.ends:
+            late = (record.offset for record in fetched.records if record.timestamp >= self.until_ms)
+            if (first_late := next(late, None)) is not None:
+                self.ends[fetched.partition] = first_late
         end = self.ends.get(fetched.partition)
         return fetched.records if end is None else [record for record in fetched.records if record.offset < end]
 
@@ -45,8 +53,22 @@ async def read(cluster: Cluster, reading: Reading) -> AsyncIterator[list[tuple[i
     """Rounds of records with their partitions. Who stops early sets the positions back to where it stopped."""
     view = await cluster.topic(reading.topic, cluster.deadline())
     while positions := reading.open_positions():
+        if reading.until_ms is not None and time.time_ns() // 1_000_000 >= reading.until_ms:
+            await _end_now(cluster, reading, reading.until_ms)
+            positions = reading.open_positions()
         fetched, view = await _round(cluster, view, reading, positions)
         yield [(one.partition, record) for one in fetched for record in reading.take(one)]
+
+
+async def _end_now(cluster: Cluster, reading: Reading, until_ms: int) -> None:
+    """The moment has come: what is there now is all that lies before it."""
+    deadline = cluster.deadline()
+    waiting = [partition for partition in reading.positions if partition not in reading.ends]
+    late = await list_offsets(cluster, reading.topic, dict.fromkeys(waiting, until_ms), deadline)
+    ends = await list_offsets(cluster, reading.topic, dict.fromkeys(waiting, LATEST), deadline)
+    for partition in waiting:
+        reading.ends[partition] = late[partition].offset if late[partition].offset >= 0 else ends[partition].offset
+    reading.until_ms = None
 
 
 async def _round(
@@ -96,13 +118,16 @@ class RecordFilter:
     key: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     """Names, with the value that one of them must have unless it is None."""
+    condition: Condition | None = None
 
-    def wants(self, record: Record) -> bool:
+    def wants(self, partition: int, record: Record) -> bool:
         if self.value is not None and self.value.search(record.value or b"") is None:
             return False
         if self.key is not None and record.key != self.key:
             return False
-        return all(_has(record, name, content) for name, content in self.headers)
+        if not all(_has(record, name, content) for name, content in self.headers):
+            return False
+        return self.condition is None or self.condition.holds(partition, record)
 
 
 def _has(record: Record, wanted: str, content: bytes | None) -> bool:

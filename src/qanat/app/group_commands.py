@@ -9,13 +9,13 @@ from cyclopts import Parameter
 from qanat.app.group_offsets import Lag, committed_offsets, lags
 from qanat.app.listing import Output, Row, print_rows
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, run
+from qanat.connection.assignors import decode_assignment
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RefusedError, check, refused
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError
 from qanat.model.ids import TopicPartition
-from qanat.wire.kafka.messages.consumer_protocol import read_consumer_protocol_assignment
 from qanat.wire.kafka.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from qanat.wire.kafka.messages.describe_groups import (
     DescribedGroup,
@@ -92,7 +92,8 @@ def describe(groups: Groups, /, *, output: Output = "table", target: Target = HE
     if output == "table":
         for group, _ in described:
             protocol = f", assignor {group.protocol_data}" if group.protocol_data else ""
-            print(f"{group.group_id}: {group.group_state}, {len(group.members)} members{protocol}")
+            members = "1 member" if len(group.members) == 1 else f"{len(group.members)} members"
+            print(f"{group.group_id}: {group.group_state}, {members}{protocol}")
     print_rows([row for _, rows in described for row in rows], _LAG_COLUMNS, output)
 
 
@@ -158,19 +159,10 @@ async def describe_group(cluster: Cluster, group: str, deadline: Deadline) -> De
 
 def _assigned(member: DescribedGroupMember) -> list[TopicPartition]:
     """The partitions of a member; none where its assignment is not a consumer's."""
-    content = memoryview(member.member_assignment)
-    if len(content) < 2:
-        return []
     try:
-        # The first two bytes are the version, of which later ones only add fields.
-        assignment = read_consumer_protocol_assignment(content, min(int.from_bytes(content[:2]), 3), 2)
+        return decode_assignment(bytes(member.member_assignment))
     except (MalformedMessageError, KeyError):
         return []
-    return [
-        TopicPartition(topic.topic, partition)
-        for topic in assignment.assigned_partitions
-        for partition in topic.partitions
-    ]
 
 
 def _rows(group: str, found: list[Lag], owners: dict[TopicPartition, DescribedGroupMember]) -> list[Row]:

@@ -75,7 +75,7 @@ def reset(
         if is_meant:
             members = (await describe_group(cluster, group, deadline)).members
             if members:
-                raise WrongArgumentError(f"group {group} has {len(members)} members; stop its consumers first")
+                raise WrongArgumentError(f"group {group} has members ({len(members)}): stop its consumers first")
             new = {TopicPartition(str(row["topic"]), int(str(row["partition"]))): int(str(row["new"])) for row in rows}
             await commit_offsets(cluster, group, new, deadline)
         return rows

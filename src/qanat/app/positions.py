@@ -3,6 +3,7 @@
 start  end  100        the first record, behind the last, an offset
 +100  -100             counted from the start, counted from the end
 @2h  @2026-01-01T00:00 so long ago, or a moment (UTC unless it says otherwise)
+@+10m  now             in ten minutes, and at this moment
 @1767225600000         the same in milliseconds since 1970
 100:200  @2h:@1h  :end a range: where to begin and, behind the colon, where to end (exclusive)
 """
@@ -21,9 +22,13 @@ from qanat.connection.cluster import Cluster, TopicView
 from qanat.connection.deadline import Deadline
 from qanat.connection.offsets import list_offsets
 
-_AGE = re.compile(r"(\d+)(ms|s|m|h|d|w)")
+_AGE = re.compile(r"(\+?)([0-9]{1,15})(ms|s|m|h|d|w)")
+_LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999, as far as dates go."""
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _EXPLAINED = "write start, end, an offset, +N, -N, @2h or @2026-01-01T00:00"
+
+_SHOWN = 4
 
 Bounds = Mapping[int, tuple[int, int]]
 
@@ -45,12 +50,14 @@ def parse_position(text: str, now_ms: int | None = None) -> Position:
             return Position("start")
         case "end" | "latest":
             return Position("end")
+        case "now":
+            return Position("moment", _now_ms(now_ms))
     sign, digits = text[:1], text[1:]
-    if text.isascii() and text.isdigit():
+    if _is_number(text):
         return Position("offset", int(text))
-    if sign == "+" and digits.isdigit():
+    if sign == "+" and _is_number(digits):
         return Position("start", int(digits))
-    if sign == "-" and digits.isdigit():
+    if sign == "-" and _is_number(digits):
         return Position("end", -int(digits))
     if sign == "@":
         return Position("moment", parse_moment(digits, now_ms))
@@ -64,33 +71,58 @@ def parse_range(text: str) -> tuple[Position, Position | None]:
     for separator in [found.start() for found in re.finditer(":", text)]:
         first, last = text[:separator], text[separator + 1 :]
         try:
-            return parse_position(first or "start"), parse_position(last)
+            found = parse_position(first or "start"), parse_position(last)
         except WrongArgumentError:
             continue
+        check_order(text, *found)
+        return found
     return parse_position(text), None
 
 
+def check_order(text: str, first: Position, last: Position) -> None:
+    """Refuse a range that is empty wherever it is looked for."""
+    if first.kind == last.kind and last.number <= first.number:
+        raise WrongArgumentError(f"there is nothing between the two ends of {text}: the second must be the later one")
+    if first.kind == "end" and last.kind == "start":
+        raise WrongArgumentError(f"there is nothing between the two ends of {text}: it begins at the end")
+
+
 def parse_moment(text: str, now_ms: int | None = None) -> int:
-    """Milliseconds since 1970 of `2h` ago, of a date, or as they are."""
-    if text.isascii() and text.isdigit():
-        return int(text)
+    """Milliseconds since 1970 of `2h` ago, of `+2h` from now, of a date, or as they are."""
+    if _is_number(text):
+        return _in_time(int(text), text)
+    if text == "now":
+        return _now_ms(now_ms)
     age = _AGE.fullmatch(text)
     if age is not None:
-        now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        return _since_1970(now - int(age[1]) * _UNITS_MS[age[2]], text)
+        span_ms = int(age[2]) * _UNITS_MS[age[3]]
+        return _in_time(_now_ms(now_ms) + (span_ms if age[1] else -span_ms), text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise WrongArgumentError(f"{text!r} is no moment: write 2h, 30m, 7d or 2026-01-01T00:00") from None
+        raise WrongArgumentError(
+            f"{text!r} is no moment: write 2h, 30m, 7d (ago), +10m (from now) or 2026-01-01T00:00"
+        ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return _since_1970(int(moment.timestamp() * 1000), text)
+    return _in_time(int(moment.timestamp() * 1000), text)
 
 
-def _since_1970(moment_ms: int, text: str) -> int:
+def _now_ms(now_ms: int | None) -> int:
+    return time.time_ns() // 1_000_000 if now_ms is None else now_ms
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is an offset or a time, all of which have fewer than 19 digits."""
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
+def _in_time(moment_ms: int, text: str) -> int:
     """Below 0 numbers have meanings of their own in the protocol: trimming before -1, the end, would empty a topic."""
     if moment_ms < 0:
         raise WrongArgumentError(f"{text!r} is before 1970: no record is as old; write `start` for the first")
+    if moment_ms > _LATEST_MS:
+        raise WrongArgumentError(f"{text!r} is after the year 9999: no record is as young")
     return moment_ms
 
 
@@ -103,6 +135,21 @@ async def offsets_at(
         found = await list_offsets(cluster, view.name, wanted, deadline)
         return {partition: _or_end(one.offset, bounds[partition]) for partition, one in found.items()}
     return {partition: _inside(_offset(position, first, end), first, end) for partition, (first, end) in bounds.items()}
+
+
+def check_inside(text: str, position: Position, bounds: Bounds) -> None:
+    """Refuse a place behind the end of every partition: whoever waits there waits for records that are long to come."""
+    if position.kind not in ("start", "offset") or not bounds:
+        return
+    if any(_offset(position, first, end) <= end for first, end in bounds.values()):
+        return
+    held = ", ".join(f"{_held(partition, *bounds[partition])}" for partition in list(bounds)[:_SHOWN])
+    more = f", and {len(bounds) - _SHOWN} more" if len(bounds) > _SHOWN else ""
+    raise WrongArgumentError(f"{text} is behind the end: {held}{more}")
+
+
+def _held(partition: int, first: int, end: int) -> str:
+    return f"partition {partition} " + (f"holds {first} to {end - 1}" if end > first else f"is empty, next is {end}")
 
 
 def _or_end(offset: int, bounds: tuple[int, int]) -> int:

@@ -13,6 +13,7 @@ import base64
 import re
 from collections.abc import Callable
 
+from qanat.app.printable import printable_content
 from qanat.app.session import WrongArgumentError
 from qanat.wire.records import Record
 
@@ -41,13 +42,13 @@ _PIECES |= {"s": _PIECES["v"], "S": _PIECES["V"], "T": _PIECES["d"]}
 
 
 class RecordFormat:
-    """A format, read once."""
+    """A format, read once; where it is escaped, what records hold cannot disturb a terminal."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, is_escaped: bool = False) -> None:
         self._pieces: list[Piece | bytes] = []
         position = 0
         for token in _TOKEN.finditer(text):
-            self._pieces += [text[position : token.start()].encode(), _piece(token)]
+            self._pieces += [text[position : token.start()].encode(), _piece(token, is_escaped)]
             position = token.end()
         self._pieces.append(text[position:].encode())
 
@@ -56,7 +57,7 @@ class RecordFormat:
         return b"".join([piece if isinstance(piece, bytes) else piece(topic, partition, record) for piece in pieces])
 
 
-def _piece(token: re.Match[str]) -> Piece | bytes:
+def _piece(token: re.Match[str], is_escaped: bool) -> Piece | bytes:
     if token["hex"]:
         return bytes.fromhex(token["hex"])
     if token["escape"]:
@@ -67,11 +68,15 @@ def _piece(token: re.Match[str]) -> Piece | bytes:
     if piece is None:
         raise WrongArgumentError(f"-f knows no %{token['letter']}: there are {' '.join(f'%{one}' for one in _PIECES)}")
     if token["form"] is None:
-        return piece
+        return _escaped(piece) if is_escaped else piece
     form = _FORMS.get(token["form"])
     if form is None:
         raise WrongArgumentError(f"-f knows no {{{token['form']}}}: there are {{hex}} and {{base64}}")
     return lambda topic, partition, record: form(piece(topic, partition, record))
+
+
+def _escaped(piece: Piece) -> Piece:
+    return lambda topic, partition, record: printable_content(piece(topic, partition, record))
 
 
 def _length(content: bytes | None) -> bytes:

@@ -10,6 +10,8 @@
 - `sizes`         how large partitions are
 - `fetching`      records out of partitions
 - `producing`     records into partitions
+- `assignors`     who of a consumer group reads what
+- `membership`    one member of a consumer group: join, live, commit, leave
 - `partitioning`  which partition a key has, as Java's client sees it
 
 Rule 1: every wait has a deadline; a broker that does not answer costs bounded time.

@@ -1,0 +1,239 @@
+r"""`--where`: a condition that a record must meet, written as one would in Python.
+
+    key == "alice" and partition in (0, 3)
+    json.amount > 100 and json.items[0].sku != null
+    headers["trace"] != None or matches(value, "^err(or)?\b")
+
+Names: `key`, `value` (text, or None), `headers` (by name), `json` (the value, read as JSON), `partition`, `offset`,
+`timestamp` (milliseconds), `true`, `false`, `null`.
+Functions: `matches(text, expression)`, `startswith(text, start)`, `endswith(text, end)`, `lower(text)`, `len(x)`,
+`int(x)`, `float(x)`.
+Operators: and or not, == != < <= > >=, in, is, + - * / %, brackets.
+
+Rule 1: what a record does not have is None, and what cannot be compared does not hold; a record never ends the reading.
+Rule 2: nothing is executed: the condition is parsed, and only what is named above is understood.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import operator
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from qanat.app.session import WrongArgumentError
+from qanat.wire.records import Record
+
+Subject = tuple[int, Record]
+Term = Callable[[Subject], Any]
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode("utf-8", "backslashreplace")
+
+
+@lru_cache(maxsize=1)
+def _json(content: bytes | None) -> Any:
+    """Read once, however often a condition mentions it."""
+    try:
+        return None if content is None else json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+_DEPTH_MAX = 100
+_NAMES: Mapping[str, Term] = {
+    "key": lambda subject: _text(subject[1].key),
+    "value": lambda subject: _text(subject[1].value),
+    "headers": lambda subject: {name: _text(content) for name, content in subject[1].headers},
+    "json": lambda subject: _json(subject[1].value),
+    "partition": lambda subject: subject[0],
+    "offset": lambda subject: subject[1].offset,
+    "timestamp": lambda subject: subject[1].timestamp,
+    "true": lambda subject: True,
+    "false": lambda subject: False,
+    "null": lambda subject: None,
+}
+_WITH_MEMBERS = ("json", "headers")
+_FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
+    "matches": (2, lambda text, expression: re.search(expression, text) is not None),
+    "startswith": (2, lambda text, start: text.startswith(start)),
+    "endswith": (2, lambda text, end: text.endswith(end)),
+    "lower": (1, lambda text: text.lower()),
+    "len": (1, len),
+    "int": (1, int),
+    "float": (1, float),
+}
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda item, whole: item in whole,
+    ast.NotIn: lambda item, whole: item not in whole,
+    ast.Is: lambda left, right: left is right,
+    ast.IsNot: lambda left, right: left is not right,
+}
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+}
+_NOT_THERE = (TypeError, ValueError, AttributeError, KeyError, IndexError, ZeroDivisionError, OverflowError, re.error)
+"""What a term meets in a record that does not fit it."""
+
+
+class Condition:
+    """A condition, read once; raises `WrongArgumentError` saying what in it is not understood."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        try:
+            tree = ast.parse(text.strip(), mode="eval")
+            self._term = self._compiled(tree.body, _DEPTH_MAX)
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as fault:
+            reason = fault.msg if isinstance(fault, SyntaxError) else "it is too deep"
+            raise WrongArgumentError(f"--where {text}: {reason}; write for example: json.amount > 100") from None
+
+    def holds(self, partition: int, record: Record) -> bool:
+        try:
+            return bool(self._term((partition, record)))
+        except _NOT_THERE:
+            return False
+
+    def _compiled(self, node: ast.expr, depth: int) -> Term:
+        if depth == 0:
+            raise ValueError
+        term = self._plain(node) or self._joined(node, depth - 1) or self._looked_up(node, depth - 1)
+        if term is None:
+            raise self._not_understood(node)
+        return term
+
+    def _plain(self, node: ast.expr) -> Term | None:
+        match node:
+            case ast.Constant(value=str() | int() | float() | None as constant):
+                return lambda subject: constant
+            case ast.Name(id=name):
+                return _NAMES.get(name)
+        return None
+
+    def _joined(self, node: ast.expr, depth: int) -> Term | None:
+        """What is made of several values by operators."""
+        match node:
+            case ast.BoolOp(op=sign, values=values):
+                terms = [self._compiled(one, depth) for one in values]
+                return _both(terms) if isinstance(sign, ast.And) else _either(terms)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return _negated(self._compiled(operand, depth))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                term = self._compiled(operand, depth)
+                return lambda subject: -term(subject)
+            case ast.Compare():
+                return self._comparison(node, depth)
+            case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _ARITHMETIC:
+                terms = [self._compiled(one, depth) for one in (left, right)]
+                return _calculated(_ARITHMETIC[type(operation)], *terms)
+            case ast.Tuple(elts=items) | ast.List(elts=items):
+                terms = [self._compiled(one, depth) for one in items]
+                return lambda subject: [term(subject) for term in terms]
+        return None
+
+    def _looked_up(self, node: ast.expr, depth: int) -> Term | None:
+        """Parts of json and headers, and what functions make of values."""
+        match node:
+            case ast.Attribute(value=whole, attr=name) if _has_members(whole):
+                return _member(self._compiled(whole, depth), lambda subject: name)
+            case ast.Subscript(value=whole, slice=index) if _has_members(whole):
+                return _member(self._compiled(whole, depth), self._compiled(index, depth))
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
+                return self._call(name, arguments, depth)
+        return None
+
+    def _comparison(self, node: ast.Compare, depth: int) -> Term:
+        terms = [self._compiled(one, depth) for one in (node.left, *node.comparators)]
+        signs = [_COMPARISONS[type(sign)] for sign in node.ops]
+
+        def compared(subject: Subject) -> bool:
+            values = [_quietly(term, subject) for term in terms]
+            try:
+                return all(sign(*pair) for sign, pair in zip(signs, pairwise(values), strict=True))
+            except TypeError:
+                return False
+
+        return compared
+
+    def _call(self, name: str, arguments: list[ast.expr], depth: int) -> Term:
+        count, function = _FUNCTIONS[name]
+        if len(arguments) != count:
+            raise WrongArgumentError(f"--where {self._text}: {name}() takes {count} values, not {len(arguments)}")
+        if name == "matches" and isinstance(arguments[1], ast.Constant):
+            self._check_expression(arguments[1].value)
+        terms = [self._compiled(one, depth) for one in arguments]
+        return lambda subject: function(*(term(subject) for term in terms))
+
+    def _check_expression(self, expression: object) -> None:
+        try:
+            re.compile(expression if isinstance(expression, str) else "")
+        except re.error as fault:
+            raise WrongArgumentError(f"--where {self._text}: {expression!r}: {fault}") from None
+
+    def _not_understood(self, node: ast.expr) -> WrongArgumentError:
+        shown = ast.unparse(node)
+        names = f"there are {', '.join(_NAMES)} and {', '.join(f'{name}()' for name in _FUNCTIONS)}"
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            names = "only json and headers have parts, as in json.amount or headers['trace']"
+        return WrongArgumentError(f"--where {self._text}: {shown} is not understood: {names}")
+
+
+def _has_members(node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in _WITH_MEMBERS
+
+
+def _quietly(term: Term, subject: Subject) -> Any:
+    try:
+        return term(subject)
+    except _NOT_THERE:
+        return None
+
+
+def _both(terms: list[Term]) -> Term:
+    return lambda subject: all(_quietly(term, subject) for term in terms)
+
+
+def _either(terms: list[Term]) -> Term:
+    return lambda subject: any(_quietly(term, subject) for term in terms)
+
+
+def _negated(term: Term) -> Term:
+    return lambda subject: not _quietly(term, subject)
+
+
+def _calculated(sign: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:
+    def calculated(subject: Subject) -> Any:
+        values = left(subject), right(subject)
+        if not all(isinstance(value, int | float) for value in values):
+            return None
+        return sign(*values)
+
+    return calculated
+
+
+def _member(whole: Term, index: Term) -> Term:
+    def member(subject: Subject) -> Any:
+        found = whole(subject)
+        at = index(subject)
+        if isinstance(found, dict):
+            return found.get(at)
+        return found[at] if isinstance(found, list) and isinstance(at, int) and -len(found) <= at < len(found) else None
+
+    return member

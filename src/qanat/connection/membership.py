@@ -1,0 +1,207 @@
+"""One member of a consumer group, in the classic protocol: it joins, shows that it lives, commits, and leaves.
+
+Who uses it reads what `join` gave him while `is_current`; when that ends, he stops, and joins again.
+
+Rule 1: commits carry the generation, so that who was thrown out cannot overwrite what others have read since.
+Rule 2: nothing is assumed of the other members: whoever leads the group assigns, with an assignor all of them know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from qanat.connection.assignors import (
+    ASSIGNORS,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from qanat.connection.cluster import Cluster
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError, check
+from qanat.connection.link import Link
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.wire.kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from qanat.wire.kafka.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from qanat.wire.kafka.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from qanat.wire.kafka.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from qanat.wire.kafka.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from qanat.wire.kafka.registry import ApiKey
+
+SESSION_MS = 10_000
+"""So long after its last sign of life a member that vanished is given up."""
+REBALANCE_MS = 60_000
+"""So long a group waits for its members to join again."""
+HEARTBEAT_S = 1.0
+_LEAVE_S = 3.0
+_CONSUMER = "consumer"
+_THROWN_OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID)
+_CHANGED = (*_THROWN_OUT, ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+class Membership:
+    """A place in a group, left at the end. `async with Membership(...)`."""
+
+    def __init__(self, cluster: Cluster, group: str, topics: Sequence[str]) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._topics = list(topics)
+        self._member_id = ""
+        self._generation = -1
+        self._over = asyncio.Event()
+        self._over.set()
+        self._heart: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Membership:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stop_heart()
+        if self._member_id:
+            with contextlib.suppress(QanatError):
+                await self._leave()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what was assigned last is still ours."""
+        return not self._over.is_set()
+
+    async def wait_for_change(self) -> None:
+        """Until the group has to be joined again."""
+        await self._over.wait()
+
+    async def join(self) -> list[TopicPartition]:
+        """Join, for the first time or again; the partitions that are ours until the group changes."""
+        await self._stop_heart()
+        while True:
+            deadline = Deadline.after(REBALANCE_MS / 1000 + self._cluster.timeout_s)
+            try:
+                assigned = await self._cluster.persist(lambda: self._join_once(deadline), deadline)  # noqa: B023
+            except RefusedError as fault:
+                if fault.code in _THROWN_OUT:
+                    self._member_id = ""
+                elif fault.code not in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS):
+                    raise
+                continue
+            self._over.clear()
+            self._heart = asyncio.create_task(self._beat())
+            return assigned
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Commit for the group; False where it has changed, and the offsets are somebody else's now, or ours again."""
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for at, offset in offsets.items():
+            topics.setdefault(at.topic, []).append(OffsetCommitRequestPartition(at.partition, offset))
+        wanted = [OffsetCommitRequestTopic(name, partitions=partitions) for name, partitions in topics.items()]
+        request = OffsetCommitRequest(self._group, self._generation, self._member_id, topics=wanted)
+        deadline = self._cluster.deadline()
+
+        async def attempt() -> None:
+            response: OffsetCommitResponse = await self._ask(ApiKey.OFFSET_COMMIT, request, deadline)
+            for topic in response.topics:
+                for partition in topic.partitions:
+                    check(f"group {self._group} cannot commit to {topic.name}", partition.error_code)
+
+        try:
+            await self._cluster.persist(attempt, deadline)
+        except RefusedError as fault:
+            if fault.code not in _CHANGED:
+                raise
+            self._note_change(fault.code)
+            return False
+        return True
+
+    # Inside
+
+    async def _link(self, deadline: Deadline) -> Link:
+        return await self._cluster.coordinator_link(self._group, deadline)
+
+    async def _ask(self, api_key: ApiKey, request: object, deadline: Deadline) -> Any:
+        return await (await self._link(deadline)).call(api_key, request, deadline)
+
+    async def _join_once(self, deadline: Deadline) -> list[TopicPartition]:
+        subscription = encode_subscription(self._topics)
+        request = JoinGroupRequest(
+            self._group,
+            SESSION_MS,
+            REBALANCE_MS,
+            self._member_id,
+            protocol_type=_CONSUMER,
+            protocols=[JoinGroupRequestProtocol(name, subscription) for name in ASSIGNORS],
+        )
+        joined: JoinGroupResponse = await self._ask(ApiKey.JOIN_GROUP, request, deadline)
+        # A newcomer is told its id first, and asked to come back with it (KIP-394).
+        self._member_id = joined.member_id or self._member_id
+        check(f"cannot join group {self._group}", joined.error_code, _hint(joined.error_code))
+        self._generation = joined.generation_id
+        leads = joined.leader == joined.member_id and not joined.skip_assignment
+        assignments = await self._assign(joined, deadline) if leads else []
+        sync = SyncGroupRequest(
+            self._group,
+            self._generation,
+            self._member_id,
+            protocol_type=_CONSUMER,
+            protocol_name=joined.protocol_name,
+            assignments=assignments,
+        )
+        synced: SyncGroupResponse = await self._ask(ApiKey.SYNC_GROUP, sync, deadline)
+        check(f"group {self._group} gives out no partitions", synced.error_code)
+        return decode_assignment(bytes(synced.assignment))
+
+    async def _assign(self, joined: JoinGroupResponse, deadline: Deadline) -> list[SyncGroupRequestAssignment]:
+        subscriptions = {one.member_id: decode_subscription(bytes(one.metadata)) for one in joined.members}
+        wanted = sorted({topic for topics in subscriptions.values() for topic in topics})
+        found = (await self._cluster.metadata(wanted, deadline)).topics
+        sizes = {topic.name: len(topic.partitions) for topic in found if topic.name and not topic.error_code}
+        assigned = ASSIGNORS[joined.protocol_name or ""](subscriptions, sizes)
+        return [SyncGroupRequestAssignment(member, encode_assignment(parts)) for member, parts in assigned.items()]
+
+    async def _beat(self) -> None:
+        """Show that we live, until the group changes. Who cannot be reached is asked again: the session decides."""
+        while self.is_current:
+            await asyncio.sleep(HEARTBEAT_S)
+            request = HeartbeatRequest(self._group, self._generation, self._member_id)
+            with contextlib.suppress(UnreachableError, OutOfTimeError, RefusedError):
+                response: HeartbeatResponse = await self._ask(ApiKey.HEARTBEAT, request, self._cluster.deadline())
+                if response.error_code in _CHANGED:
+                    self._note_change(response.error_code)
+
+    def _note_change(self, code: int) -> None:
+        if code in _THROWN_OUT:
+            self._member_id = ""
+        self._over.set()
+
+    async def _stop_heart(self) -> None:
+        self._over.set()
+        if self._heart is not None:
+            self._heart.cancel()
+            await asyncio.wait([self._heart])
+            self._heart = None
+
+    async def _leave(self) -> None:
+        deadline = Deadline.after(min(_LEAVE_S, self._cluster.timeout_s))
+        request = LeaveGroupRequest(self._group, self._member_id, [MemberIdentity(self._member_id)])
+        await self._ask(ApiKey.LEAVE_GROUP, request, deadline)
+
+
+def _hint(code: int) -> str | None:
+    match code:
+        case ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            return f"its members use none of the assignors {', '.join(ASSIGNORS)}, or are no classic consumers"
+        case ErrorCode.GROUP_MAX_SIZE_REACHED:
+            return "it has as many members as the broker allows"
+        case ErrorCode.INVALID_GROUP_ID:
+            return "the name is not one that a group may have"
+        case _:
+            return None
