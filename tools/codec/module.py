@@ -77,7 +77,7 @@ def _imports(imports: set[str], classes: list[str], formats: set[tuple[str, str]
     imports |= {"Append", "Budget", "by_version", "Reader", "Writer", "Chunk", "read_message"}
     reading = sorted(name for name in imports if name.startswith(("read_", "skip_", "refuse_")))
     writing = sorted(name for name in imports if name.startswith(("write_", "encode_", "add_", "finish", "present")))
-    reading += ["Budget", "Reader", *(imports & {"UNBOUNDED"})]
+    reading += ["Budget", "Reader", *sorted(imports & {"REQUEST_UNITS", "UNBOUNDED"})]
     writing += ["Append", "Chunk", "Writer"] + (["Records"] if any(": Records" in line for line in classes) else [])
     shared = sorted(name for name in imports if name in ("ZERO_UUID", "by_version"))
     field = ", field" if any("field(" in line for line in classes) else ""
@@ -143,9 +143,10 @@ def _entry_points(message: Message, noun: str, union: Union, imports: set[str]) 
     starts = _starts(message)
     readers = ", ".join(f"{version}: {function('read', union, layout)}" for version, layout in starts.items())
     writers = ", ".join(f"{version}: {function('write', union, layout)}" for version, layout in starts.items())
-    budget = "" if noun == "request" else ", UNBOUNDED"
-    if budget:
-        imports.add("UNBOUNDED")
+    is_request = noun == "request"
+    imports.add("REQUEST_UNITS" if is_request else "UNBOUNDED")
+    given = ", most_units: int = REQUEST_UNITS" if is_request else ""
+    most_units = "most_units" if is_request else "UNBOUNDED"
     if message.has_records():
         imports.add("finish")
     result = "finish(pieces)" if message.has_records() else '[b"".join(pieces)]'
@@ -156,8 +157,8 @@ def _entry_points(message: Message, noun: str, union: Union, imports: set[str]) 
         f"_WRITE_{upper}: dict[int, Writer[{name}]] = by_version({{{writers}}}, {message.last})",
         "",
         "",
-        f"def read_{noun}(data: memoryview, version: int, position: int = 0) -> {name}:",
-        f"    return read_message(_READ_{upper}[version], data, position{budget})",
+        f"def read_{noun}(data: memoryview, version: int, position: int = 0{given}) -> {name}:",
+        f"    return read_message(_READ_{upper}[version], data, position, {most_units})",
         "",
         "",
         f"def write_{noun}(message: {name}, version: int) -> list[Chunk]:",

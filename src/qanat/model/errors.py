@@ -27,6 +27,10 @@ class MalformedMessageError(QanatError):
     code = ErrorCode.INVALID_REQUEST
 
 
+class TooManyElementsError(MalformedMessageError):
+    """A message that may be valid, but would take more work to read than was allowed for it."""
+
+
 class InvalidRecordError(QanatError):
     """A well-formed batch with a content that is refused."""
 

@@ -16,7 +16,7 @@ from tools.codec.schema import Api as Schema
 from tools.codec.schema import Layout
 
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import MalformedMessageError
+from qanat.model.errors import MalformedMessageError, TooManyElementsError
 from qanat.wire.kafka.messages import api_versions, fetch, metadata, produce
 from qanat.wire.kafka.registry import APIS
 
@@ -240,3 +240,12 @@ def damaged(random: Random, data: bytes) -> bytes:
             case 3:
                 out[place : place + 4] = random.randbytes(4)
     return bytes(out)
+
+
+def test_who_allows_less_work_than_a_request_takes_is_told_so() -> None:
+    names = [metadata.MetadataRequestTopic(name=f"topic-{number}") for number in range(1000)]
+    body = memoryview(b"".join(metadata.write_request(metadata.MetadataRequest(names), 12)))
+
+    with pytest.raises(TooManyElementsError):
+        metadata.read_request(body, 12, most_units=1000)
+    assert metadata.read_request(body, 12).topics == names

@@ -23,6 +23,7 @@ protocol only sends when it says something (a tagged one) is None otherwise.
 Rule 2: what a version does not have is not written and has its default when read.
 Rule 3: `read_...` takes the whole rest of a frame and raises `MalformedMessageError`
 for anything wrong with it. A version outside the registry's range is the caller's bug.
+A request may be read with a bound on the work it takes (`most_units`).
 Rule 4: `records` read are views of the frame; who keeps them keeps the frame.
 
 `make codec` generates `messages` from the schemas (`tools/generate_codec.py`).

@@ -10,7 +10,8 @@ Rule 2: what becomes Python objects is paid for from a budget, in units of about
 200 ns: each element of an array has a weight, which the generator counts from its
 fields. A request may spend `FREE_UNITS`, a unit more for every four bytes, and
 `REQUEST_UNITS` at most. So the time per byte is bounded, whatever a request is
-made of, and so is the number of its elements.
+made of, and so is the number of its elements. Who has little time may allow less,
+and is told by `TooManyElementsError` that it is not enough.
 Rule 3: running over the end raises `struct.error` or `IndexError`, which
 `read_message` turns into `MalformedMessageError`. Readers are not called
 any other way.
@@ -25,7 +26,7 @@ import struct
 from collections.abc import Callable
 from typing import NoReturn, TypeAlias, TypeVar
 
-from qanat.model.errors import MalformedMessageError
+from qanat.model.errors import MalformedMessageError, TooManyElementsError
 
 T = TypeVar("T")
 
@@ -34,7 +35,6 @@ Budget: TypeAlias = list[int]
 Reader: TypeAlias = Callable[[memoryview, int, Budget], tuple[T, int]]
 
 # No element weighs less than one unit: this is also the most elements that a request can have.
-# At 200 ns it is also what one request may hold up all others: about 40 ms.
 REQUEST_UNITS = 200_000
 FREE_UNITS = 65_536
 BYTES_PER_UNIT = 4
@@ -58,20 +58,22 @@ _take_numbers = {
 }
 
 
-def read_message(read: Reader[T], data: memoryview | bytes, position: int, budget: int = 0) -> T:
+def read_message(read: Reader[T], data: memoryview | bytes, position: int, most_units: int) -> T:
     """Read a message; whatever is wrong with it is one kind of fault.
 
-    Without a budget it is a request, whose budget comes from its size. Bytes after the last
-    field of a request are left alone, as Kafka leaves them: librdkafka sends three when it asks
-    for all topics in a flexible version. Anything else must end where the data ends.
+    With a bound it is a request, which may spend so much at most, and no more than its size
+    allows. Bytes after the last field of a request are left alone, as Kafka leaves them:
+    librdkafka sends three when it asks for all topics in a flexible version. Anything else
+    must end where the data ends.
     """
     view = data if isinstance(data, memoryview) else memoryview(data)
     size = len(view)
-    is_request = not budget
+    is_request = most_units != UNBOUNDED
+    budget = most_units
     if is_request:
         budget = FREE_UNITS + size // BYTES_PER_UNIT
-        if budget > REQUEST_UNITS:
-            budget = REQUEST_UNITS
+        if budget > most_units:
+            budget = most_units
     try:
         message, position = read(view, position, [budget])
     except (struct.error, IndexError):
@@ -94,7 +96,7 @@ def _refuse_length(length: int) -> NoReturn:
 
 
 def _refuse_count() -> NoReturn:
-    raise MalformedMessageError("A message holds more elements than its size may carry.")
+    raise TooManyElementsError("A message holds more elements than its size may carry.")
 
 
 def read_uvarint(data: memoryview, position: int) -> tuple[int, int]:

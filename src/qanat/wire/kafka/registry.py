@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from qanat.wire.kafka.messages.api_table import ROWS, ApiKey
+from qanat.wire.kafka.reading import REQUEST_UNITS
 from qanat.wire.kafka.writing import Chunk
 
 __all__ = ["APIS", "Api", "ApiKey", "Codec"]
@@ -23,7 +24,9 @@ NEVER = 1 << 15
 class Codec(Protocol):
     """What each generated module of an API offers."""
 
-    def read_request(self, data: memoryview, version: int, position: int = 0) -> Any: ...
+    def read_request(
+        self, data: memoryview, version: int, position: int = 0, most_units: int = REQUEST_UNITS
+    ) -> Any: ...
 
     def write_request(self, message: Any, version: int) -> list[Chunk]: ...
 

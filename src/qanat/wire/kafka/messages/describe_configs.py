@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
+    REQUEST_UNITS,
     UNBOUNDED,
     Budget,
     Reader,
@@ -196,8 +197,10 @@ _WRITE_REQUEST: dict[int, Writer[DescribeConfigsRequest]] = by_version(
 )
 
 
-def read_request(data: memoryview, version: int, position: int = 0) -> DescribeConfigsRequest:
-    return read_message(_READ_REQUEST[version], data, position)
+def read_request(
+    data: memoryview, version: int, position: int = 0, most_units: int = REQUEST_UNITS
+) -> DescribeConfigsRequest:
+    return read_message(_READ_REQUEST[version], data, position, most_units)
 
 
 def write_request(message: DescribeConfigsRequest, version: int) -> list[Chunk]:

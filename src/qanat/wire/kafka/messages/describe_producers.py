@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
+    REQUEST_UNITS,
     UNBOUNDED,
     Budget,
     Reader,
@@ -112,8 +113,10 @@ _READ_REQUEST: dict[int, Reader[DescribeProducersRequest]] = by_version({0: _rea
 _WRITE_REQUEST: dict[int, Writer[DescribeProducersRequest]] = by_version({0: _write_describe_producers_request_v0}, 0)
 
 
-def read_request(data: memoryview, version: int, position: int = 0) -> DescribeProducersRequest:
-    return read_message(_READ_REQUEST[version], data, position)
+def read_request(
+    data: memoryview, version: int, position: int = 0, most_units: int = REQUEST_UNITS
+) -> DescribeProducersRequest:
+    return read_message(_READ_REQUEST[version], data, position, most_units)
 
 
 def write_request(message: DescribeProducersRequest, version: int) -> list[Chunk]:

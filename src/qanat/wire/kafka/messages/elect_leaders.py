@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
+    REQUEST_UNITS,
     UNBOUNDED,
     Budget,
     Reader,
@@ -162,8 +163,10 @@ _WRITE_REQUEST: dict[int, Writer[ElectLeadersRequest]] = by_version(
 )
 
 
-def read_request(data: memoryview, version: int, position: int = 0) -> ElectLeadersRequest:
-    return read_message(_READ_REQUEST[version], data, position)
+def read_request(
+    data: memoryview, version: int, position: int = 0, most_units: int = REQUEST_UNITS
+) -> ElectLeadersRequest:
+    return read_message(_READ_REQUEST[version], data, position, most_units)
 
 
 def write_request(message: ElectLeadersRequest, version: int) -> list[Chunk]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
+    REQUEST_UNITS,
     UNBOUNDED,
     Budget,
     Reader,
@@ -1034,8 +1035,8 @@ _WRITE_REQUEST: dict[int, Writer[FetchRequest]] = by_version(
 )
 
 
-def read_request(data: memoryview, version: int, position: int = 0) -> FetchRequest:
-    return read_message(_READ_REQUEST[version], data, position)
+def read_request(data: memoryview, version: int, position: int = 0, most_units: int = REQUEST_UNITS) -> FetchRequest:
+    return read_message(_READ_REQUEST[version], data, position, most_units)
 
 
 def write_request(message: FetchRequest, version: int) -> list[Chunk]:

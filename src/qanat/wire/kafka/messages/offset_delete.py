@@ -8,7 +8,7 @@ import struct
 from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
-from qanat.wire.kafka.reading import UNBOUNDED, Budget, Reader, read_array, read_message, read_string
+from qanat.wire.kafka.reading import REQUEST_UNITS, UNBOUNDED, Budget, Reader, read_array, read_message, read_string
 from qanat.wire.kafka.writing import Append, Chunk, Writer, encode_string, write_array
 
 _pack_hi = struct.Struct(">hi").pack
@@ -91,8 +91,10 @@ _READ_REQUEST: dict[int, Reader[OffsetDeleteRequest]] = by_version({0: _read_off
 _WRITE_REQUEST: dict[int, Writer[OffsetDeleteRequest]] = by_version({0: _write_offset_delete_request_v0}, 0)
 
 
-def read_request(data: memoryview, version: int, position: int = 0) -> OffsetDeleteRequest:
-    return read_message(_READ_REQUEST[version], data, position)
+def read_request(
+    data: memoryview, version: int, position: int = 0, most_units: int = REQUEST_UNITS
+) -> OffsetDeleteRequest:
+    return read_message(_READ_REQUEST[version], data, position, most_units)
 
 
 def write_request(message: OffsetDeleteRequest, version: int) -> list[Chunk]:

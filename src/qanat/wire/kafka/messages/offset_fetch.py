@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
 from qanat.wire.kafka.reading import (
+    REQUEST_UNITS,
     UNBOUNDED,
     Budget,
     Reader,
@@ -382,8 +383,10 @@ _WRITE_REQUEST: dict[int, Writer[OffsetFetchRequest]] = by_version(
 )
 
 
-def read_request(data: memoryview, version: int, position: int = 0) -> OffsetFetchRequest:
-    return read_message(_READ_REQUEST[version], data, position)
+def read_request(
+    data: memoryview, version: int, position: int = 0, most_units: int = REQUEST_UNITS
+) -> OffsetFetchRequest:
+    return read_message(_READ_REQUEST[version], data, position, most_units)
 
 
 def write_request(message: OffsetFetchRequest, version: int) -> list[Chunk]:

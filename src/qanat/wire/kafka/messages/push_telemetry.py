@@ -8,7 +8,15 @@ import struct
 from msgspec import Struct
 
 from qanat.wire.kafka.layouts import ZERO_UUID, by_version
-from qanat.wire.kafka.reading import UNBOUNDED, Budget, Reader, read_compact_bytes, read_message, skip_tags
+from qanat.wire.kafka.reading import (
+    REQUEST_UNITS,
+    UNBOUNDED,
+    Budget,
+    Reader,
+    read_compact_bytes,
+    read_message,
+    skip_tags,
+)
 from qanat.wire.kafka.writing import Append, Chunk, Writer, encode_compact_bytes
 
 _pack_16sitb = struct.Struct(">16si?b").pack
@@ -60,8 +68,10 @@ _READ_REQUEST: dict[int, Reader[PushTelemetryRequest]] = by_version({0: _read_pu
 _WRITE_REQUEST: dict[int, Writer[PushTelemetryRequest]] = by_version({0: _write_push_telemetry_request_v0}, 0)
 
 
-def read_request(data: memoryview, version: int, position: int = 0) -> PushTelemetryRequest:
-    return read_message(_READ_REQUEST[version], data, position)
+def read_request(
+    data: memoryview, version: int, position: int = 0, most_units: int = REQUEST_UNITS
+) -> PushTelemetryRequest:
+    return read_message(_READ_REQUEST[version], data, position, most_units)
 
 
 def write_request(message: PushTelemetryRequest, version: int) -> list[Chunk]:

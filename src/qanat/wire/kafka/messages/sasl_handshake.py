@@ -8,7 +8,7 @@ import struct
 from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
-from qanat.wire.kafka.reading import UNBOUNDED, Budget, Reader, read_message, read_string, read_strings
+from qanat.wire.kafka.reading import REQUEST_UNITS, UNBOUNDED, Budget, Reader, read_message, read_string, read_strings
 from qanat.wire.kafka.writing import Append, Chunk, Writer, encode_string, encode_strings
 
 _pack_h = struct.Struct(">h").pack
@@ -43,8 +43,10 @@ _READ_REQUEST: dict[int, Reader[SaslHandshakeRequest]] = by_version({0: _read_sa
 _WRITE_REQUEST: dict[int, Writer[SaslHandshakeRequest]] = by_version({0: _write_sasl_handshake_request_v0}, 1)
 
 
-def read_request(data: memoryview, version: int, position: int = 0) -> SaslHandshakeRequest:
-    return read_message(_READ_REQUEST[version], data, position)
+def read_request(
+    data: memoryview, version: int, position: int = 0, most_units: int = REQUEST_UNITS
+) -> SaslHandshakeRequest:
+    return read_message(_READ_REQUEST[version], data, position, most_units)
 
 
 def write_request(message: SaslHandshakeRequest, version: int) -> list[Chunk]:

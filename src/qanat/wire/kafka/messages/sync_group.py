@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from qanat.wire.kafka.layouts import by_version
 from qanat.wire.kafka.reading import (
+    REQUEST_UNITS,
     UNBOUNDED,
     Budget,
     Reader,
@@ -209,8 +210,10 @@ _WRITE_REQUEST: dict[int, Writer[SyncGroupRequest]] = by_version(
 )
 
 
-def read_request(data: memoryview, version: int, position: int = 0) -> SyncGroupRequest:
-    return read_message(_READ_REQUEST[version], data, position)
+def read_request(
+    data: memoryview, version: int, position: int = 0, most_units: int = REQUEST_UNITS
+) -> SyncGroupRequest:
+    return read_message(_READ_REQUEST[version], data, position, most_units)
 
 
 def write_request(message: SyncGroupRequest, version: int) -> list[Chunk]:
