@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check format codec clients bench bench-kafka sim fuzz docs dist clean distclean
+.PHONY: help setup demo test check format codec clients bench bench-kafka sim restart fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -66,6 +66,10 @@ bench-kafka: $(READY) ## measure a broker beside Apache Kafka; make bench-kafka 
 
 sim: $(READY) ## run under seeded faults; make sim SECONDS=60 or SEEDS=1-200
 	@$(BIN)/python -m qanat.sim $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+restart: $(READY) ## kill -9 a broker under load, then cut its power; make restart SECONDS=600
+	@$(BIN)/python -m tools.restart kill $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
+	@$(BIN)/python -m tools.restart power $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 fuzz: $(READY) ## mutated requests against a real node; make fuzz SECONDS=600, SEEDS=7 to replay one
 	@QANAT_FUZZ_SECONDS=$(or $(SECONDS),60) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q --timeout=0 tests/servers/test_bad_input_fuzz.py $(ARGS)

@@ -26,12 +26,13 @@ _OPEN_RETRY_SECONDS = 0.01
 class SqliteDatabase:
     """One connection to one file."""
 
-    def __init__(self, path: str, *, busy_timeout_ms: int) -> None:
+    def __init__(self, path: str, *, busy_timeout_ms: int, vfs: str | None = None) -> None:
+        """`vfs` names a file system of SQLite's other than the usual one."""
         check_library(apsw.sqlite_lib_version())
         self.path = path
         self._failure: str | None = None
         with self._translated("open"):
-            self._connection = apsw.Connection(path)
+            self._connection = apsw.Connection(path, vfs=vfs)
             self._connection.set_busy_timeout(busy_timeout_ms)
             self._switch_to_wal(busy_timeout_ms)
             self._connection.execute("PRAGMA synchronous = FULL")

@@ -53,12 +53,21 @@ Result = TypeVar("Result")
 class SqliteStore:
     """An open store, used from the loop on which it was opened."""
 
-    def __init__(self, path: str, clock: BootClock, *, poll_ms: int, busy_timeout_ms: int, history_events: int) -> None:
+    def __init__(
+        self,
+        path: str,
+        clock: BootClock,
+        *,
+        poll_ms: int,
+        busy_timeout_ms: int,
+        history_events: int,
+        vfs: str | None = None,
+    ) -> None:
         loop = asyncio.get_running_loop()
         self._arrival = asyncio.Event()
         self._is_closed = False
         self._thread = StoreThread(
-            lambda: SqliteTables(SqliteDatabase(path, busy_timeout_ms=busy_timeout_ms), clock, history_events),
+            lambda: SqliteTables(SqliteDatabase(path, busy_timeout_ms=busy_timeout_ms, vfs=vfs), clock, history_events),
             clock,
             poll_ms,
             on_change=partial(loop.call_soon_threadsafe, self._announce),
@@ -72,14 +81,16 @@ class SqliteStore:
         poll_ms: int = POLL_MS,
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,
         history_events: int = HISTORY_EVENTS,
+        vfs: str | None = None,
     ) -> SqliteStore:
-        """Open the file at `path`, or make it. Its folder must exist."""
+        """Open the file at `path`, or make it. Its folder must exist. `vfs` is SQLite's name of a file system."""
         store = SqliteStore(
             path,
             clock or BootClock.of_this_host(),
             poll_ms=poll_ms,
             busy_timeout_ms=busy_timeout_ms,
             history_events=history_events,
+            vfs=vfs,
         )
         store._thread.start()
         try:

@@ -46,7 +46,8 @@ class SimDisk:
         self._random = Random(f"disk {seed}")
         self._failures: list[tuple[Act, str]] = []
         self._root = Folder(name="/")
-        self._journal = NameJournal()
+        self.journal = NameJournal()
+        """Changes of names that are not durable yet."""
         self._locks: dict[str, SimLock] = {}
 
     def __repr__(self) -> str:
@@ -57,9 +58,9 @@ class SimDisk:
         path = _absolute(path)
         if create:
             self.remove(path)
-            folder = self._folder(posixpath.dirname(path))
+            folder = self.folder(posixpath.dirname(path))
             self._change("create", path)
-            self._journal.change((folder, posixpath.basename(path), Inode()))
+            self.journal.change((folder, posixpath.basename(path), Inode()))
         node = self._find(path)
         if not isinstance(node, Inode):
             raise StorageError(f"cannot open {path}: there is no file of that name")
@@ -69,7 +70,7 @@ class SimDisk:
         return self._find(path) is not None
 
     def list(self, path: str) -> builtins.list[str]:
-        return sorted(self._folder(path).entries)
+        return sorted(self.folder(path).entries)
 
     def make_directory(self, path: str) -> None:
         path = _absolute(path)
@@ -77,11 +78,11 @@ class SimDisk:
             return
         parent = posixpath.dirname(path)
         self.make_directory(parent)
-        folder = self._folder(parent)
+        folder = self.folder(parent)
         if posixpath.basename(path) in folder.entries:
             raise StorageError(f"cannot create folder {path}: it is a file")
         self._change("mkdir", path)
-        self._journal.change((folder, posixpath.basename(path), Folder()))
+        self.journal.change((folder, posixpath.basename(path), Folder()))
         self.sync_directory(parent)
 
     def remove_directory(self, path: str) -> None:
@@ -91,21 +92,21 @@ class SimDisk:
         if not isinstance(node, Folder) or node.parent is None or node.entries:
             raise StorageError(f"cannot remove folder {path}: it is not empty, or no folder")
         self._change("rmdir", node.path)
-        self._journal.change((node.parent, node.name, None))
+        self.journal.change((node.parent, node.name, None))
 
     def rename(self, old: str, new: str) -> None:
         node = self._find(old)
         if node is None or node.parent is None:
             raise StorageError(f"cannot rename {old} to {new}: there is nothing of that name")
         new = _absolute(new)
-        folder = self._folder(posixpath.dirname(new))
+        folder = self.folder(posixpath.dirname(new))
         replaced = self._find(new)
         if replaced is node:
             return
         if not _may_replace(node, replaced):
             raise StorageError(f"cannot rename {old} to {new}: the new name is taken by something of another kind")
         self._change("rename", node.path, f"to {new}")
-        self._journal.change((folder, posixpath.basename(new), node), (node.parent, node.name, None))
+        self.journal.change((folder, posixpath.basename(new), node), (node.parent, node.name, None))
 
     def remove(self, path: str) -> None:
         node = self._find(path)
@@ -114,12 +115,12 @@ class SimDisk:
         if not isinstance(node, Inode) or node.parent is None:
             raise StorageError(f"cannot remove {path}: it is a folder")
         self._change("remove", node.path)
-        self._journal.change((node.parent, node.name, None))
+        self.journal.change((node.parent, node.name, None))
 
     def sync_directory(self, path: str) -> None:
-        folder = self._folder(path)
+        folder = self.folder(path)
         self._change("sync_directory", folder.path)
-        self._journal.sync(folder)
+        self.journal.sync(folder)
 
     def lock(self, path: str) -> SimLock:
         path = _absolute(path)
@@ -132,8 +133,8 @@ class SimDisk:
         """The disk as the next process may find it. This one stays as it is: ask again with another `variant`
         for another of the possible images. `faults` are those of the new disk; locks are gone."""
         disk = SimDisk(f"{self.seed}/{mode}-{self.operations}-{variant}", faults)
-        disk._root, disk._journal = crash_image(
-            self._root, self._journal, mode, disk._random, keeps_name_order=self.faults.keeps_name_order
+        disk._root, disk.journal = crash_image(
+            self._root, self.journal, mode, disk._random, keeps_name_order=self.faults.keeps_name_order
         )
         return disk
 
@@ -245,7 +246,8 @@ class SimDisk:
                 node = node.entries.get(name) if isinstance(node, Folder) else None
         return node
 
-    def _folder(self, path: str) -> Folder:
+    def folder(self, path: str) -> Folder:
+        """The folder of that path, as the process sees it."""
         node = self._find(path)
         if not isinstance(node, Folder):
             raise StorageError(f"there is no folder {path}; create it first")
@@ -257,15 +259,15 @@ class SimFile:
 
     def __init__(self, disk: SimDisk, inode: Inode) -> None:
         self._disk = disk
-        self._inode = inode
+        self.inode = inode
         self._is_closed = False
 
     def __repr__(self) -> str:
-        return f"<SimFile {self.path} {self._inode.size} bytes, {len(self._inode.pending)} unsynced writes>"
+        return f"<SimFile {self.path} {self.inode.size} bytes, {len(self.inode.pending)} unsynced writes>"
 
     @property
     def path(self) -> str:
-        return self._inode.path
+        return self.inode.path
 
     def size(self) -> int:
         return self._open_inode().size
@@ -304,7 +306,7 @@ class SimFile:
 
     def _open_inode(self) -> Inode:
         assert not self._is_closed, f"{self.path} is used after close"
-        return self._inode
+        return self.inode
 
 
 class SimLock:

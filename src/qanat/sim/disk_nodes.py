@@ -93,15 +93,19 @@ class Inode(Node):
         return memoryview(self.buffer).toreadonly()[:length]
 
     def sync(self) -> None:
-        for change in self.pending:
+        self.settle(len(self.pending))
+        # Where an earlier sync failed and dropped bytes, only the size still finds its way.
+        extend(self.durable, self.size)
+
+    def settle(self, count: int) -> None:
+        """Make the oldest pending changes durable: what was there when a sync began that has now ended."""
+        for change in self.pending[:count]:
             if isinstance(change, PendingCut):
                 del self.durable[change.length :]
                 continue
             extend(self.durable, change.position)
             self.durable[change.position : change.end] = change.data
-        self.pending.clear()
-        # Where an earlier sync failed and dropped bytes, only the size still finds its way.
-        extend(self.durable, self.size)
+        del self.pending[:count]
 
     def fail_sync(self) -> None:
         """What kernels do: the error is told once and the pages count as clean from then on."""
@@ -152,12 +156,16 @@ class NameJournal:
                 node.parent, node.name = folder, name
         self.pending.append(NameChange(steps))
 
-    def sync(self, folder: Folder) -> None:
-        """Make a folder's changes durable, and with them whatever an earlier change of the same folders did."""
+    def sync(self, folder: Folder, count: int | None = None) -> None:
+        """Make a folder's changes durable, and with them whatever an earlier change of the same folders did.
+
+        `count` is how many were pending when the sync began; later ones are not covered.
+        """
         folders = [folder]
         covered: list[NameChange] = []
-        left: list[NameChange] = []
-        for change in reversed(self.pending):
+        count = len(self.pending) if count is None else count
+        left: list[NameChange] = self.pending[count:][::-1]
+        for change in reversed(self.pending[:count]):
             touched = [step[0] for step in change.steps]
             if any(one is other for one in touched for other in folders):
                 folders += touched
