@@ -31,7 +31,8 @@ from qanat.cluster.topic_names import INTERNAL_TOPICS
 from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
 from qanat.groups.settings import GroupSettings
 from qanat.log.partition_log import PartitionLog
-from qanat.log.runtime.log_runtime import LOGS_MADE_AT_ONCE, LogRuntime
+from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.log.runtime.workers import LOGS_MADE_AT_ONCE
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicId, TopicPartition

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from qanat.broker.breaths import Breaths
 from qanat.broker.partition import Partition
 from qanat.log.aborted import AbortedTransaction
 from qanat.log.leader_epochs import EpochEnd
@@ -20,6 +21,10 @@ from qanat.log.reading import LogRead
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import LeaderEpoch
+
+
+FEW_PARTITIONS = 200
+"""So many are read in one go."""
 
 
 class Wanted(NamedTuple):
@@ -93,24 +98,38 @@ class Fetch:
             )
         except QanatError as fault:
             return Found(fault.code)
-        if read is None:
+        if read is None or not self._is_complete(wanted, read):
             self.is_cold = self.is_cold or self._has_room()
             return found
         return self._take(wanted, found, read)
 
-    async def read_cold(self) -> None:
-        """The same, waiting for the disk where need be."""
+    @property
+    def is_long(self) -> bool:
+        """Whether reading all partitions at once would hold up everybody else."""
+        return len(self._wanted) > FEW_PARTITIONS
+
+    async def read_in_turns(self, breaths: Breaths) -> None:
+        """The same, waiting for the disk where need be, and not all at once."""
         self._begin()
-        for wanted in self._wanted:
+        async for wanted in breaths.over(self._wanted):
             found, end_offset = self._bounds(wanted)
             if end_offset is not None and self._has_room():
                 assert isinstance(wanted.partition, Partition)
                 try:
                     read = await wanted.partition.read(wanted.offset, self._room(wanted), end_offset)
+                    if not self._is_complete(wanted, read):
+                        await wanted.partition.have_aborted(wanted.offset, read.next_offset)
                     found = self._take(wanted, found, read)
                 except QanatError as fault:
                     found = Found(fault.code)
             self.found.append(found)
+
+    def _is_complete(self, wanted: Wanted, read: LogRead) -> bool:
+        """Whether all that goes with a read is in memory: aborted transactions, for who wants to leave them out."""
+        assert isinstance(wanted.partition, Partition)
+        return not (self._is_committed and read.slices) or wanted.partition.has_aborted_at_hand(
+            wanted.offset, read.next_offset
+        )
 
     def _has_room(self) -> bool:
         return self.size < self._max_bytes or self.size == 0
@@ -156,8 +175,8 @@ class Fetch:
             woken: asyncio.Future[None] = loop.create_future()
             if not await self._park(woken, deadline - loop.time()):
                 break
-            if not self.try_now():
-                await self.read_cold()
+            if self.is_long or not self.try_now():
+                await self.read_in_turns(Breaths())
 
     async def _park(self, woken: asyncio.Future[None], timeout_s: float) -> bool:
         """Wait until enough has been written to be worth another look; False when the time is up."""

@@ -147,6 +147,13 @@ class Partition:
         """Read, waiting for the disk if need be."""
         return await self._runtime.read(self.log, offset, max_bytes, end_offset)
 
+    def has_aborted_at_hand(self, offset: int, end_offset: int) -> bool:
+        """Whether the aborted transactions of a read can be named without waiting for the disk."""
+        return self.log.unready_for_aborted(offset, end_offset) is None
+
+    async def have_aborted(self, offset: int, end_offset: int) -> None:
+        await self._runtime.have_aborted(self.log, offset, end_offset)
+
     def wait_for_more(self, wake: Wake) -> None:
         """Call `wake` once, when there is more to read."""
         self._waiting[wake] = None

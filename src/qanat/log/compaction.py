@@ -75,7 +75,8 @@ class CompactJob:
         self._log = log
         self._segments = cleanable_segments(log, now_ms)
         for index in range(len(self._segments)):
-            log.usable(index)  # Readers may come until `finish`, names or no names.
+            # Readers may come until `finish`, names or no names. A loop has seen to it before (`unready_segments`).
+            log.usable(index)
         self._throttle = throttle
         self._dirty_from = log.cleaned_offset
         keys = KeyMap(limits.log_cleaner_dedupe_buffer_size, self._dirty_from)
@@ -200,6 +201,16 @@ class CompactJob:
         if not self._damaged:
             log.cleaned_offset = max(log.cleaned_offset, self._cleaner.keys.end_offset)
         log.job_in_hand = None
+
+
+def unready_segments(log: PartitionLog, now_ms: int) -> list[Segment]:
+    """What a pass would begin with and has no open tables yet."""
+    cleanable = cleanable_segments(log, now_ms)
+    unready = [segment for segment in cleanable if not segment.tables.is_checked]
+    if cleanable and not unready:
+        later = log.unready_for_aborted(cleanable[0].base_offset, cleanable[-1].next_offset)
+        return [later] if later is not None else []
+    return unready
 
 
 def begin_compaction(

@@ -1,17 +1,30 @@
 """Finding records by time: which is the first as new as a timestamp, which is the newest.
 
-The time tables narrow it down to one batch; that one is opened, so these are
-worth a worker when it may be large.
+The time tables narrow it down to one batch, which is opened. `find_timestamp_now` does
+that where everything is in memory and small; `TimestampJob` does it on a worker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import NamedTuple
 
 from qanat.log.files import Buffer
+from qanat.log.indexes import offset_before_timestamp, position_before
 from qanat.log.partition_log import PartitionLog
+from qanat.log.reading import Unready
+from qanat.log.scan import Damage, read_batches
+from qanat.log.segment import AstrayError, Segment
+from qanat.log.tables import OpenTables, SealedTables
+from qanat.log.warming import is_warm
+from qanat.wire.batch_header import BatchHeader, read_header
 from qanat.wire.records import decode_records
+
+_WALKED_NOW_BYTES = 64 * 1024
+"""How far `find_timestamp_now` walks: further is where timestamps do not follow the order of the log."""
+_OPENED_NOW_BYTES = 16 * 1024
+"""Batches up to this size are opened at once: a trip to a worker costs more."""
 
 
 class TimestampedOffset(NamedTuple):
@@ -21,16 +34,9 @@ class TimestampedOffset(NamedTuple):
     offset: int
 
 
-def batches_as_new(log: PartitionLog, timestamp: int) -> Iterator[memoryview]:
-    """Batches with a record as new as `timestamp`, oldest first: the first of them nearly always has the answer."""
-    for segment in log.segments[log.segment_index(log.log_start_offset) :]:
-        if segment.max_timestamp < timestamp:
-            continue
-        if (index := log.segment_index(segment.base_offset)) < len(log.segments) and log.segments[index] is segment:
-            log.usable(index)
-        for position, header in segment.batches(segment.position_of_timestamp(timestamp)):
-            if header.newest_timestamp >= timestamp:
-                yield segment.batch(position)
+def _candidates(log: PartitionLog, timestamp: int) -> list[Segment]:
+    """Segments with a record as new as `timestamp`, oldest first: the first of them nearly always has the answer."""
+    return [one for one in log.segments[log.segment_index(log.log_start_offset) :] if one.max_timestamp >= timestamp]
 
 
 def first_as_new(batch: Buffer, timestamp: int, first_offset: int, limit_bytes: int) -> TimestampedOffset | None:
@@ -42,12 +48,121 @@ def first_as_new(batch: Buffer, timestamp: int, first_offset: int, limit_bytes: 
 
 
 def find_timestamp(log: PartitionLog, timestamp: int, limit_bytes: int) -> TimestampedOffset | None:
-    """The first record at or after the log's start whose timestamp is at least `timestamp`."""
-    for batch in batches_as_new(log, timestamp):
-        found = first_as_new(batch, timestamp, log.log_start_offset, limit_bytes)
+    """The first record at or after the log's start whose timestamp is at least `timestamp`.
+
+    For whoever may wait for the disk.
+    """
+    for segment in _candidates(log, timestamp):
+        log.usable(log.segments.index(segment))
+        for position, header in segment.batches(segment.position_of_timestamp(timestamp)):
+            if header.newest_timestamp >= timestamp:
+                found = first_as_new(segment.batch(position), timestamp, log.log_start_offset, limit_bytes)
+                if found is not None:
+                    return found
+    return None
+
+
+def find_timestamp_now(log: PartitionLog, timestamp: int, limit_bytes: int) -> TimestampedOffset | Unready | None:
+    """The same from memory alone; where that does not do, where it came to an end."""
+    for segment in _candidates(log, timestamp):
+        tables = segment.tables
+        if segment.damage or (isinstance(tables, SealedTables) and not tables.is_resident()):
+            return Unready(segment, segment.base_offset)
+        first_offset = segment.base_offset + offset_before_timestamp(tables.times, timestamp)
+        if not is_warm(segment, first_offset, _WALKED_NOW_BYTES):
+            return Unready(segment, first_offset)
+        try:
+            found = _walk_now(log, segment, segment.position_of(first_offset), timestamp, limit_bytes)
+        except AstrayError:
+            return Unready(segment, first_offset, is_astray=True)
         if found is not None:
             return found
     return None
+
+
+def _walk_now(
+    log: PartitionLog, segment: Segment, position: int, timestamp: int, limit_bytes: int
+) -> TimestampedOffset | Unready | None:
+    stop = position + _WALKED_NOW_BYTES
+    while position < segment.size:
+        end = segment.batch_end(position)
+        if end > stop:
+            return Unready(segment, segment.base_offset)
+        if read_header(segment.view(), position).newest_timestamp >= timestamp:
+            if end - position > _OPENED_NOW_BYTES:
+                return Unready(segment, segment.base_offset)
+            found = first_as_new(segment.view()[position:end], timestamp, log.log_start_offset, limit_bytes)
+            if found is not None:
+                return found
+        position = end
+    return None
+
+
+class TimestampJob:
+    """Looks for the first record as new as a timestamp by reading, and compares checksums on the way."""
+
+    def __init__(self, log: PartitionLog, timestamp: int, limit_bytes: int) -> None:
+        self._timestamp = timestamp
+        self._limit_bytes = limit_bytes
+        self._log_start_offset = log.log_start_offset
+        self._segments = _candidates(log, timestamp)
+        # What is found is entered in copies, and tables in memory grow meanwhile: they are asked now.
+        self._walked = [copy(segment) for segment in self._segments]
+        self._starts = [
+            None if isinstance(one.tables, SealedTables) else self._start(one, one.tables.offsets, one.tables.times)
+            for one in self._segments
+        ]
+        self._opened: list[tuple[SealedTables, OpenTables]] = []
+        self.found: TimestampedOffset | None = None
+        self.damage: tuple[Damage, ...] = ()
+
+    def run(self) -> None:
+        for segment, start in zip(self._walked, self._starts, strict=True):
+            position = self._start_of_sealed(segment) if start is None else start
+            for header, batch in _read_from(segment, position):
+                if header.newest_timestamp >= self._timestamp:
+                    self.found = first_as_new(batch, self._timestamp, self._log_start_offset, self._limit_bytes)
+                    if self.found is not None:
+                        return
+
+    def _start(self, segment: Segment, offsets: Buffer, times: Buffer) -> int:
+        position = position_before(offsets, offset_before_timestamp(times, self._timestamp))
+        return position if position < segment.size else 0
+
+    def _start_of_sealed(self, segment: Segment) -> int:
+        """Where to start reading; at the beginning where the tables are lost."""
+        assert isinstance(segment.tables, SealedTables), "tables in memory were asked before"
+        held = segment.tables.held
+        if held is None:
+            held = segment.tables.open()
+            if held is None:
+                return 0
+            self._opened.append((segment.tables, held))
+        return self._start(segment, held.read_offsets(), held.read_times())
+
+    def finish(self) -> None:
+        for tables, opened in self._opened:
+            tables.adopt(opened)
+        for segment, walked in zip(self._segments, self._walked, strict=True):
+            self.damage += segment.note_damage(walked.damage)
+
+
+def _read_from(segment: Segment, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The sound batches of a segment from `position` on; damage is entered and passed over."""
+    while position < segment.size:
+        for at, header, batch in read_batches(
+            segment.file, position, segment.size, segment.base_offset, segment.next_offset
+        ):
+            position = at + header.size
+            yield header, batch
+        if position < segment.size:
+            if segment.damage_at(position) is None:
+                # From the start, because only there is it certain which offset comes next.
+                segment.note_damage(segment.find_damage())
+            damage = segment.damage_at(position)
+            if damage is None:
+                return
+            position = damage.end
 
 
 def newest_timestamp(log: PartitionLog) -> int:

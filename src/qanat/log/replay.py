@@ -118,7 +118,9 @@ class RebuildJob:
         self._rebuilt = Segment(
             segments[-1].files, segments[-1].directory, segments[-1].base_offset, segments[-1].file, interval_bytes
         )
-        self._sealed: tuple[Sidecar, OpenTables | None] | None = None
+        self._sealed: tuple[Sidecar, OpenTables] | None = None
+        self.is_writing = False
+        """Whether it came to writing: a fault of the disk is final from there on."""
         self.damage: tuple[Damage, ...] = ()
 
     def run(self) -> None:
@@ -129,10 +131,12 @@ class RebuildJob:
             _replay(header, batch, producers, rebuilt)
         rebuilt.size, rebuilt.next_offset, rebuilt.damage = source.size, source.next_offset, source.damage
         sidecar = rebuilt.describe()
+        self.is_writing = True
         with suppress(DiskFullError):
             rebuilt.write_seal(sidecar)
             tables = SealedTables(source.files, source.directory, source.base_offset, sidecar.checksums)
-            self._sealed = sidecar, tables.open()
+            if (opened := tables.open()) is not None:
+                self._sealed = sidecar, opened
 
     def finish(self) -> None:
         for segment, walked in zip(self._segments, self._walked, strict=True):
@@ -143,5 +147,5 @@ class RebuildJob:
             return
         sidecar, opened = self._sealed
         segment.become_sealed(sidecar)
-        if opened is not None and isinstance(segment.tables, SealedTables):
-            segment.tables.adopt(opened)
+        assert isinstance(segment.tables, SealedTables), "just sealed"
+        segment.tables.adopt(opened)

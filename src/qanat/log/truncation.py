@@ -32,7 +32,8 @@ class TruncateJob:
         self._kept = [] if is_restart else [segment for segment in log.segments if segment.base_offset < end_offset]
         self._removed = log.segments[len(self._kept) :]
         for index in range(max(len(self._kept) - 1, 0), len(log.segments)):
-            log.usable(index)  # Readers may come until `finish`, names or no names.
+            # Readers may come until `finish`, names or no names. A loop has seen to it before (`touched_segments`).
+            log.usable(index)
         self._high_watermark = log.high_watermark
         self._producers = Producers()
         # Before its first record the log has no past to go back to: it starts afresh there.
@@ -142,6 +143,12 @@ class TruncateJob:
         log.log_start_offset = min(max(log.log_start_offset, log.segments[0].base_offset), log.end_offset)
         log.cleaned_offset = min(log.cleaned_offset, log.end_offset)
         log.job_in_hand = None
+
+
+def touched_segments(log: PartitionLog, end_offset: int) -> list[Segment]:
+    """What a truncation will shorten or remove: their tables must be open before it begins."""
+    kept = sum(segment.base_offset < end_offset for segment in log.segments)
+    return log.segments[max(kept - 1, 0) :]
 
 
 def begin_truncation(log: PartitionLog, end_offset: int) -> TruncateJob | None:

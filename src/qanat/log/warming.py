@@ -9,6 +9,8 @@ Both go by the same range.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from qanat.log.files import Buffer
 from qanat.log.indexes import positions_around
 from qanat.log.scan import Damage, find_damage, read_batches
@@ -134,3 +136,25 @@ class LocateJob:
 
     def finish(self) -> None:
         self.damage = self._segment.note_damage(self.damage)
+
+
+class HoldJob:
+    """Opens the tables of sealed segments, so that a job can begin without waiting for the disk."""
+
+    def __init__(self, segments: Iterable[Segment]) -> None:
+        self._segments = [one for one in segments if not one.tables.is_checked]
+        self._opened: list[OpenTables | None] = []
+        self.lost: list[Segment] = []
+        """Segments whose tables must be rebuilt."""
+
+    def run(self) -> None:
+        for segment in self._segments:
+            assert isinstance(segment.tables, SealedTables), "tables in memory are always at hand"
+            self._opened.append(segment.tables.open())
+
+    def finish(self) -> None:
+        for segment, opened in zip(self._segments, self._opened, strict=True):
+            if opened is None:
+                self.lost.append(segment)
+            elif isinstance(segment.tables, SealedTables):
+                segment.tables.adopt(opened)

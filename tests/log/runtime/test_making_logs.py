@@ -12,7 +12,7 @@ from tests.log.directories import AT, PATH, TOPIC_ID, Gate, WatchedFiles, opened
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log import checkpoints
 from qanat.log.checkpoints import decode_offsets
-from qanat.log.runtime.log_runtime import LOGS_MADE_AT_ONCE
+from qanat.log.runtime.workers import LOGS_MADE_AT_ONCE
 from qanat.log.whole_files import read_whole
 from qanat.model.errors import DiskFullError, StorageError
 from qanat.model.ids import TopicPartition

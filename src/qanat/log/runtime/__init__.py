@@ -2,6 +2,9 @@
 
 - `group_commit` acknowledges what has reached the disk, many appends per fsync
 - `loans`        segments that a worker reads are not closed under it
+- `workers`      the threads, and how work gets there and back
+- `cold`         reads that wait for the disk: pages, lost tables, look-ups by time
+- `turns`        who writes in which turn of the loop
 - `log_runtime`  appends, reads and changes of single logs, for the broker
 - `upkeep`       what happens by itself: retention, compaction, checkpoints, scrubbing
 

@@ -1,50 +1,41 @@
 """What the broker asks of logs, as coroutines: append and wait for the disk, read hot or cold, cut, delete.
 
-One per data directory. One worker for fsync, one for cold reads and large batches, one
-for upkeep, one for compaction (which is slowed down on purpose), so that none of them
-waits for another's disk time; and a few that make new logs, whose many small fsyncs would
-otherwise queue one by one behind everybody else's on a busy disk.
+One per data directory. Its blocking work is done by `workers`, its cold reads are in `cold`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
 from qanat.log.admission import Admitted, admit, is_opened
-from qanat.log.compaction import begin_compaction
+from qanat.log.compaction import begin_compaction, unready_segments
 from qanat.log.directory import LogDirectory
 from qanat.log.files import Buffer
 from qanat.log.flush import FlushJob
 from qanat.log.jobs import Job
-from qanat.log.lookup import TimestampedOffset, batches_as_new, first_as_new
+from qanat.log.lookup import TimestampedOffset
 from qanat.log.partition_log import Appended, PartitionLog
 from qanat.log.reading import LogRead
 from qanat.log.retention import begin_retention
+from qanat.log.runtime.cold import ColdReads
 from qanat.log.runtime.group_commit import GroupCommit, Postponed
-from qanat.log.runtime.loans import Loans
 from qanat.log.runtime.turns import Turns
+from qanat.log.runtime.workers import Workers
+from qanat.log.scan import Damage
 from qanat.log.segment import Segment
 from qanat.log.settings import NEVER_MS, LogSettings
-from qanat.log.truncation import begin_truncation
-from qanat.log.warming import CheckJob, WarmJob, is_warm
-from qanat.model.errors import DiskFullError, StorageError
+from qanat.log.truncation import begin_truncation, touched_segments
+from qanat.log.warming import CheckJob
+from qanat.model.errors import DiskFullError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.log_counters import LogCounters
 from qanat.wire.batch_header import read_header
 
-Arguments = TypeVarTuple("Arguments")
-Result = TypeVar("Result")
-
 OPENED_ON_LOOP_BYTES = 16 * 1024
 """Batches up to this size are opened where they arrive: a trip to a worker costs more."""
-
-LOGS_MADE_AT_ONCE = 4
-"""Workers that make new logs. They help where the disk is busy with others; alone on it, one is as fast."""
 
 
 class LogRuntime:
@@ -54,11 +45,6 @@ class LogRuntime:
         self.directory = directory
         self.clock_ms = clock_ms
         self.counters = LogCounters()
-        self._flusher = ThreadPoolExecutor(1, "log-flush")
-        self._reader = ThreadPoolExecutor(1, "log-read")
-        self._upkeeper = ThreadPoolExecutor(1, "log-upkeep")
-        self._cleaner = ThreadPoolExecutor(1, "log-clean")
-        self._makers = ThreadPoolExecutor(LOGS_MADE_AT_ONCE, "log-make")
         self._commits = GroupCommit(
             directory.state,
             directory.settings.log_unflushed_bytes_max,
@@ -69,11 +55,20 @@ class LogRuntime:
         self._turns = Turns()
         self.on_flushed: Callable[[PartitionLog], None] | None = None
         """Told of every log that has more on disk than before."""
+        self.on_damage: Callable[[PartitionLog, Sequence[Damage]], None] | None = None
+        """Told of damage when it is found."""
         self._commit_task: asyncio.Task[None] | None = None
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
-        self._loans = Loans()
-        self._jobs: set[asyncio.Task[None]] = set()
+        self._workers = Workers(directory.state, self._commits.wake)
+        self._cold = ColdReads(
+            self._workers,
+            self.changing,
+            self._require_here,
+            self.note_damage,
+            self.counters,
+            directory.settings.log_decompressed_bytes_max,
+        )
 
     async def start(self) -> None:
         self._commit_task = asyncio.create_task(self._commits.run(), name="log-group-commit")
@@ -83,15 +78,13 @@ class LogRuntime:
         for timer in self._flush_timers.values():
             timer.cancel()
         try:
-            while self._jobs:
-                await asyncio.wait(self._jobs)
+            await self._workers.settle()
             self._commits.close()
             if self._commit_task is not None:
                 await asyncio.wait([self._commit_task])
-            await self._in(self._upkeeper, self.directory.close)
+            await self._workers.run(self._workers.upkeeper, self.directory.close)
         finally:
-            for worker in (self._flusher, self._reader, self._upkeeper, self._cleaner, self._makers):
-                worker.shutdown()
+            self._workers.close()
         if self._commit_task is not None:
             self._commit_task.result()
 
@@ -101,7 +94,7 @@ class LogRuntime:
         """Check a client's batch, on a worker where it must be opened and is not small."""
         limit_bytes = self.directory.settings.log_decompressed_bytes_max
         if len(batch) > OPENED_ON_LOOP_BYTES and is_opened(settings):
-            return await self._in(self._reader, admit, batch, settings, self.clock_ms(), limit_bytes)
+            return await self._workers.run(self._workers.reader, admit, batch, settings, self.clock_ms(), limit_bytes)
         return admit(batch, settings, self.clock_ms(), limit_bytes)
 
     async def append(self, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended:
@@ -171,43 +164,27 @@ class LogRuntime:
     # Reading
 
     async def read(self, log: PartitionLog, offset: int, max_bytes: int, end_offset: int | None = None) -> LogRead:
-        """Read as `PartitionLog.read`, with cold pages brought in beside the loop and checked first."""
-        self._require_here(log)
-        if log.log_start_offset <= offset < log.end_offset:
-            segment = log.segment_at(offset)
-            if not segment.tables.is_checked or not is_warm(segment, offset, max_bytes):
-                self.counters.cold_reads += 1
-                await self._warm(log, offset, max_bytes)
-        return log.read(offset, max_bytes, end_offset)
+        """Read as `PartitionLog.read_now`, with cold pages brought in beside the loop and checked first."""
+        return await self._cold.read(log, offset, max_bytes, end_offset)
 
-    async def _warm(self, log: PartitionLog, offset: int, max_bytes: int) -> None:
-        async with self._loans.lent(log):
-            self._require_here(log)
-            job = WarmJob(log.segment_at(offset), offset, max_bytes)
-            await self._to_the_end(self._look(self._reader, job))
-        self.counters.damage_found += len(job.damage)
+    async def find_timestamp(self, log: PartitionLog, timestamp: int) -> TimestampedOffset | None:
+        """The first record as new as `timestamp`; without waiting where it is in memory."""
+        return await self._cold.find_timestamp(log, timestamp)
+
+    async def have_aborted(self, log: PartitionLog, offset: int, end_offset: int) -> None:
+        """Return once `PartitionLog.aborted_transactions` can answer from memory."""
+        await self._cold.have_aborted(log, offset, end_offset)
+
+    def note_damage(self, log: PartitionLog, found: Sequence[Damage]) -> None:
+        """Count damage that is new, and tell of it."""
+        self.counters.damage_found += len(found)
+        if found and self.on_damage is not None:
+            self.on_damage(log, found)
 
     def _require_here(self, log: PartitionLog) -> None:
         """Refuse what concerns a log that was deleted: its files are closed."""
         if log.state is not self.directory.state:
             log.state.require_working()
-
-    async def find_timestamp(self, log: PartitionLog, timestamp: int) -> TimestampedOffset | None:
-        """The first record as new as `timestamp`: found here, opened on a worker."""
-        limit_bytes = self.directory.settings.log_decompressed_bytes_max
-        tried_to = -1
-        while True:
-            self._require_here(log)
-            # Looked up anew each time: while the worker is busy, segments may come and go.
-            batches = ((read_header(batch), batch) for batch in batches_as_new(log, timestamp))
-            found = next(((header, batch) for header, batch in batches if header.base_offset > tried_to), None)
-            if found is None:
-                return None
-            header, batch = found
-            record = await self._in(self._reader, first_as_new, batch, timestamp, log.log_start_offset, limit_bytes)
-            if record is not None:
-                return record
-            tried_to = header.base_offset
 
     # Changing
 
@@ -217,12 +194,13 @@ class LogRuntime:
             if self.directory.remembers(at):
                 await self.checkpoint()  # In its turn among the others; `begin_create` would write one of its own.
             job = self.directory.begin_create(at, topic_id, settings)
-            await self._to_the_end(self._complete(self._makers, job, None, survives_full_disk=True))
+            completing = self._workers.complete(self._workers.makers, job, None, survives_full_disk=True)
+            await self._workers.to_the_end(completing)
             return self.directory.logs[at]
 
     async def delete(self, at: TopicPartition) -> None:
         """Remove a partition. Whoever waits for its records is told."""
-        await self._to_the_end(self._delete(self.directory.logs[at]))
+        await self._workers.to_the_end(self._delete(self.directory.logs[at]))
 
     async def _delete(self, log: PartitionLog) -> None:
         async with self.changing(log):
@@ -239,7 +217,7 @@ class LogRuntime:
         async with self.changing(log):
             await self._commits.settle(log)
             if end_offset < log.end_offset:
-                await self._to_the_end(self._truncate(log, end_offset))
+                await self._workers.to_the_end(self._truncate(log, end_offset))
 
     async def _truncate(self, log: PartitionLog, end_offset: int) -> None:
         """Checkpoints first: one that promised more than there is would make damage of the next torn tail."""
@@ -247,6 +225,7 @@ class LogRuntime:
         self.directory.cutting[log.topic_partition] = log.segment_at(end_offset).base_offset
         try:
             await self.do(self.directory.begin_checkpoint())
+            await self._cold.hold(log, touched_segments(log, end_offset))
             job = begin_truncation(log, end_offset)
             assert job is not None, "nobody else changes the log meanwhile"
             await self.do(job, log)
@@ -269,16 +248,21 @@ class LogRuntime:
         """One pass of compaction now; False where there is nothing to do."""
         async with self.changing(log):
             cleaned_offset = log.cleaned_offset
+            while unready := unready_segments(log, self.clock_ms()):
+                await self._cold.hold(log, unready)
             job = begin_compaction(log, self.directory.settings, self.clock_ms(), throttle)
             if job is None:
                 return False
             try:
-                await self._to_the_end(self._complete(self._cleaner, job, log, survives_full_disk=True))
+                completing = self._workers.complete(self._workers.cleaner, job, log, survives_full_disk=True)
+                await self._workers.to_the_end(completing)
             except DiskFullError:
                 # What is swapped is swapped; the rest is tried again when there is room.
                 job.finish()
                 log.cleaned_offset = cleaned_offset
                 raise
+            finally:
+                self.note_damage(log, job.damage)
         self.counters.compactions += 1
         return True
 
@@ -298,7 +282,7 @@ class LogRuntime:
         async with self.changing(log):
             if segment not in log.segments:
                 return False
-            await self._to_the_end(self._look(self._upkeeper, job))
+            await self._workers.look(self._workers.upkeeper, job)
         return True
 
     @asynccontextmanager
@@ -315,45 +299,8 @@ class LogRuntime:
 
     async def do(self, job: Job, log: PartitionLog | None = None, *, survives_full_disk: bool = False) -> None:
         """Run a job of upkeep and install its outcome. A fault of the disk fails the directory."""
-        await self._to_the_end(self._complete(self._upkeeper, job, log, survives_full_disk=survives_full_disk))
-
-    async def _complete(
-        self, worker: ThreadPoolExecutor, job: Job, log: PartitionLog | None, *, survives_full_disk: bool
-    ) -> None:
-        try:
-            await self._in(worker, job.run)
-        except StorageError as error:
-            if not (survives_full_disk and isinstance(error, DiskFullError)):
-                self.directory.state.fail(error)
-                self._commits.wake()
-            raise
-        if log is None:
-            job.finish()
-            return
-        async with self._loans.recalled(log):
-            job.finish()
-
-    async def _look(self, worker: ThreadPoolExecutor, job: Job) -> None:
-        """Run a job that only reads: what it cannot read is the reader's trouble, not the directory's."""
-        await self._in(worker, job.run)
-        job.finish()
-
-    async def _to_the_end(self, work: Coroutine[None, None, None]) -> None:
-        """Await work that must not stop half-way: a caller that is cancelled goes when it is done."""
-        task = asyncio.create_task(work)
-        self._jobs.add(task)
-        task.add_done_callback(self._jobs.discard)
-        is_cancelled = False
-        while not task.done():
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                is_cancelled = True
-            except StorageError:
-                break
-        if is_cancelled:
-            raise asyncio.CancelledError
-        task.result()
+        completing = self._workers.complete(self._workers.upkeeper, job, log, survives_full_disk=survives_full_disk)
+        await self._workers.to_the_end(completing)
 
     def _tell_flushed(self, log: PartitionLog) -> None:
         if self.on_flushed is not None:
@@ -363,12 +310,7 @@ class LogRuntime:
         if not jobs:
             await asyncio.sleep(0)
             return {}
-        return await self._in(self._flusher, _run_all, jobs)
-
-    async def _in(
-        self, worker: ThreadPoolExecutor, function: Callable[[*Arguments], Result], *arguments: *Arguments
-    ) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(worker, function, *arguments)
+        return await self._workers.run(self._workers.flusher, _run_all, jobs)
 
 
 def _run_all(jobs: Sequence[FlushJob]) -> Postponed:
