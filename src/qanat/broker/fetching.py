@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from qanat.broker.breaths import Breaths
 from qanat.broker.partition import Partition
 from qanat.log.aborted import AbortedTransaction
 from qanat.log.leader_epochs import EpochEnd
@@ -21,10 +20,6 @@ from qanat.log.reading import LogRead
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import LeaderEpoch
-
-
-FEW_PARTITIONS = 200
-"""So many are read in one go."""
 
 
 class Wanted(NamedTuple):
@@ -103,15 +98,10 @@ class Fetch:
             return found
         return self._take(wanted, found, read)
 
-    @property
-    def is_long(self) -> bool:
-        """Whether reading all partitions at once would hold up everybody else."""
-        return len(self._wanted) > FEW_PARTITIONS
-
-    async def read_in_turns(self, breaths: Breaths) -> None:
-        """The same, waiting for the disk where need be, and not all at once."""
+    async def read_cold(self) -> None:
+        """The same, waiting for the disk where need be."""
         self._begin()
-        async for wanted in breaths.over(self._wanted):
+        for wanted in self._wanted:
             found, end_offset = self._bounds(wanted)
             if end_offset is not None and self._has_room():
                 assert isinstance(wanted.partition, Partition)
@@ -175,8 +165,8 @@ class Fetch:
             woken: asyncio.Future[None] = loop.create_future()
             if not await self._park(woken, deadline - loop.time()):
                 break
-            if self.is_long or not self.try_now():
-                await self.read_in_turns(Breaths())
+            if not self.try_now():
+                await self.read_cold()
 
     async def _park(self, woken: asyncio.Future[None], timeout_s: float) -> bool:
         """Wait until enough has been written to be worth another look; False when the time is up."""
