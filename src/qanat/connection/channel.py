@@ -7,6 +7,8 @@ who comes later; who wants to go on opens another.
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from collections.abc import Sequence
 from typing import cast
 
@@ -39,6 +41,7 @@ class Channel(asyncio.BufferedProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._fault: UnreachableError | None = None
+        self._buffer = memoryview(b"")
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @staticmethod
@@ -94,14 +97,16 @@ class Channel(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._frames.buffer()
+        self._buffer = self._frames.buffer()
+        return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         try:
             for frame in self._frames.received(nbytes):
                 self._answer(frame)
         except MalformedMessageError as fault:
-            self._break(f"{self.address} answers with what is not Kafka's protocol: {fault}")
+            reason = _other_protocol(bytes(self._buffer[: min(nbytes, 8)])) or str(fault)
+            self._break(f"{self.address} answers with what is not Kafka's protocol: {reason}")
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f": {_reason(exc)}" if isinstance(exc, OSError) else ""
@@ -137,10 +142,21 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.abort()
 
 
+def _other_protocol(head: bytes) -> str | None:
+    """What the first bytes of an answer are known for."""
+    if head.startswith(b"HTTP/"):
+        return "it speaks HTTP"
+    if head.startswith(b"SSH-"):
+        return "it speaks SSH"
+    if head[:2] in (b"\x15\x03", b"\x16\x03"):
+        return "it wants TLS, which is not supported here yet"
+    return None
+
+
 def _reason(fault: OSError) -> str:
     """asyncio puts several attempts into one text; the first reason is the one that helps."""
-    import errno
-
+    if isinstance(fault, socket.gaierror):
+        return f"the name is not known here ({fault.strerror}): check its spelling"
     if fault.errno == errno.ECONNREFUSED or "Connect call failed" in str(fault):
         return "nothing listens there"
     return fault.strerror or str(fault)

@@ -11,8 +11,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import IntEnum
 from typing import Any, TypeVar
 
+from qanat.cluster.topic_names import NAME_LENGTH_MAX
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError, check, refused
 from qanat.connection.link import Link
@@ -34,6 +36,17 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _CONNECT_S = 5.0
 """How long one address may take to accept us, so that the next one gets its turn."""
+
+
+class Kind(IntEnum):
+    """What a coordinator keeps."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+    @property
+    def told(self) -> str:
+        return "group" if self is Kind.GROUP else "transactional id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +88,11 @@ class Cluster:
         """A link to whichever broker answers; raises the last reason where none does."""
         fault: Exception | None = None
         known = [self._known] if self._known is not None else []
-        for address in dict.fromkeys([*known, *self._bootstrap, *self._nodes.values()]):
+        addresses = list(dict.fromkeys([*known, *self._bootstrap, *self._nodes.values()]))
+        for address in addresses:
+            soon = Deadline(min(deadline.at, Deadline.after(_CONNECT_S).at))
             try:
-                link = await self._link(address, deadline)
+                link = await self._link(address, deadline if address == addresses[-1] else soon)
             except (UnreachableError, OutOfTimeError) as reason:
                 fault = fault or reason
             else:
@@ -104,8 +119,7 @@ class Cluster:
         async with self._opening:
             link = self._links.get(address)
             if link is None or not link.is_open:
-                soon = Deadline(min(deadline.at, Deadline.after(_CONNECT_S).at))
-                link = await Link.open(*address, self._client_id, soon)
+                link = await Link.open(*address, self._client_id, deadline)
                 self._links[address] = link
             return link
 
@@ -131,15 +145,15 @@ class Cluster:
 
         return await self.persist(attempt, deadline)
 
-    async def coordinator_link(self, group: str, deadline: Deadline) -> Link:
-        """A link to the broker that keeps a consumer group; a first group may have to wait for it to be found."""
+    async def coordinator_link(self, key: str, deadline: Deadline, kind: Kind = Kind.GROUP) -> Link:
+        """A link to the broker that keeps a group or a transactional id; the first may have to wait for it."""
 
         async def attempt() -> Link:
-            request = FindCoordinatorRequest(key=group, coordinator_keys=[group])
+            request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
             link = await self.any_link(deadline)
             response: FindCoordinatorResponse = await link.call(ApiKey.FIND_COORDINATOR, request, deadline)
             found = response.coordinators[0] if response.coordinators else response
-            check(f"group {group} has no coordinator", found.error_code, found.error_message)
+            check(f"{kind.told} {key} has no coordinator", found.error_code, found.error_message)
             self._nodes[found.node_id] = (found.host, found.port)
             return await self.node_link(found.node_id, deadline)
 
@@ -166,6 +180,8 @@ class Cluster:
                 raise refused(f"topic {name} is not there yet", ErrorCode.LEADER_NOT_AVAILABLE)
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise RefusedError(topic.error_code, await self._no_topic(name, deadline))
+            if topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+                raise refused(f"there can be no topic {name[:NAME_LENGTH_MAX]!r}", topic.error_code, _name_rule(name))
             check(f"topic {name}", topic.error_code)
             return _view(topic)
 
@@ -190,6 +206,13 @@ class Cluster:
             self._known = None
             await deadline.pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def _name_rule(name: str) -> str:
+    """Why a broker refuses a name, which it does not say itself in metadata."""
+    if len(name) > NAME_LENGTH_MAX:
+        return f"a name has at most {NAME_LENGTH_MAX} characters, this has {len(name)}"
+    return "a name consists of letters a-z and A-Z, digits, and . _ -, and is neither empty nor . nor .."
 
 
 def _view(topic: MetadataResponseTopic) -> TopicView:

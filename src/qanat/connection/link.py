@@ -7,7 +7,7 @@ from typing import Any
 from qanat import __version__
 from qanat.connection.channel import Channel
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import NotOfferedError, UnreachableError, check
+from qanat.connection.faults import NotOfferedError, OutOfTimeError, UnreachableError, check
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError
 from qanat.wire.kafka.headers import read_response_header
@@ -38,6 +38,12 @@ class Link:
         channel = await Channel.open(host, port, client_id, deadline)
         try:
             return Link(channel, await _offered(channel, deadline))
+        except OutOfTimeError:
+            await channel.close()
+            raise OutOfTimeError(
+                f"{channel.address} accepts connections but does not answer: "
+                "it may be no Kafka broker (an HTTP or TLS port, for example), or a busy one"
+            ) from None
         except BaseException:
             await channel.close()
             raise
@@ -53,13 +59,15 @@ class Link:
     async def close(self) -> None:
         await self._channel.close()
 
-    def version_of(self, api_key: ApiKey) -> int:
-        """The latest version that both sides speak; raises `NotOfferedError` where there is none."""
+    def version_of(self, api_key: ApiKey, at_most: int | None = None) -> int:
+        """The latest version that both sides speak, up to one; raises `NotOfferedError` where there is none."""
         api = APIS[api_key]
         if api_key not in self.offered:
             raise NotOfferedError(f"the broker at {self.address} does not offer {api.name}")
         first, last = self.offered[api_key]
         version = min(last, api.last_version, _BY_NAME_AT_MOST.get(api_key, api.last_version))
+        if at_most is not None:
+            version = min(version, at_most)
         if version < max(first, api.first_version):
             raise NotOfferedError(
                 f"the broker at {self.address} speaks {api.name} in versions {first} to {last}, "
@@ -67,9 +75,9 @@ class Link:
             )
         return version
 
-    async def call(self, api_key: ApiKey, request: Any, deadline: Deadline) -> Any:
+    async def call(self, api_key: ApiKey, request: Any, deadline: Deadline, *, at_most: int | None = None) -> Any:
         """Ask, and wait for the response."""
-        version = self.version_of(api_key)
+        version = self.version_of(api_key, at_most)
         api = APIS[api_key]
         frame = await self._channel.call(api_key, version, api.codec.write_request(request, version), deadline)
         return _read(api, frame, version, self.address)

@@ -17,14 +17,21 @@ from qanat.wire.kafka.messages.produce import (
 from qanat.wire.kafka.registry import ApiKey
 
 NO_ACKNOWLEDGEMENT = 0
+_PARTITIONS_ARE_ADDED_FIRST = 11
+"""Later versions of Produce add partitions to a transaction by themselves (KIP-890), and all its requests must know."""
 
 
 async def produce(
-    cluster: Cluster, topic: str, batches: Mapping[int, bytes | bytearray], acks: int, deadline: Deadline
+    cluster: Cluster,
+    topic: str,
+    batches: Mapping[int, bytes | bytearray],
+    acks: int,
+    deadline: Deadline,
+    transactional_id: str | None = None,
 ) -> dict[int, int]:
     """Append one batch to each partition; their base offsets, none with acks=0.
 
-    A batch whose acknowledgement was lost may be appended twice: who minds uses an idempotent producer.
+    A batch whose acknowledgement was lost may be appended twice: who minds uses an idempotent `Producer`.
     """
     left = dict(batches)
     offsets: dict[int, int] = {}
@@ -34,12 +41,14 @@ async def produce(
         for leader, partitions in by_leader(view, left).items():
             link = await cluster.node_link(leader, deadline)
             request = _request(topic, {partition: left[partition] for partition in partitions}, acks, deadline)
+            request.transactional_id = transactional_id
             if acks == NO_ACKNOWLEDGEMENT:
                 await link.tell(ApiKey.PRODUCE, request, deadline)
                 for partition in partitions:
                     del left[partition]
                 continue
-            _take(await link.call(ApiKey.PRODUCE, request, deadline), topic, left, offsets)
+            response = await link.call(ApiKey.PRODUCE, request, deadline, at_most=_PARTITIONS_ARE_ADDED_FIRST)
+            _take(response, topic, left, offsets)
 
     await cluster.persist(attempt, deadline)
     return offsets

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from qanat.spark.batch_reader import BatchReader, FilteringBatchReader
 from qanat.spark.options import source_options
 from qanat.spark.schemas import arrow_schema, source_schema
 from qanat.spark.stream_reader import StreamReader
+from qanat.spark.writers import batch_writer, stream_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +43,12 @@ class QanatDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return self.batch_reader(source_options(self.options, is_stream=False), arrow_schema(schema, self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        return stream_writer(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         return StreamReader(source_options(self.options, is_stream=True), arrow_schema(schema, self.options))

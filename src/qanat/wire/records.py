@@ -255,6 +255,20 @@ def reencode(batch: Buffer, codec: Codec, limit_bytes: int) -> bytearray:
     return closed(target, header, codec)
 
 
+def give_producer(batch: bytearray, producer_id: int, epoch: int, sequence: int, *, is_transactional: bool) -> int:
+    """Put a producer's identity into the header of a finished batch; how many records it has."""
+    header = read_header(batch)
+    header = header._replace(
+        attributes=header.attributes | TRANSACTIONAL * is_transactional,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+    write_header(batch, 0, header)
+    write_header(batch, 0, header._replace(crc=batch_crc(batch)))
+    return header.record_count
+
+
 def with_log_append_time(batch: Buffer, now_ms: int) -> bytearray:
     """A checked batch stamped with the broker's time; its records are not opened."""
     stamped = bytearray(batch)

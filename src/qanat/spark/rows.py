@@ -1,0 +1,209 @@
+"""Rows that are to be written: which columns they must have, where each goes, and the batches that they become."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.wire.columns import BinaryColumn, Columns, encode_columns
+from qanat.wire.compression import Codec
+from qanat.wire.key_hash import place_rows
+
+COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
+_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+
+
+class RowsError(QanatError):
+    """Rows that cannot be written: a column is missing, of the wrong type, or has a value that goes nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where rows go and in which form."""
+
+    topic: str | None
+    """For every row; None takes the column `topic`."""
+    codec: Codec
+    batch_bytes: int
+    has_headers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """One record batch for one partition."""
+
+    at: TopicPartition
+    batch: bytearray
+    rows: int
+
+
+def check_columns(names_and_types: Mapping[str, str], topic: str | None) -> None:
+    """Refuse a table before a query starts on it; types are in Spark's words."""
+    unknown = [name for name in names_and_types if name not in COLUMNS]
+    if unknown:
+        raise RowsError(f"column {unknown[0]} cannot be written; the columns are {', '.join(COLUMNS)}: select them")
+    if "value" not in names_and_types:
+        raise RowsError("column value is missing: it holds what is written, as string or binary")
+    if topic is None and "topic" not in names_and_types:
+        raise RowsError("neither option topic nor column topic says where rows go")
+    for name, told in names_and_types.items():
+        if told not in _TYPES[name]:
+            raise RowsError(f"column {name} is {told}, but must be {' or '.join(_TYPES[name])}")
+
+
+_TYPES: Mapping[str, tuple[str, ...]] = {
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "topic": ("string",),
+    "partition": ("int",),
+    "timestamp": ("timestamp",),
+}
+
+
+class Encoder:
+    """Turns Arrow batches into record batches, partition by partition, in the order of the rows."""
+
+    def __init__(self, target: Target, partition_counts: dict[str, int]) -> None:
+        self._target = target
+        self._counts = partition_counts
+        self._turn = 0
+        """Rows without a key go round, a stretch of rows at a time."""
+
+    def topics(self, batch: pa.RecordBatch) -> set[str]:
+        """The topics that rows name."""
+        if self._target.topic is not None:
+            return {self._target.topic}
+        found = pc.unique(batch.column("topic")).to_pylist()
+        if None in found:
+            raise RowsError("a row has no topic: column topic is null and there is no option topic")
+        return set(found)
+
+    def encode(self, batch: pa.RecordBatch) -> Iterator[EncodedBatch]:
+        """The record batches of some rows; their topics' partition counts must be known."""
+        for topic in sorted(self.topics(batch)):
+            rows = batch
+            if self._target.topic is None and len(self.topics(batch)) > 1:
+                rows = batch.filter(pc.equal(batch.column("topic"), topic))
+            yield from self._encode_topic(topic, rows)
+
+    def _encode_topic(self, topic: str, batch: pa.RecordBatch) -> Iterator[EncodedBatch]:
+        partitions = self._partitions(topic, batch)
+        used = sorted(pc.unique(partitions).to_pylist())
+        if len(used) > 1:
+            order = pc.sort_indices(partitions)
+            batch, partitions = batch.take(order), partitions.take(order)
+        columns = self._columns(batch)
+        first_row = 0
+        counts = {one["values"]: one["counts"] for one in pc.value_counts(partitions).to_pylist()}
+        for number in used:
+            end_row = first_row + counts[number]
+            encoded = encode_columns(
+                columns,
+                codec=self._target.codec,
+                batch_bytes=self._target.batch_bytes,
+                first_row=first_row,
+                end_row=end_row,
+            )
+            for finished, rows in encoded:
+                yield EncodedBatch(TopicPartition(topic, number), finished, rows)
+            first_row = end_row
+
+    def _partitions(self, topic: str, batch: pa.RecordBatch) -> pa.Array:
+        """The partition of every row: its own, else its key's, else the next in turn."""
+        count = self._counts[topic]
+        given = batch.column("partition") if "partition" in batch.schema.names else None
+        if given is not None and given.null_count == 0:
+            self._check_range(topic, given, count)
+            return given
+        placed = self._placed(batch, count)
+        if given is not None:
+            placed = pc.coalesce(given, placed)
+            self._check_range(topic, placed, count)
+        return placed
+
+    def _placed(self, batch: pa.RecordBatch, count: int) -> pa.Array:
+        rows = batch.num_rows
+        self._turn = (self._turn + 1) % count
+        in_turn = pa.repeat(pa.scalar(self._turn, pa.int32()), rows)
+        if "key" not in batch.schema.names:
+            return in_turn
+        keys = _plain(batch.column("key"), pa.binary())
+        targets = array("i", [0]) * rows
+        column = _binary_column(keys)
+        place_rows(column.offsets, column.data, count, targets)
+        placed = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(targets)])
+        return pc.if_else(pc.is_valid(keys), placed, in_turn) if keys.null_count else placed
+
+    @staticmethod
+    def _check_range(topic: str, partitions: pa.Array, count: int) -> None:
+        if len(partitions) == 0:
+            return
+        least, most = pc.min_max(partitions).as_py().values()
+        wrong = least if least < 0 else most
+        if least < 0 or most >= count:
+            raise RowsError(f"a row asks for partition {wrong} of topic {topic}, which has 0 to {count - 1}")
+
+    def _columns(self, batch: pa.RecordBatch) -> Columns:
+        rows = batch.num_rows
+        names = batch.schema.names
+        nothing = pa.nulls(rows, pa.binary())
+        keys = _plain(batch.column("key"), pa.binary()) if "key" in names else nothing
+        has_headers = self._target.has_headers and "headers" in names
+        headers = _plain(batch.column("headers"), _HEADERS) if has_headers else pa.nulls(rows, _HEADERS)
+        pairs = headers.values
+        if "timestamp" in names:
+            millis = _millis(batch.column("timestamp"))
+        else:
+            millis = pa.repeat(pa.scalar(time.time_ns() // 1_000_000, pa.int64()), rows)
+        return Columns(
+            offsets=array("q"),
+            timestamps=_buffer(millis, 1),
+            keys=_binary_column(keys),
+            values=_binary_column(_plain(batch.column("value"), pa.binary())),
+            header_offsets=_buffer(headers, 1),
+            header_keys=_binary_column(pairs.field("key")),
+            header_values=_binary_column(pairs.field("value")),
+        )
+
+
+def _millis(column: pa.Array) -> pa.Array:
+    """Spark's microseconds as Kafka's milliseconds, rounded down; now, where there is none."""
+    micros = _plain(column, pa.timestamp("us", tz="UTC")).view(pa.int64())
+    now = pa.scalar(time.time_ns() // 1_000, pa.int64())
+    whole = pc.fill_null(micros, now)
+    return _plain(pc.floor(pc.divide(pc.cast(whole, pa.float64()), 1000.0)).cast(pa.int64()), pa.int64())
+
+
+def _plain(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column in one type and beginning at its buffers' beginning."""
+    if column.type != kind:
+        column = column.cast(kind)
+    return column if column.offset == 0 else column.take(pa.array(range(len(column)), pa.int64()))
+
+
+def _binary_column(column: pa.Array) -> BinaryColumn:
+    validity, offsets, data = (*column.buffers(), None)[:3]
+    return BinaryColumn(
+        validity if column.null_count else None,
+        _viewed(offsets).cast("i") if offsets is not None and offsets.size else array("i", [0]),
+        _viewed(data) if data is not None else b"",
+        column.null_count,
+    )
+
+
+def _buffer(column: pa.Array, number: int) -> memoryview | array[int]:
+    found = column.buffers()[number]
+    return memoryview(found) if found is not None else array("i", [0])
+
+
+def _viewed(buffer: pa.Buffer) -> memoryview:
+    """Arrow's own buffers say that they hold signed bytes."""
+    return memoryview(buffer).cast("B")

@@ -1,0 +1,123 @@
+"""Record batches on their way to the brokers: one of each partition at a time, the next made while the last flies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import TypeVar
+
+from qanat.connection.cluster import Cluster
+from qanat.connection.producer import ALL, Producer
+from qanat.connection.producing import produce
+from qanat.model.ids import TopicPartition
+from qanat.spark.lookups import cluster_of
+from qanat.spark.options import Access
+from qanat.spark.rows import EncodedBatch
+
+Result = TypeVar("Result")
+
+ROUND_BYTES = 16 * 1024 * 1024
+
+
+class Rounds:
+    """Gathers batches until one would be a partition's second, or there is enough to send."""
+
+    def __init__(self) -> None:
+        self._batches: dict[TopicPartition, EncodedBatch] = {}
+        self._size = 0
+
+    def full_before(self, batch: EncodedBatch) -> dict[TopicPartition, EncodedBatch] | None:
+        """Take a batch in; what must be sent before it, if anything."""
+        finished = None
+        if batch.at in self._batches or self._size + len(batch.batch) > ROUND_BYTES:
+            finished = self.rest()
+        self._batches[batch.at] = batch
+        self._size += len(batch.batch)
+        return finished
+
+    def rest(self) -> dict[TopicPartition, EncodedBatch]:
+        finished, self._batches, self._size = self._batches, {}, 0
+        return finished
+
+
+class Sender:
+    """A connection that batches are sent over by somebody without an event loop. Use it in a `with`."""
+
+    def __init__(self, access: Access) -> None:
+        self._runner = asyncio.Runner()
+        self._cluster = cluster_of(access)
+        self._flying: asyncio.Task[None] | None = None
+        self.producer: Producer | None = None
+        """Who sends; None for batches that nobody counts."""
+        self.acks = ALL
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        async def close() -> None:
+            if self._flying is not None:
+                self._flying.cancel()
+                await asyncio.gather(self._flying, return_exceptions=True)
+            await self._cluster.__aexit__(None, None, None)
+
+        self._runner.run(close())
+        self._runner.close()
+
+    def be_idempotent(self) -> None:
+        self.producer = self._runner.run(Producer.idempotent(self._cluster, self._cluster.deadline()))
+
+    def be_transactional(self, transactional_id: str, timeout_ms: int) -> Producer:
+        found = self._runner.run(
+            Producer.transactional(self._cluster, transactional_id, timeout_ms, self._cluster.deadline())
+        )
+        self.producer = found
+        return found
+
+    def run(self, work: Coroutine[object, object, Result]) -> Result:
+        """Run a coroutine on this connection's loop."""
+        return self._runner.run(work)
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._cluster
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has; it is made if the brokers make topics on first use."""
+        view = self._runner.run(self._cluster.topic(topic, self._cluster.deadline(), may_create=True))
+        return len(view.leaders)
+
+    def send_all(self, batches: Iterable[EncodedBatch]) -> int:
+        """Send in order and wait for all; how many rows there were."""
+        rounds, rows = Rounds(), 0
+        for batch in batches:
+            rows += batch.rows
+            finished = rounds.full_before(batch)
+            if finished:
+                self._runner.run(self._launch(finished))
+        self._runner.run(self._launch(rounds.rest()))
+        self._runner.run(self._land())
+        return rows
+
+    async def _launch(self, batches: dict[TopicPartition, EncodedBatch]) -> None:
+        await self._land()
+        self._flying = asyncio.create_task(self._send(batches))
+        # Let it reach the socket; the answer is waited for when the next round is ready.
+        for _ in range(4):
+            await asyncio.sleep(0)
+
+    async def _land(self) -> None:
+        flying, self._flying = self._flying, None
+        if flying is not None:
+            await flying
+
+    async def _send(self, batches: dict[TopicPartition, EncodedBatch]) -> None:
+        topics: dict[str, dict[int, bytearray]] = {}
+        for at, one in batches.items():
+            topics.setdefault(at.topic, {})[at.partition] = one.batch
+        for topic, some in topics.items():
+            deadline = self._cluster.deadline()
+            if self.producer is not None:
+                await self.producer.send(topic, some, deadline, self.acks)
+            else:
+                await produce(self._cluster, topic, some, self.acks, deadline)

@@ -1,0 +1,142 @@
+"""Batch and streaming writes, as Spark calls them: `write` on the executors, `commit` and `abort` on the driver.
+
+At least once: tasks send their rows themselves. Exactly once: tasks encode and stage them, and the driver sends all
+of a micro-batch in one transaction that carries the batch's number; see docs/internals/exactly-once-sink.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from qanat.connection.producer import ALL
+from qanat.spark.exactly_once import commit_once
+from qanat.spark.options import OptionError, SinkOptions, sink_options
+from qanat.spark.rows import EncodedBatch, Encoder, Target, check_columns
+from qanat.spark.sending import Sender
+from qanat.spark.staging import Staged, Staging
+from qanat.wire.compression import Codec
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch  # type: ignore[import-untyped]
+
+_BATCH_ID = "streaming.sql.batchId"
+_QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass
+class Sent(WriterCommitMessage):
+    """A task's rows are in their partitions."""
+
+    rows: int
+
+
+@dataclass
+class Waiting(WriterCommitMessage):
+    """A task's rows are encoded and staged."""
+
+    task: int
+    query: str
+    """Spark's id of the query, kept in its checkpoint: a query from a new checkpoint is another."""
+    staged: Staged
+
+
+class _Writing:
+    """What batch and streaming writes have in common."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, staging: str) -> None:
+        check_columns({field.name: field.dataType.simpleString() for field in schema}, options.topic)
+        self._options = options
+        self._staging = staging
+        self._target = Target(
+            options.topic, Codec[options.compression.upper()], options.batch_bytes, options.include_headers
+        )
+
+    def write_rows(self, rows: Iterator[RecordBatch]) -> WriterCommitMessage:
+        with Sender(self._options.access) as sender:
+            if self._options.delivery == "exactly-once":
+                context = TaskContext.get()
+                assert context is not None
+                folder = f"batch-{context.getLocalProperty(_BATCH_ID) or 0}"
+                staged = Staging(self._staging).stage(folder, self._encoded(rows, sender))
+                return Waiting(context.partitionId(), context.getLocalProperty(_QUERY_ID) or uuid4().hex, staged)
+            sender.acks = self._options.acks
+            if self._options.acks == ALL:
+                sender.be_idempotent()
+            return Sent(sender.send_all(self._encoded(rows, sender)))
+
+    def _encoded(self, rows: Iterator[RecordBatch], sender: Sender) -> Iterator[EncodedBatch]:
+        counts: dict[str, int] = {}
+        encoder = Encoder(self._target, counts)
+        for batch in rows:
+            for topic in encoder.topics(batch):
+                if topic not in counts:
+                    counts[topic] = sender.partition_count(topic)
+            yield from encoder.encode(batch)
+
+    def finish(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
+        """Make a micro-batch visible, if tasks have not done it themselves."""
+        if self._options.delivery != "exactly-once":
+            return
+        waiting = sorted((one for one in messages if isinstance(one, Waiting)), key=lambda one: one.task)
+        staging = Staging(self._staging)
+        batches = (batch for one in waiting for batch in staging.read(one.staged))
+        if waiting:
+            known_by = f"qanat-spark-{waiting[0].query}"
+            commit_once(self._options.access, self._options.transactional_id or known_by, known_by, batch_id, batches)
+        staging.drop(f"batch-{batch_id}")
+
+    def forget(self, batch_id: int) -> None:
+        if self._options.delivery == "exactly-once":
+            Staging(self._staging).drop(f"batch-{batch_id}")
+
+
+class BatchWriter(_Writing, DataSourceArrowWriter):
+    def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
+        return self.write_rows(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self.finish(messages, 0)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self.forget(0)
+
+
+class StreamWriter(_Writing, DataSourceStreamArrowWriter):
+    def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
+        return self.write_rows(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        self.finish(messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        self.forget(batchId)
+
+
+def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    """A writer for `df.write`; its rows become visible together where exactly once was asked for."""
+    if overwrite:
+        raise OptionError('a topic cannot be overwritten, only appended to: use mode("append")')
+    options = sink_options(given)
+    if options.delivery == "exactly-once" and options.staging is None:
+        raise OptionError(
+            "delivery=exactly-once needs option stagingLocation: a folder that the driver and all executors reach"
+        )
+    return BatchWriter(options, schema, f"{options.staging}/{uuid4().hex}")
+
+
+def stream_writer(given: Mapping[str, str], schema: StructType) -> StreamWriter:
+    """A writer for `df.writeStream`."""
+    options = sink_options(given)
+    checkpoint = next((value for key, value in given.items() if key.lower() == "checkpointlocation"), None)
+    if options.delivery == "exactly-once" and checkpoint is None and options.staging is None:
+        raise OptionError(
+            "delivery=exactly-once needs option checkpointLocation or stagingLocation: rows wait there for their batch"
+        )
+    return StreamWriter(options, schema, options.staging or f"{checkpoint}/qanat-staging")
