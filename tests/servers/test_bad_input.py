@@ -16,8 +16,9 @@ from tests.wire.kafka.forgeries import Forge, lies
 from tools.codec import kio_source
 from tools.codec.schema import Layout
 
-from qanat.app.events import configure, event
+from qanat.app.events import configure
 from qanat.servers.kafka.apis import SERVED, ServedApi
+from qanat.telemetry.events import event
 from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic, write_request
 from qanat.wire.kafka.registry import ApiKey

@@ -15,6 +15,7 @@ def banner(node: Node) -> str:
         ("node", _identity(node)),
         ("cluster", node.cluster_id),
         ("kafka", _address(node)),
+        ("metrics", node.metrics.address if node.metrics is not None else "not served (metrics.port)"),
         ("data", _data(node)),
         ("durability", durability(node)),
         ("recovered", recovered(node)),

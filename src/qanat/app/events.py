@@ -2,7 +2,8 @@
 
     2026-01-31T09:30:00.125Z info  started node=1 address=127.0.0.1:9092
 
-Python's own `logging` carries them, so that what libraries report looks the same; `event` is how we write one.
+Python's own `logging` carries them, so that what libraries report looks the same; `telemetry.events` is how we
+write one.
 """
 
 from __future__ import annotations
@@ -13,11 +14,9 @@ import sys
 from datetime import UTC, datetime
 from typing import Literal
 
-LogFormat = Literal["text", "json"]
-LogLevel = Literal["debug", "info", "warning", "error"]
+from qanat.telemetry.events import FIELDS, LogLevel
 
-_FIELDS = "qanat_fields"
-_logger = logging.getLogger("qanat")
+LogFormat = Literal["text", "json"]
 
 
 def configure(form: LogFormat, level: LogLevel) -> None:
@@ -25,16 +24,6 @@ def configure(form: LogFormat, level: LogLevel) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonForm() if form == "json" else _TextForm())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-
-
-def event(name: str, *, level: LogLevel = "info", **fields: object) -> None:
-    """Log one event: a short phrase, and what belongs to it."""
-    _logger.log(logging.getLevelNamesMapping()[level.upper()], name, extra={_FIELDS: fields})
-
-
-def failure(name: str, fault: BaseException, **fields: object) -> None:
-    """Log a bug with its traceback."""
-    _logger.error(name, exc_info=fault, extra={_FIELDS: fields})
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -46,7 +35,7 @@ class _TextForm(logging.Formatter):
     """Time, level, phrase, `name=value`; a value with spaces or control characters is quoted."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = getattr(record, _FIELDS, {})
+        fields = getattr(record, FIELDS, {})
         parts = [_time(record), f"{record.levelname.lower():<7}", record.getMessage()]
         line = " ".join([*parts, *(f"{name}={_shown(value)}" for name, value in fields.items())])
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
@@ -60,7 +49,7 @@ class _JsonForm(logging.Formatter):
             "time": _time(record),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
-            **getattr(record, _FIELDS, {}),
+            **getattr(record, FIELDS, {}),
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.adapters.sqlite_store import SqliteStore
@@ -32,6 +33,9 @@ from qanat.log.settings import DirectorySettings
 from qanat.model.errors import ReadOnlyError
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener
+
+if TYPE_CHECKING:
+    from qanat.servers.metrics.listener import MetricsListener
 
 _EVERYWHERE = ("", "0.0.0.0", "::")
 
@@ -79,6 +83,7 @@ class Node:
         self.directory: LogDirectory
         self.broker: Broker
         self.listener: KafkaListener
+        self.metrics: MetricsListener | None = None
 
     async def __aenter__(self) -> Node:
         async with AsyncExitStack() as opened:
@@ -130,6 +135,16 @@ class Node:
         await self.broker.start(self.cluster_id, [self._advertised()])
         opened.push_async_callback(self.listener.close)
         await self.listener.serve()
+        if settings.broker.metrics_port is not None:
+            await self._open_metrics(opened, settings.broker.metrics_port)
+
+    async def _open_metrics(self, opened: AsyncExitStack, port: int) -> None:
+        # Imported late: most nodes of a test or a demonstration serve none.
+        from qanat.servers.metrics.listener import MetricsListener
+
+        self.metrics = MetricsListener(self.broker, self.listener, self.settings.broker.metrics_host_name, port)
+        await self.metrics.start()
+        opened.push_async_callback(self.metrics.close)
 
     async def _open_store(self) -> MetadataStore:
         if self.settings.storage_engine == "memory":

@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qanat.app.banner import banner, durability, recovered
-from qanat.app.events import LogFormat, LogLevel, configure, event, failure
+from qanat.app.events import LogFormat, configure
 from qanat.app.node import Node
 from qanat.app.settings.given import Given
 from qanat.app.settings.loading import Loaded, assignment, flag, load
+from qanat.broker.told import damage
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import KafkaConnection
+from qanat.telemetry.events import LogLevel, event, failure
 
 _HURRIED = 130
 
@@ -112,16 +114,8 @@ def _announce(node: Node, took_ms: int) -> None:
     )
     for at, fault in node.directory.offline.items():
         event("partition is offline", level="error", partition=str(at), reason=str(fault))
-    for at, log in node.directory.logs.items():
-        for damage in log.damage:
-            event(
-                "partition is damaged",
-                level="error",
-                partition=str(at),
-                offsets=f"{damage.first_offset} to {damage.next_offset - 1}",
-                reason=damage.reason,
-                advice=f"look with qanat log verify {log.directory}; restore it from a backup",
-            )
+    for log in node.directory.logs.values():
+        damage(log, log.damage)
 
 
 def _on_fault(connection: KafkaConnection, fault: BaseException) -> None:

@@ -11,9 +11,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.events import LogFormat, LogLevel
+from qanat.app.events import LogFormat
 from qanat.app.serving import StartFlags, serve
 from qanat.app.settings.loading import flag
+from qanat.telemetry.events import LogLevel
 
 Assignments = Annotated[list[str] | None, Parameter(name="-X", negative="", allow_leading_hyphen=True)]
 LogFormatOption = Annotated[LogFormat, Parameter(name="--log-format")]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from qanat.broker import topic_settings
+from qanat.broker import told, topic_settings
 from qanat.broker.fetch_sessions import FetchSessions
 from qanat.broker.group_coordinator import GroupCoordinator
 from qanat.broker.metadata import MetadataKeeper
@@ -36,6 +36,8 @@ from qanat.log.runtime.workers import LOGS_MADE_AT_ONCE
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicId, TopicPartition
+from qanat.telemetry.broker_counters import BrokerCounters
+from qanat.telemetry.events import event as tell
 
 Response = TypeVar("Response")
 Plan = TypeVar("Plan", TopicPlan, ConfigPlan)
@@ -63,6 +65,7 @@ class Broker:
         self.topic_defaults = topic_defaults or {}
         """Topic settings that this broker was started with, for topics that have none of their own."""
         self.runtime = runtime
+        self.counters = BrokerCounters()
         self.metadata = MetadataKeeper(store, self._on_events)
         self.producer_ids = ProducerIdAllocator(store)
         self.partitions: dict[TopicPartition, Partition] = {}
@@ -77,6 +80,8 @@ class Broker:
         self._parked: set[asyncio.Task[Any]] = set()
         self._hosting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         runtime.on_flushed = self._on_flushed
+        runtime.on_damage = told.damage
+        runtime.directory.state.on_failure = told.directory_failure
         self.groups = GroupCoordinator(self, group_settings or GroupSettings(), steady_ms)
 
     @property
@@ -236,11 +241,24 @@ class Broker:
         return await asyncio.shield(self.park(self._commit(plan)))
 
     async def _commit(self, plan: TopicPlan | ConfigPlan) -> bool:
+        before = self.metadata.image.topics.get(plan.topic.name) if isinstance(plan, TopicPlan) else None
         if not await self.metadata.commit(plan.compares, plan.operations):
             return False
         if isinstance(plan, TopicPlan):
             await self._host_topic(plan.topic.name)
+            self._tell_topic(plan.topic.name, before)
         return True
+
+    def _tell_topic(self, name: str, before: values.Topic | None) -> None:
+        after = self.metadata.image.topics.get(name)
+        if after is None:
+            self.counters.topics_deleted += 1
+            tell("topic deleted", topic=name)
+        elif before is None:
+            self.counters.topics_created += 1
+            tell("topic created", topic=name, partitions=len(after.partitions), replicas=len(after.partitions[0]))
+        else:
+            tell("partitions added", topic=name, partitions=len(after.partitions))
 
     def new_topic_id(self) -> TopicId:
         return TopicId(uuid.UUID(int=self._random.getrandbits(128), version=4))

@@ -44,3 +44,11 @@ class BrokerSettings(Settings, frozen=True):
     """Largest answer to a fetch, whatever the client allows."""
     max_incremental_fetch_session_cache_slots: NotNegative = 1000
     """Fetch sessions remembered; 0 switches them off."""
+    slow_request_ms: Positive = 1000
+    """A request that takes longer is worth a line in the log, unless it waits because its client asked for that."""
+    metrics_host_name: str = "127.0.0.1"
+    """Address that the metrics are served on; loopback unless told otherwise."""
+    metrics_port: Port | None = None
+    """Port of `GET /metrics` for Prometheus; 0 takes a free one, and without it nothing is served."""
+    metrics_per_partition: bool = False
+    """Whether sizes and offsets of logs are told for every partition, and not only for every topic."""

@@ -69,6 +69,11 @@ class CommittedOffsets:
         """Groups with an offset, committed or pending."""
         return list({**dict.fromkeys(self._committed), **dict.fromkeys(self._open)})
 
+    @property
+    def count(self) -> int:
+        """How many are committed, over all groups."""
+        return sum(map(len, self._committed.values()))
+
     def get(self, group_id: str, partition: TopicPartition) -> OffsetCommitRecord | None:
         stored = self._committed.get(group_id, {}).get(partition)
         return stored.record if stored else None

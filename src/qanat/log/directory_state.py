@@ -6,6 +6,8 @@ directory is accepted or acknowledged, because nobody can say what is on disk.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from qanat.model.errors import DirectoryFailedError, PartitionDeletedError, StorageError
 from qanat.model.ids import TopicPartition
 
@@ -13,11 +15,13 @@ from qanat.model.ids import TopicPartition
 class DirectoryState:
     """Shared by reference; changed on the owner's thread only."""
 
-    __slots__ = ("failure", "unflushed_bytes")
+    __slots__ = ("failure", "on_failure", "unflushed_bytes")
 
     def __init__(self) -> None:
         self.failure: StorageError | None = None
         self.unflushed_bytes = 0
+        self.on_failure: Callable[[StorageError], None] | None = None
+        """Told once, when the directory is given up."""
 
     @staticmethod
     def of_deleted(at: TopicPartition, unflushed_bytes: int) -> DirectoryState:
@@ -31,6 +35,8 @@ class DirectoryState:
         """Give the directory up; the first reason is the one that counts."""
         if self.failure is None:
             self.failure = error
+            if self.on_failure is not None:
+                self.on_failure(error)
 
     def failed_error(self) -> StorageError:
         """What to tell whoever wants something of a directory that failed, or of a log that is gone."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from qanat.telemetry.histogram import POWERS_OF_TWO, SECONDS, Histogram
+
 
 class LogCounters:
     """Monotonic counts; one addition each on the hot path."""
@@ -13,6 +15,8 @@ class LogCounters:
         "compactions",
         "damage_found",
         "deleted_segments",
+        "flush_acknowledged",
+        "flush_s",
         "flushes",
         "scrubbed_bytes",
     )
@@ -25,6 +29,10 @@ class LogCounters:
         self.damage_found = 0
         self.deleted_segments = 0
         self.flushes = 0
+        self.flush_s = Histogram(SECONDS)
+        """How long a round of group commit took: fsync and the way to the worker and back."""
+        self.flush_acknowledged = Histogram(POWERS_OF_TWO)
+        """How many waiting appends one round acknowledged."""
         self.scrubbed_bytes = 0
 
     def __repr__(self) -> str:

@@ -132,6 +132,8 @@ class GroupCommit:
         logs = list(self._asked)
         self._asked.clear()
         jobs = {log: job for log in logs if (job := begin_flush(log)) is not None}
+        clock = asyncio.get_running_loop().time
+        began = clock()
         try:
             postponed = await self._run_all(list(jobs.values()))
         except StorageError as error:
@@ -139,6 +141,9 @@ class GroupCommit:
             return
         if self._state.failure is not None:
             return  # Whatever reached the disk in this round: nothing is acknowledged any more.
+        if jobs:
+            self._counters.flush_s.observe(clock() - began)
+        acknowledged = 0
         for log in logs:
             job = jobs.get(log)
             if job is not None and job in postponed:
@@ -149,7 +154,9 @@ class GroupCommit:
                 job.finish()
                 self._counters.flushes += 1
                 self._on_flushed(log)
-            self._release(log)
+            acknowledged += self._release(log)
+        if acknowledged:
+            self._counters.flush_acknowledged.observe(acknowledged)
         if not postponed:
             _wake_all(self._short_of_room)
 
@@ -163,17 +170,20 @@ class GroupCommit:
             if not room.done():
                 room.set_exception(DiskFullError(str(error)))
 
-    def _release(self, log: PartitionLog) -> None:
-        """Wake those whose records are on disk; ask again for the others."""
+    def _release(self, log: PartitionLog) -> int:
+        """Wake those whose records are on disk, and say how many; ask again for the others."""
         waiters = self._waiting.get(log)
+        count = 0
         while waiters and waiters[0][0] <= log.flushed_offset:
             _, flushed = waiters.popleft()
+            count += 1
             if not flushed.done():
                 flushed.set_result(None)
         if waiters:
             self.ask(log)
         else:
             self._waiting.pop(log, None)
+        return count
 
     def _fail(self) -> None:
         for log in list(self._waiting):

@@ -109,7 +109,7 @@ class Upkeep:
                 break
             found += len(job.damage)
             self._runtime.counters.scrubbed_bytes += job.position - before
-            self._runtime.counters.damage_found += len(job.damage)
+            self._runtime.note_damage(log, job.damage)
             await asyncio.sleep((job.position - before) / pace if pace else 0)
         return found
 

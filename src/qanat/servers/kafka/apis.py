@@ -13,6 +13,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
+from qanat.servers.kafka.error_counts import CountErrors, counter_of
 from qanat.wire.kafka.registry import APIS, Api, ApiKey
 
 Handler = Callable[[Any, Any], Any]
@@ -38,6 +39,10 @@ class ServedApi:
     def handle(self) -> Handler:
         handler: Handler = import_module(f"qanat.servers.kafka.{self.module}").handle
         return handler
+
+    @cached_property
+    def count_errors(self) -> CountErrors:
+        return counter_of(getattr(self.api.codec, f"{self.api.name}Response"))
 
     @property
     def advertised_first(self) -> int:

@@ -95,6 +95,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """What is waited for on this client's behalf alone."""
         self._is_reading = True
         self._can_write = True
+        self.is_refused = False
+        """Set before it is made, where there is no room for one more: closed at once."""
         self.peer = ""
         self.host = ""
         self.client_id = ""
@@ -106,6 +108,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.host = str(address[0]) if address else ""
         self.peer = f"{self.host}:{address[1]}" if address else ""
+        if self.is_refused:
+            self._transport.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.buffer()

@@ -2,7 +2,7 @@
 
 An API or a version that is not served closes the connection, as Kafka does.
 `ApiVersions` alone is answered in any version, so that a newer client can learn
-what to speak (KIP-511).
+what to speak (KIP-511). Every request is counted and timed here (`telemetry`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError
 from qanat.servers.kafka.apis import SERVED, ServedApi
 from qanat.servers.kafka.connection import Answer, KafkaConnection, Outcome, Parked
+from qanat.telemetry.door_counters import ApiCounters, DoorCounters
+from qanat.telemetry.events import Rarely
 from qanat.wire.kafka.headers import RequestHeader, frame_response, read_request_header
 from qanat.wire.kafka.registry import ApiKey
 
@@ -36,8 +39,22 @@ class Context:
         return self.header.api_version
 
 
+class Asked(NamedTuple):
+    """A request on its way to its answer, with where it is counted."""
+
+    served: ServedApi
+    header: RequestHeader
+    connection: KafkaConnection
+    counters: ApiCounters
+    began: float
+
+
 Interceptor = Callable[[ServedApi, Any, Context], Any]
 """Answers in a handler's place, in any of a handler's ways; it may call the handler."""
+
+
+_WAITS_BY_DESIGN = (ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+"""APIs whose answer may take as long as the client allows: a long wait says nothing."""
 
 
 class Dispatcher:
@@ -45,16 +62,23 @@ class Dispatcher:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self.counters = DoorCounters(SERVED)
+        self._slow_s = broker.settings.slow_request_ms / 1000
+        self._tell_slow = Rarely("slow request")
         self.interceptor: Interceptor | None = None
         """Set by tests that want trouble (`qanat.testing`); never by a broker."""
 
     def handle(self, frame: memoryview, connection: KafkaConnection) -> Outcome:
+        began = perf_counter()
         header = read_request_header(frame)
         served = SERVED.get(header.api_key)
         if served is None:
             raise MalformedMessageError(f"API {header.api_key} is not served")
         if not served.serves(header.api_version):
             return _unsupported(served, header)
+        counters = self.counters.by_api[header.api_key]
+        counters.requests += 1
+        counters.request_bytes += len(frame)
         request = served.api.codec.read_request(frame, header.api_version, header.body_position)
         context = Context(self._broker, connection, header)
         if self.interceptor is None:
@@ -62,43 +86,72 @@ class Dispatcher:
         else:
             response = self.interceptor(served, request, context)
         if isinstance(response, asyncio.Future):
-            return _when_done(response, served, header)
+            counters.loop_s += perf_counter() - began
+            return self._when_done(response, Asked(served, header, connection, counters, began))
         if isinstance(response, Coroutine):
-            return _after(response, served, header)
-        return _encoded(response, served, header)
+            return self._after(response, Asked(served, header, connection, counters, began))
+        answer = _encoded(response, served, header, counters)
+        elapsed_s = perf_counter() - began
+        counters.loop_s += elapsed_s
+        counters.duration_s.observe(elapsed_s)
+        if elapsed_s >= self._slow_s:
+            self._note_slow(Asked(served, header, connection, counters, began), elapsed_s)
+        return answer
+
+    def _answer(self, response: Any, asked: Asked) -> Answer:
+        """The response to what had to wait, as it is sent."""
+        answer = _encoded(response, asked.served, asked.header, asked.counters)
+        elapsed_s = perf_counter() - asked.began
+        asked.counters.duration_s.observe(elapsed_s)
+        if elapsed_s >= self._slow_s:
+            self._note_slow(asked, elapsed_s)
+        return answer
+
+    def _note_slow(self, asked: Asked, elapsed_s: float) -> None:
+        if asked.served.key not in _WAITS_BY_DESIGN:
+            client, peer = asked.header.client_id or "", asked.connection.peer
+            took_ms = round(elapsed_s * 1000)
+            self._tell_slow(api=asked.served.api.name, took_ms=took_ms, client=client, peer=peer)
+
+    def _when_done(self, response: asyncio.Future[Any], asked: Asked) -> Parked:
+        """A future of the answer, from a future of the response."""
+        answer: Parked = asyncio.get_running_loop().create_future()
+        asked.counters.parked += 1
+
+        def pass_on(done: asyncio.Future[Any]) -> None:
+            asked.counters.parked -= 1
+            if answer.done():
+                return
+            if done.cancelled():
+                answer.cancel()
+            elif (fault := done.exception()) is not None:
+                answer.set_exception(fault)
+            else:
+                answer.set_result(self._answer(done.result(), asked))
+
+        response.add_done_callback(pass_on)
+        return answer
+
+    async def _after(self, response: Coroutine[Any, Any, Any], asked: Asked) -> Answer | Parked:
+        """Wait, with the requests behind it waiting too; what comes out may still be parked."""
+        asked.counters.parked += 1
+        try:
+            result = await response
+        finally:
+            asked.counters.parked -= 1
+        if isinstance(result, asyncio.Future):
+            return self._when_done(result, asked)
+        return self._answer(result, asked)
 
 
-def _encoded(response: Any, served: ServedApi, header: RequestHeader) -> Answer:
+def _encoded(response: Any, served: ServedApi, header: RequestHeader, counters: ApiCounters) -> Answer:
     if response is None:
         return None
+    served.count_errors(response, counters.errors)
     body = served.api.codec.write_response(response, header.api_version)
-    return frame_response(header.api_key, header.api_version, header.correlation_id, body)
-
-
-def _when_done(response: asyncio.Future[Any], served: ServedApi, header: RequestHeader) -> Parked:
-    """A future of the answer, from a future of the response."""
-    answer: Parked = asyncio.get_running_loop().create_future()
-
-    def pass_on(done: asyncio.Future[Any]) -> None:
-        if answer.done():
-            return
-        if done.cancelled():
-            answer.cancel()
-        elif (fault := done.exception()) is not None:
-            answer.set_exception(fault)
-        else:
-            answer.set_result(_encoded(done.result(), served, header))
-
-    response.add_done_callback(pass_on)
+    answer = frame_response(header.api_key, header.api_version, header.correlation_id, body)
+    counters.response_bytes += len(answer[0]) if len(answer) == 1 else sum(map(len, answer))
     return answer
-
-
-async def _after(response: Coroutine[Any, Any, Any], served: ServedApi, header: RequestHeader) -> Answer | Parked:
-    """Wait, with the requests behind it waiting too; what comes out may still be parked."""
-    result = await response
-    if isinstance(result, asyncio.Future):
-        return _when_done(result, served, header)
-    return _encoded(result, served, header)
 
 
 def _unsupported(served: ServedApi, header: RequestHeader) -> Answer:

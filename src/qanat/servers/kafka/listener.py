@@ -9,6 +9,7 @@ from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
 from qanat.servers.kafka.connection import ConnectionLimits, KafkaConnection
 from qanat.servers.kafka.dispatch import Dispatcher
+from qanat.telemetry.events import Rarely
 
 OnFault = Callable[[KafkaConnection, BaseException], None]
 
@@ -20,7 +21,9 @@ class KafkaListener:
         settings = broker.settings
         self._settings = settings
         self.dispatcher = Dispatcher(broker)
+        self.counters = self.dispatcher.counters
         self._on_fault = on_fault
+        self._tell_refused = Rarely("connection refused: too many")
         self._limits = ConnectionLimits(
             settings.socket_request_max_bytes, settings.max_unanswered_requests, settings.queued_max_request_bytes
         )
@@ -31,6 +34,20 @@ class KafkaListener:
     def port(self) -> int:
         assert self._server is not None, "started"
         return int(self._server.sockets[0].getsockname()[1])
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    @property
+    def inflight_bytes(self) -> int:
+        """Request bytes that are not answered yet."""
+        return self._limits.inflight_bytes
+
+    @property
+    def paused_count(self) -> int:
+        """Connections that are not read from because all together hold too much."""
+        return len(self._limits.starved)
 
     async def bind(self) -> None:
         """Claim the address, so that its port is known; nobody is answered yet."""
@@ -51,11 +68,18 @@ class KafkaListener:
         await self._server.start_serving()
 
     def _accept(self) -> KafkaConnection:
-        connection = KafkaConnection(self.dispatcher.handle, self._limits, self._forget, self._on_fault)
+        connection = KafkaConnection(self.dispatcher.handle, self._limits, self._forget, self._cut_off)
         self._connections.add(connection)
+        self.counters.accepted += 1
         if len(self._connections) > self._settings.max_connections:
-            asyncio.get_running_loop().call_soon(connection.close)
+            self.counters.refused += 1
+            self._tell_refused(limit=self._settings.max_connections, setting="max.connections")
+            connection.is_refused = True
         return connection
+
+    def _cut_off(self, connection: KafkaConnection, fault: BaseException) -> None:
+        self.counters.cut_off += 1
+        self._on_fault(connection, fault)
 
     def _forget(self, connection: KafkaConnection) -> None:
         self._connections.discard(connection)

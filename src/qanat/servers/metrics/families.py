@@ -1,0 +1,301 @@
+"""Every metric: its name, kind and meaning, and where its numbers come from.
+
+The documentation's page is made from this table. Names follow Prometheus' habits: base units, `_total` for what only
+grows. Labels are bounded: APIs, error codes, states; topics, which the operator bounds; partitions only where
+`metrics.per.partition` asks for them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from qanat import __version__
+from qanat.broker.broker import Broker
+from qanat.groups.classic.states import GroupState
+from qanat.log.partition_log import PartitionLog
+from qanat.model.error_codes import ErrorCode
+from qanat.servers.kafka.apis import SERVED
+from qanat.servers.kafka.listener import KafkaListener
+from qanat.servers.metrics.exposition import Family, Kind, Sample
+from qanat.servers.metrics.process import LoopLag, cpu_seconds, open_descriptors, resident_bytes
+from qanat.telemetry.door_counters import ApiCounters
+from qanat.telemetry.histogram import Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What is looked at: a broker, its Kafka door, its loop."""
+
+    broker: Broker
+    kafka: KafkaListener
+    lag: LoopLag
+
+    @property
+    def logs(self) -> list[PartitionLog]:
+        return list(self.broker.runtime.directory.logs.values())
+
+
+_Value = float | Histogram | None
+_Family = Family[Observed]
+
+
+def _one(name: str, kind: Kind, meaning: str, read: Callable[[Observed], _Value]) -> _Family:
+    """A metric without labels; none is told where there is no value."""
+
+    def collect(observed: Observed) -> Iterable[Sample]:
+        value = read(observed)
+        return () if value is None else (Sample({}, value),)
+
+    return Family(name, kind, meaning, (), collect)
+
+
+def _by_api(name: str, kind: Kind, meaning: str, read: Callable[[ApiCounters], float | Histogram]) -> _Family:
+    def collect(observed: Observed) -> Iterator[Sample]:
+        for key, counters in sorted(observed.kafka.counters.by_api.items()):
+            if counters.requests:
+                yield Sample({"api": SERVED[key].api.name}, read(counters))
+
+    return Family(name, kind, meaning, ("api",), collect)
+
+
+def _errors(observed: Observed) -> Iterator[Sample]:
+    for key, counters in sorted(observed.kafka.counters.by_api.items()):
+        for code, count in sorted(counters.errors.items()):
+            yield Sample({"api": SERVED[key].api.name, "error": ErrorCode(code).name}, count)
+
+
+def _per_log(name: str, meaning: str, read: Callable[[PartitionLog], int]) -> _Family:
+    """A number of every log, added up by topic, or told for each partition where that is asked for."""
+
+    def collect(observed: Observed) -> Iterator[Sample]:
+        if observed.broker.settings.metrics_per_partition:
+            for log in observed.logs:
+                at = log.topic_partition
+                yield Sample({"topic": at.topic, "partition": str(at.partition)}, read(log))
+            return
+        topics: dict[str, int] = {}
+        for log in observed.logs:
+            topic = log.topic_partition.topic
+            topics[topic] = topics.get(topic, 0) + read(log)
+        for topic, value in topics.items():
+            yield Sample({"topic": topic}, value)
+
+    return Family(name, "gauge", meaning, ("topic", "partition"), collect)
+
+
+def _groups(observed: Observed) -> Iterator[Sample]:
+    states = Counter(group.state for shard in observed.broker.groups.loaded() for group in shard.groups.values())
+    for state in GroupState:
+        yield Sample({"state": state.value}, states[state])
+
+
+def _members(observed: Observed) -> float:
+    return sum(len(group.members) for shard in observed.broker.groups.loaded() for group in shard.groups.values())
+
+
+def _committed(observed: Observed) -> float:
+    return sum(shard.ledger.offsets.count for shard in observed.broker.groups.loaded())
+
+
+FAMILIES: tuple[_Family, ...] = (
+    Family(
+        "qanat_build_info",
+        "gauge",
+        "Always 1; the labels say what runs.",
+        ("version",),
+        lambda observed: (Sample({"version": __version__}, 1),),
+    ),
+    # Requests
+    _by_api("qanat_requests_total", "counter", "Requests that were looked at.", lambda api: api.requests),
+    Family(
+        "qanat_request_errors_total",
+        "counter",
+        "Errors in answers, each row of an answer that carries one.",
+        ("api", "error"),
+        _errors,
+    ),
+    _by_api(
+        "qanat_request_duration_seconds",
+        "histogram",
+        "From the look at a request until its answer was ready, waiting for records, disk or members included.",
+        lambda api: api.duration_s,
+    ),
+    _by_api(
+        "qanat_request_loop_seconds_total",
+        "counter",
+        "The part of it in which the event loop worked on nothing else; the rest was spent waiting.",
+        lambda api: api.loop_s,
+    ),
+    _by_api("qanat_requests_parked", "gauge", "Requests whose answer waits now.", lambda api: api.parked),
+    _by_api("qanat_request_bytes_total", "counter", "Bytes of requests.", lambda api: api.request_bytes),
+    _by_api("qanat_response_bytes_total", "counter", "Bytes of answers.", lambda api: api.response_bytes),
+    # Connections
+    _one("qanat_connections", "gauge", "Open connections of Kafka clients.", lambda o: o.kafka.connection_count),
+    _one(
+        "qanat_connections_accepted_total",
+        "counter",
+        "Connections that came, refused ones included.",
+        lambda o: o.kafka.counters.accepted,
+    ),
+    _one(
+        "qanat_connections_refused_total",
+        "counter",
+        "Connections beyond `max.connections`, closed at once.",
+        lambda o: o.kafka.counters.refused,
+    ),
+    _one(
+        "qanat_connections_cut_off_total",
+        "counter",
+        "Connections ended because of what came over them: frames that are none, requests that cannot be read.",
+        lambda o: o.kafka.counters.cut_off,
+    ),
+    _one(
+        "qanat_inflight_request_bytes",
+        "gauge",
+        "Bytes of requests that are not answered yet; at `queued.max.request.bytes` reading stops.",
+        lambda o: o.kafka.inflight_bytes,
+    ),
+    _one(
+        "qanat_connections_paused",
+        "gauge",
+        "Connections that are not read from because of that.",
+        lambda o: o.kafka.paused_count,
+    ),
+    # Topics and logs
+    _one("qanat_topics", "gauge", "Topics, internal ones included.", lambda o: len(o.broker.metadata.image.topics)),
+    _one("qanat_partitions", "gauge", "Partitions that this broker hosts.", lambda o: len(o.broker.partitions)),
+    _one(
+        "qanat_topics_created_total",
+        "counter",
+        "Topics created through this broker since its start.",
+        lambda o: o.broker.counters.topics_created,
+    ),
+    _one(
+        "qanat_topics_deleted_total",
+        "counter",
+        "Topics deleted through this broker since its start.",
+        lambda o: o.broker.counters.topics_deleted,
+    ),
+    _per_log("qanat_log_size_bytes", "Bytes of log on disk.", lambda log: log.size),
+    _per_log(
+        "qanat_log_start_offset", "First offset that is kept; by topic, the sum.", lambda log: log.log_start_offset
+    ),
+    _per_log("qanat_log_end_offset", "Offset of the next record; by topic, the sum.", lambda log: log.end_offset),
+    _per_log(
+        "qanat_log_high_watermark", "Up to where consumers may read; by topic, the sum.", lambda log: log.high_watermark
+    ),
+    _per_log("qanat_log_segments", "Segments, the open one included.", lambda log: len(log.segments)),
+    _one(
+        "qanat_log_appended_records_total",
+        "counter",
+        "Records appended, the broker's own included.",
+        lambda o: o.broker.runtime.counters.appended_records,
+    ),
+    _one(
+        "qanat_log_appended_bytes_total",
+        "counter",
+        "Bytes of batches appended.",
+        lambda o: o.broker.runtime.counters.appended_bytes,
+    ),
+    _one(
+        "qanat_log_cold_reads_total",
+        "counter",
+        "Reads that had to wait for the disk.",
+        lambda o: o.broker.runtime.counters.cold_reads,
+    ),
+    _one(
+        "qanat_log_compactions_total",
+        "counter",
+        "Passes of compaction.",
+        lambda o: o.broker.runtime.counters.compactions,
+    ),
+    _one(
+        "qanat_log_deleted_segments_total",
+        "counter",
+        "Segments that retention removed.",
+        lambda o: o.broker.runtime.counters.deleted_segments,
+    ),
+    _one(
+        "qanat_log_scrubbed_bytes_total",
+        "counter",
+        "Bytes whose checksums were compared in the background.",
+        lambda o: o.broker.runtime.counters.scrubbed_bytes,
+    ),
+    # The disk
+    _one(
+        "qanat_log_flush_seconds",
+        "histogram",
+        "Rounds of group commit: fsync, and the way to the worker and back.",
+        lambda o: o.broker.runtime.counters.flush_s,
+    ),
+    _one(
+        "qanat_log_flush_acknowledged",
+        "histogram",
+        "Appends that waited for one round of group commit and were acknowledged by it.",
+        lambda o: o.broker.runtime.counters.flush_acknowledged,
+    ),
+    _one(
+        "qanat_log_flushed_logs_total",
+        "counter",
+        "Logs synced to disk, each once per round.",
+        lambda o: o.broker.runtime.counters.flushes,
+    ),
+    _one(
+        "qanat_log_unflushed_bytes",
+        "gauge",
+        "Bytes on their way to the disk; at `log.unflushed.bytes.max` appends wait.",
+        lambda o: o.broker.runtime.directory.state.unflushed_bytes,
+    ),
+    _one(
+        "qanat_log_directory_failed",
+        "gauge",
+        "1 after a failed write or fsync: nothing is accepted until a restart.",
+        lambda o: int(o.broker.runtime.directory.state.failure is not None),
+    ),
+    _one(
+        "qanat_log_partitions_offline",
+        "gauge",
+        "Partitions that could not be opened.",
+        lambda o: len(o.broker.runtime.directory.offline),
+    ),
+    _one(
+        "qanat_log_partitions_damaged",
+        "gauge",
+        "Partitions with records that cannot be read.",
+        lambda o: sum(1 for log in o.logs if log.damage),
+    ),
+    _one(
+        "qanat_log_damage_found_total",
+        "counter",
+        "Places of damage found since the start, beyond those known before.",
+        lambda o: o.broker.runtime.counters.damage_found,
+    ),
+    # Groups
+    Family(
+        "qanat_groups",
+        "gauge",
+        "Consumer groups by state, of the coordinators that were asked since the start.",
+        ("state",),
+        _groups,
+    ),
+    _one("qanat_group_members", "gauge", "Members of these groups.", _members),
+    _one("qanat_group_offsets", "gauge", "Offsets that these groups have committed.", _committed),
+    _one(
+        "qanat_group_generations_total",
+        "counter",
+        "Rebalances that came to their end.",
+        lambda o: o.broker.counters.generations,
+    ),
+    # The process, under the names that every exporter uses
+    _one("process_cpu_seconds_total", "counter", "CPU time, all threads.", lambda o: cpu_seconds()),
+    _one("process_resident_memory_bytes", "gauge", "Memory that is really there.", lambda o: resident_bytes()),
+    _one("process_open_fds", "gauge", "Open file descriptors.", lambda o: open_descriptors()),
+    _one(
+        "qanat_loop_late_seconds",
+        "histogram",
+        "How much later than asked for the event loop came round, looked at once a second.",
+        lambda o: o.lag.late_s,
+    ),
+)

@@ -1,0 +1,15 @@
+"""What the broker itself has done, as plain numbers."""
+
+from __future__ import annotations
+
+
+class BrokerCounters:
+    """Monotonic counts."""
+
+    __slots__ = ("generations", "topics_created", "topics_deleted")
+
+    def __init__(self) -> None:
+        self.generations = 0
+        """Rebalances of consumer groups that came to their end."""
+        self.topics_created = 0
+        self.topics_deleted = 0
