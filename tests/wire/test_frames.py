@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qanat.model.errors import MalformedMessageError
-from qanat.wire.frames import FrameReader
+from qanat.wire.frames import FrameReader, FrameRooms
 
 LIMIT = 1024 * 1024
 
@@ -75,3 +75,51 @@ def test_a_raised_limit_counts_from_the_next_frame_on() -> None:
     reader.limit(100)
 
     assert feed(reader, framed(b"z" * 100), 100) == [b"z" * 100]
+
+
+def received(reader: FrameReader, payload: bytes) -> memoryview:
+    """One large frame as it was handed out."""
+    data = framed(payload)
+    while True:
+        buffer = reader.buffer()
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        data = data[count:]
+        if frames := reader.received(count):
+            return frames[0]
+
+
+def test_the_room_of_a_large_frame_is_used_again_once_nobody_looks_at_it() -> None:
+    made: list[int] = []
+
+    def make(size: int) -> bytearray:
+        made.append(size)
+        return bytearray(size)
+
+    reader = FrameReader(LIMIT, FrameRooms(make))
+
+    for number in range(10):
+        assert received(reader, bytes([number]) * 200_000) == bytes([number]) * 200_000
+
+    assert len(made) == 1
+
+
+def test_a_part_of_a_large_frame_keeps_the_whole_frame_from_being_written_over() -> None:
+    rooms = FrameRooms()
+    held = [received(FrameReader(LIMIT, rooms), bytes([number]) * 100_000)[10:20] for number in range(20)]
+
+    assert [bytes(part) for part in held] == [bytes([number]) * 10 for number in range(20)]
+
+
+def test_a_frame_beyond_the_usual_size_gets_a_room_of_its_own_size_that_is_not_kept() -> None:
+    made: list[int] = []
+
+    def make(size: int) -> bytearray:
+        made.append(size)
+        return bytearray(size)
+
+    reader = FrameReader(8 * LIMIT, FrameRooms(make))
+    for _ in range(2):
+        received(reader, bytes(5 * LIMIT))
+
+    assert made == [5 * LIMIT, 5 * LIMIT]

@@ -2,8 +2,9 @@
 
 The transport writes straight into `buffer()`. Small frames are copied out of
 a buffer that is on loan while a frame is incomplete, so that who is idle holds none;
-a frame that does not fit gets a buffer of its own size, so a large produce request
-is received where it will be read, once.
+a frame that does not fit gets a room of its own, so a large produce request is
+received where it will be read, once. Rooms of the usual size are used again: in fresh
+memory, a quarter of a produce request's time goes into page faults.
 
 Rule 1: a length is checked before a byte is allocated for it.
 Rule 2: a frame handed out is its taker's alone, to read and to write.
@@ -12,7 +13,9 @@ Rule 2: a frame handed out is its taker's alone, to read and to write.
 from __future__ import annotations
 
 from collections.abc import Callable
+from mmap import mmap
 from struct import Struct
+from sys import getrefcount
 
 from qanat.model.errors import MalformedMessageError
 
@@ -21,29 +24,44 @@ _read_length = _LENGTH.unpack_from
 LENGTH_SIZE = _LENGTH.size
 _SHARED_BYTES = 64 * 1024
 _SPARE_BUFFERS = 16
+_ROOM_BYTES = 2 * 1024 * 1024
+"""Twice what a batch may have unless its topic says otherwise."""
+_ROOMS_KEPT = 4
+_UNUSED_REFERENCES = 3
+"""Of a room that no view keeps: by the list of rooms, by whoever looks at it, and by `getrefcount` itself."""
 _NOTHING = memoryview(b"")
+
+Room = bytearray | mmap
 
 
 class FrameRooms:
     """Where the frames of some connections are received, all of them on one thread."""
 
-    __slots__ = ("_spare", "large")
+    __slots__ = ("_make", "_rooms", "_spare")
 
-    def __init__(self, large: Callable[[int], memoryview] | None = None) -> None:
-        self.large = large or _zeroed
-        """Room for a frame that is too large for a buffer on loan."""
+    def __init__(self, make: Callable[[int], Room] = bytearray) -> None:
+        self._make = make
+        self._rooms: list[Room] = []
         self._spare: list[memoryview] = []
 
+    def large(self, size: int) -> memoryview:
+        """Room for a frame that is too large for a buffer on loan."""
+        if size > _ROOM_BYTES:
+            return memoryview(self._make(size))
+        for room in self._rooms:
+            if getrefcount(room) == _UNUSED_REFERENCES:
+                return memoryview(room)[:size]
+        room = self._make(_ROOM_BYTES)
+        if len(self._rooms) < _ROOMS_KEPT:
+            self._rooms.append(room)
+        return memoryview(room)[:size]
+
     def lend(self) -> memoryview:
-        return self._spare.pop() if self._spare else _zeroed(_SHARED_BYTES)
+        return self._spare.pop() if self._spare else memoryview(bytearray(_SHARED_BYTES))
 
     def take_back(self, buffer: memoryview) -> None:
         if len(self._spare) < _SPARE_BUFFERS:
             self._spare.append(buffer)
-
-
-def _zeroed(size: int) -> memoryview:
-    return memoryview(bytearray(size))
 
 
 class FrameReader:

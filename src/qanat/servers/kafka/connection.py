@@ -29,9 +29,9 @@ Outcome = Answer | Parked | Coroutine[Any, Any, "Answer | Parked"]
 """A future is a parked answer; a coroutine holds up the requests behind it, and may then park."""
 
 
-def _untouched(size: int) -> memoryview:
+def _untouched(size: int) -> mmap.mmap:
     """Room that costs nothing before it is written to: many may announce much and send little."""
-    return memoryview(mmap.mmap(-1, size))
+    return mmap.mmap(-1, size)
 
 
 @dataclass(slots=True)
