@@ -13,9 +13,9 @@ Rule 2: a frame handed out is its taker's alone, to read and to write.
 from __future__ import annotations
 
 from collections.abc import Callable
-from mmap import mmap
 from struct import Struct
 from sys import getrefcount
+from typing import Any, TypeAlias
 
 from qanat.model.errors import MalformedMessageError
 
@@ -31,7 +31,8 @@ _UNUSED_REFERENCES = 3
 """Of a room that no view keeps: by the list of rooms, by whoever looks at it, and by `getrefcount` itself."""
 _NOTHING = memoryview(b"")
 
-Room = bytearray | mmap
+Room: TypeAlias = Any
+"""Whatever a memoryview may be taken of and written through: a bytearray, a map."""
 
 
 class FrameRooms:
