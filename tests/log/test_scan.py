@@ -129,10 +129,50 @@ def test_nothing_is_wrong_with_a_sound_file() -> None:
 def test_the_next_sound_batch_is_found_across_every_carry(base: int) -> None:
     lost, following = batch(2, at=base), batch(1, at=base + 2)
     content = b"\xff" * len(lost) + following
-    found = next_sound_batch(content, 0, base)
-    assert found == len(lost)
-    assert read_header(content, found).base_offset == base + 2
+    found = next_sound_batch(file_of(content), 0, len(content), base)
+    assert found == (len(lost), read_header(content, len(lost)))
+    assert found[1].base_offset == base + 2
 
 
 def test_a_batch_of_the_past_is_no_place_to_go_on() -> None:
-    assert next_sound_batch(b"\xff" * 70 + THREE[0], 0, 2) is None
+    content = b"\xff" * 70 + THREE[0]
+    assert next_sound_batch(file_of(content), 0, len(content), 2) is None
+
+
+class CountedFile:
+    """A file that counts what is read of it."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.read_bytes = 0
+
+    def read(self, position: int, length: int) -> bytearray:
+        found = bytearray(self.content[position : position + length])
+        self.read_bytes += len(found)
+        return found
+
+
+@pytest.mark.parametrize("gap", [1, 2, 2**20 - 62, 2**20 - 61, 2**20 - 30, 2**20, 2**20 + 1, 3 * 2**20 + 17])
+def test_the_next_sound_batch_is_found_wherever_the_reading_is_cut(gap: int) -> None:
+    following = batch(1, at=9)
+    file = CountedFile(bytes(gap) + following)
+    found = next_sound_batch(file, 0, len(file.content), 3)
+    assert found is not None
+    assert found[0] == gap
+
+
+@pytest.mark.parametrize("filling", [b"\x00", b"\x02", b"\xff", b"\x00\x00\x00\x02"])
+def test_long_runs_of_anything_are_read_once(filling: bytes) -> None:
+    """A file system leaves zeros where it has lost something, up to the whole of a segment."""
+    file = CountedFile(filling * (4 * 2**20 // len(filling)) + batch(1, at=9))
+    (damage,) = find_damage(file, 0, len(file.content), 3, 10)
+    assert damage.next_offset == 9
+    assert file.read_bytes < 2 * len(file.content)
+
+
+def test_a_batch_larger_than_what_is_read_at_once_is_a_place_to_go_on() -> None:
+    large = batch([(b"k", b"v" * 2**21)], at=5)
+    content = bytes(100) + large
+    found = next_sound_batch(file_of(content), 0, len(content), 3)
+    assert found is not None
+    assert found[0] == 100

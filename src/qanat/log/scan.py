@@ -7,12 +7,13 @@ file that was being written, or damage; telling the two apart is `recovery`'s.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple, Protocol
 
 from qanat.log.files import Buffer
-from qanat.wire.batch_header import HEADER_SIZE, MAGIC, BatchHeader, batch_crc, batch_size_at, read_header
+from qanat.wire.batch_header import HEADER_SIZE, MAGIC, MAGIC_AT, BatchHeader, batch_crc, batch_size_at, read_header
 
 _CHUNK_BYTES = 1024 * 1024
 _OFFSET = Struct(">q")
@@ -46,8 +47,26 @@ def readable_batch(
     """
     left = len(data) - position
     if left < HEADER_SIZE:
-        return f"{left} bytes left, a batch has at least {HEADER_SIZE}"
+        return _too_short(left)
     header = read_header(data, position)
+    fault = _header_fault(header, left, first_offset, end_offset)
+    if fault is not None:
+        return fault
+    if header.crc != batch_crc(memoryview(data)[position : position + header.size]):
+        return _checksum_mismatch(header)
+    return header
+
+
+def _too_short(left: int) -> str:
+    return f"{left} bytes left, a batch has at least {HEADER_SIZE}"
+
+
+def _checksum_mismatch(header: BatchHeader) -> str:
+    return f"checksum mismatch in the batch at offset {header.base_offset}"
+
+
+def _header_fault(header: BatchHeader, left: int, first_offset: int, end_offset: int) -> str | None:
+    """What a header says that cannot be, `left` bytes before the end."""
     if header.magic != MAGIC:
         return f"magic is {header.magic}, 2 is expected"
     if not HEADER_SIZE <= header.size <= left:
@@ -56,9 +75,7 @@ def readable_batch(
         return f"offset {header.base_offset} + {header.last_offset_delta} where {first_offset} or later is expected"
     if header.last_offset >= end_offset:
         return f"offset {header.base_offset} + {header.last_offset_delta} where everything is before {end_offset}"
-    if header.crc != batch_crc(memoryview(data)[position : position + header.size]):
-        return f"checksum mismatch in the batch at offset {header.base_offset}"
-    return header
+    return None
 
 
 def sound_batches(
@@ -74,16 +91,40 @@ def sound_batches(
         first_offset = header.next_offset
 
 
-def next_sound_batch(data: bytes, position: int, first_offset: int, end_offset: int = _LARGEST_OFFSET) -> int | None:
-    """Where reading can go on after damage: the nearest sound batch after `position`."""
-    prefix = _OFFSET.pack(first_offset)[:_SHARED_OFFSET_BYTES]
-    carried = _OFFSET.pack(first_offset + (1 << 24))[:_SHARED_OFFSET_BYTES]
-    found = [
-        at
-        for start in (prefix, carried)
-        if (at := _find_sound(data, position + 1, start, first_offset, end_offset)) is not None
-    ]
-    return min(found, default=None)
+def next_sound_batch(
+    file: Readable, position: int, end: int, first_offset: int, end_offset: int = _LARGEST_OFFSET
+) -> tuple[int, BatchHeader] | None:
+    """Where reading can go on after damage: the nearest sound batch after `position`, and its header."""
+    start, candidates = position + 1, _candidates(first_offset)
+    while end - start >= HEADER_SIZE:
+        window = file.read(start, min(_CHUNK_BYTES, end - start))
+        last = len(window) - HEADER_SIZE
+        for found in candidates.finditer(window, MAGIC_AT, max(last + MAGIC_AT + 1, 0)):
+            at = found.start() - MAGIC_AT
+            header = read_header(window, at)
+            if _header_fault(header, end - start - at, first_offset, end_offset) is not None:
+                continue
+            is_inside = at + header.size <= len(window)
+            batch = window[at : at + header.size] if is_inside else file.read(start + at, header.size)
+            if len(batch) == header.size and header.crc == batch_crc(batch):
+                return start + at, header
+        if len(window) < HEADER_SIZE:
+            return None
+        start += len(window) - HEADER_SIZE + 1  # A header that the window cuts through belongs to the next one.
+    return None
+
+
+def _candidates(first_offset: int) -> re.Pattern[bytes]:
+    """Finds the magic of whatever could be a batch, by the leading bytes of its offset.
+
+    The magic comes first and is looked for at the speed of memory: there is none in the zeros that a file system
+    leaves where it has lost something. What stands before it is looked at then.
+    """
+    starts = (first_offset, min(first_offset + (1 << 24), _LARGEST_OFFSET))
+    prefixes = sorted({re.escape(_OFFSET.pack(start)[:_SHARED_OFFSET_BYTES]) for start in starts})
+    between = MAGIC_AT - _SHARED_OFFSET_BYTES + 1
+    before = b"|".join(b"(?<=%s.{%d})" % (prefix, between) for prefix in prefixes)
+    return re.compile(b"(?s)%s(?:%s)" % (re.escape(bytes([MAGIC])), before))
 
 
 def read_batches(
@@ -128,17 +169,17 @@ def find_damage(
 
 
 def _damage_at(file: Readable, position: int, end: int, first_offset: int, next_offset: int, end_offset: int) -> Damage:
-    rest = bytes(file.read(position, end - position))
-    reason = readable_batch(rest, 0, first_offset, end_offset)
-    sound = next_sound_batch(rest, 0, first_offset, end_offset)
+    sound = next_sound_batch(file, position, end, first_offset, end_offset)
+    reason = _reason(file, position, end, first_offset, end_offset)
     if sound is None:
-        return Damage(position, end, first_offset, next_offset, str(reason))
-    return Damage(position, position + sound, first_offset, read_header(rest, sound).base_offset, str(reason))
+        return Damage(position, end, first_offset, next_offset, reason)
+    return Damage(position, sound[0], first_offset, sound[1].base_offset, reason)
 
 
-def _find_sound(data: bytes, position: int, start: bytes, first_offset: int, end_offset: int) -> int | None:
-    while (position := data.find(start, position)) >= 0:
-        if not isinstance(readable_batch(data, position, first_offset, end_offset), str):
-            return position
-        position += 1
-    return None
+def _reason(file: Readable, position: int, end: int, first_offset: int, end_offset: int) -> str:
+    """Why there is no sound batch at `position`."""
+    start = file.read(position, min(HEADER_SIZE, end - position))
+    if len(start) < HEADER_SIZE:
+        return _too_short(len(start))
+    header = read_header(start)
+    return _header_fault(header, end - position, first_offset, end_offset) or _checksum_mismatch(header)

@@ -29,7 +29,7 @@ PREFIX_SIZE = 16
 """Base offset, length and leader epoch: the part that `placed` writes anew."""
 
 _LENGTH_AT = 8
-_MAGIC_AT = 16
+MAGIC_AT = 16
 _CRC_FROM = 21
 BYTES_BEFORE_LENGTH = 12
 """Bytes of a batch that `batch_length` does not count: base offset and itself."""
@@ -203,9 +203,9 @@ def check_stored_batch(batch: Buffer) -> BatchHeader:
 
 def _check_envelope(batch: Buffer) -> BatchHeader:
     size = len(batch)
-    if size > _MAGIC_AT and batch[_MAGIC_AT] in (0, 1):
+    if size > MAGIC_AT and batch[MAGIC_AT] in (0, 1):
         raise InvalidRecordError(
-            f"message format v{batch[_MAGIC_AT]} is not accepted: send record batches (magic 2), as every "
+            f"message format v{batch[MAGIC_AT]} is not accepted: send record batches (magic 2), as every "
             "client since Kafka 0.11 does"
         )
     if size < HEADER_SIZE:
