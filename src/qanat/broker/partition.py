@@ -23,6 +23,8 @@ from qanat.model.errors import OffsetOutOfRangeError
 from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, TopicPartition
 
 Wake = Callable[[], None]
+# Looked up once: a member of an enumeration is searched for anew at every use.
+_LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 
 
 class Written(NamedTuple):
@@ -104,26 +106,29 @@ class Partition:
     def _written(self, appended: Appended, size: int) -> Written:
         self.written_bytes += size
         settings = self.log.settings
-        is_log_time = settings.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+        is_log_time = settings.message_timestamp_type is _LOG_APPEND_TIME
         append_time_ms = self._runtime.clock_ms() if is_log_time else NO_TIMESTAMP
+        durable = None
         if not settings.is_flushed:
             self.advance()
-            return Written(appended.base_offset, append_time_ms, None)
-        durable = self._runtime.when_flushed(self.log, appended.last_offset + 1) if appended.is_flush_due else None
+        elif appended.is_flush_due:
+            durable = self._runtime.when_flushed(self.log, appended.last_offset + 1)
         return Written(appended.base_offset, append_time_ms, durable)
 
     def advance(self) -> None:
         """Move the high watermark to where it may be, and wake whoever waits to read that far."""
         log = self.log
-        end_offset = log.flushed_offset if log.settings.is_flushed else log.end_offset
+        log_end = log.end_offset
+        end_offset = log.flushed_offset if log.settings.is_flushed else log_end
         if end_offset <= log.high_watermark:
             return
         log.advance_high_watermark(end_offset)
-        if end_offset == log.end_offset:
+        if end_offset == log_end:
             self.readable_bytes = self.written_bytes
-        waiting, self._waiting = self._waiting, {}
-        for wake in waiting:
-            wake()
+        if self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            for wake in waiting:
+                wake()
 
     # Reading
 

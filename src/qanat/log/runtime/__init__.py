@@ -2,6 +2,7 @@
 
 - `group_commit` acknowledges what has reached the disk, many appends per fsync
 - `loans`        segments that a worker reads are not closed under it
+- `flusher`      the thread that waits for fsync
 - `workers`      the threads, and how work gets there and back
 - `cold`         reads that wait for the disk: pages, lost tables, look-ups by time
 - `turns`        who writes in which turn of the loop

@@ -310,7 +310,7 @@ class LogRuntime:
         if not jobs:
             await asyncio.sleep(0)
             return {}
-        return await self._workers.run(self._workers.flusher, _run_all, jobs)
+        return await self._workers.flusher.run(_run_all, jobs)
 
 
 def _run_all(jobs: Sequence[FlushJob]) -> Postponed:

@@ -1,6 +1,6 @@
 """The threads of a data directory, and how work gets there and back.
 
-One worker for fsync, one for cold reads and large batches, one for upkeep, one for
+One worker for fsync (`flusher`), one for cold reads and large batches, one for upkeep, one for
 compaction (which is slowed down on purpose), so that none of them waits for another's
 disk time; and a few that make new logs, whose many small fsyncs would otherwise queue
 one by one behind everybody else's on a busy disk.
@@ -16,6 +16,7 @@ from typing import TypeVar, TypeVarTuple
 from qanat.log.directory_state import DirectoryState
 from qanat.log.jobs import Job
 from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.flusher import Flusher
 from qanat.log.runtime.loans import Loans
 from qanat.model.errors import DiskFullError, StorageError
 
@@ -32,7 +33,7 @@ class Workers:
     def __init__(self, state: DirectoryState, on_failure: Callable[[], None]) -> None:
         self._state = state
         self._on_failure = on_failure
-        self.flusher = ThreadPoolExecutor(1, "log-flush")
+        self.flusher = Flusher()
         self.reader = ThreadPoolExecutor(1, "log-read")
         self.upkeeper = ThreadPoolExecutor(1, "log-upkeep")
         self.cleaner = ThreadPoolExecutor(1, "log-clean")
@@ -46,7 +47,8 @@ class Workers:
             await asyncio.wait(self._jobs)
 
     def close(self) -> None:
-        for worker in (self.flusher, self.reader, self.upkeeper, self.cleaner, self.makers):
+        self.flusher.close()
+        for worker in (self.reader, self.upkeeper, self.cleaner, self.makers):
             worker.shutdown()
 
     async def run(

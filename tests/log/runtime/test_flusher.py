@@ -1,0 +1,95 @@
+"""The thread that waits for fsync: what it is given is done in order, and whoever waits is told what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+
+import pytest
+
+from qanat.log.runtime.flusher import Flusher
+
+
+def with_flusher(main: Callable[[Flusher], Coroutine[None, None, None]]) -> None:
+    async def run() -> None:
+        flusher = Flusher()
+        try:
+            await main(flusher)
+        finally:
+            flusher.close()
+
+    asyncio.run(run())
+
+
+def test_work_is_done_in_order_on_one_other_thread() -> None:
+    async def main(flusher: Flusher) -> None:
+        seen: list[tuple[int, str]] = []
+
+        def note(number: int) -> int:
+            seen.append((number, threading.current_thread().name))
+            return number * 2
+
+        results = await asyncio.gather(*(flusher.run(note, number) for number in range(20)))
+
+        assert results == [number * 2 for number in range(20)]
+        assert seen == [(number, "log-flush") for number in range(20)]
+
+    with_flusher(main)
+
+
+def test_what_goes_wrong_reaches_whoever_waits_and_nobody_else() -> None:
+    async def main(flusher: Flusher) -> None:
+        def fail(words: str) -> None:
+            raise OSError(words)
+
+        with pytest.raises(OSError, match="the disk is gone"):
+            await flusher.run(fail, "the disk is gone")
+        assert await flusher.run(str, 5) == "5"
+
+    with_flusher(main)
+
+
+def test_close_returns_when_everything_given_is_done() -> None:
+    async def main(flusher: Flusher) -> None:
+        done: list[int] = []
+        waiting = [flusher.run(done.append, number) for number in range(100)]
+
+        flusher.close()
+
+        assert done == list(range(100))
+        await asyncio.gather(*waiting)
+
+    with_flusher(main)
+
+
+def test_whoever_gives_up_waiting_does_not_disturb_the_thread() -> None:
+    async def main(flusher: Flusher) -> None:
+        let_go = threading.Event()
+        waiting = flusher.run(let_go.wait, 60.0)
+        waiting.cancel()
+        let_go.set()
+
+        assert await flusher.run(str, 5) == "5"
+
+    with_flusher(main)
+
+
+def test_an_idle_thread_keeps_nothing_of_what_it_did() -> None:
+    class Thing:
+        pass
+
+    async def main(flusher: Flusher) -> None:
+        thing = Thing()
+        watched = weakref.ref(thing)
+        await flusher.run(id, thing)
+        del thing
+
+        async with asyncio.timeout(60):
+            while watched() is not None:
+                gc.collect()
+                await asyncio.sleep(0.001)
+
+    with_flusher(main)
