@@ -56,7 +56,7 @@ def test_positions_and_boundaries_are_those_of_the_batches(sizes: list[int], is_
     assert [segment.batch_end(start) for start in starts] == ends
     offset = 100
     for start, size in zip(starts, sizes, strict=True):
-        assert segment.offset_at(start) == offset
+        assert segment.offset_at(start, segment.view()) == offset
         assert {segment.position_of(offset + delta) for delta in range(size)} == {start}
         assert read_header(segment.batch(start)).base_offset == offset
         offset += size
@@ -65,7 +65,7 @@ def test_positions_and_boundaries_are_those_of_the_batches(sizes: list[int], is_
     for limit in range(0, segment.size + 50, 7):
         for start in starts[:3]:
             expected = max([start, *(end for end in ends if start < end <= limit)])
-            assert segment.boundary_before(limit, start) == expected
+            assert segment.boundary_before(limit, start, segment.view()) == expected
 
 
 def test_sealing_makes_a_segment_that_can_be_opened_by_its_sidecar_alone() -> None:
@@ -106,8 +106,8 @@ def test_damage_is_walked_around() -> None:
     assert [position for position, _ in segment.batches()] == [starts[0], starts[2]]
     assert segment.position_of(102) == segment.position_of(103) == starts[1]
     assert segment.position_of(104) == starts[2]
-    assert segment.boundary_before(segment.size, starts[0]) == starts[1]
-    assert segment.offset_at(starts[1]) == 102
+    assert segment.boundary_before(segment.size, starts[0], segment.view()) == starts[1]
+    assert segment.offset_at(starts[1], segment.view()) == 102
 
 
 def test_there_is_room_up_to_the_bound_and_as_far_as_tables_can_count() -> None:

@@ -85,22 +85,32 @@ def read_segments(
             usable(index)
         start = segment.position_of(offset)
         if start < segment.size or (segment.damage and segment.damage_at(start)):
-            end = _slice_end(segment, start, max_bytes, end_offset, at, is_first=not slices)
+            view = segment.view()
+            end = _slice_end(segment, view, start, max_bytes, end_offset, at, is_first=not slices)
             if end == start:
                 break
             if end - start > max_bytes and usable is None and not segment.file.is_resident(start, end - start):
                 return Unready(segment, offset)
-            slices.append(Slice(segment, start, end, segment.view()[start:end]))
+            slices.append(Slice(segment, start, end, view[start:end]))
             max_bytes -= end - start
             if end < segment.size or (segment.damage and segment.damage_at(end)):
-                return LogRead(tuple(slices), segment.offset_at(end))
+                next_offset = segment.offset_at(end, view)
+                segment.read_offset, segment.read_position = next_offset, end
+                return LogRead(tuple(slices), next_offset)
         index += 1
         offset = max(offset, segments[index].base_offset if index < len(segments) else segment.next_offset)
     return LogRead(tuple(slices), offset)
 
 
 def _slice_end(
-    segment: Segment, start: int, max_bytes: int, end_offset: int, at: TopicPartition, *, is_first: bool
+    segment: Segment,
+    view: memoryview,
+    start: int,
+    max_bytes: int,
+    end_offset: int,
+    at: TopicPartition,
+    *,
+    is_first: bool,
 ) -> int:
     """Up to where a read takes a segment from the batch at `start` on; `start` for nothing of it."""
     if segment.damage and (damage := segment.damage_at(start)) is not None:
@@ -111,10 +121,10 @@ def _slice_end(
             f"damaged on disk ({damage.reason}): restore them from a replica or a backup, "
             f"or read on from {damage.next_offset}"
         )
-    end = segment.boundary_before(start + max_bytes, start)
+    end = segment.boundary_before(start + max_bytes, start, view)
     if end == start and is_first:
         end = segment.batch_end(start)
-    if end_offset < segment.next_offset and (end == segment.size or segment.offset_at(end) > end_offset):
+    if end_offset < segment.next_offset and (end == segment.size or segment.offset_at(end, view) > end_offset):
         # Looked up only where it is before `end`: anywhere else it may not be in memory.
         end = min(end, segment.position_of(end_offset))
     return max(start, end)

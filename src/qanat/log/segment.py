@@ -61,6 +61,8 @@ class Segment:
         "max_timestamp",
         "max_timestamp_offset",
         "next_offset",
+        "read_offset",
+        "read_position",
         "sidecar",
         "size",
         "tables",
@@ -80,6 +82,9 @@ class Segment:
         """Where the batch is that was entered last, and what is in it: consumers at the end ask for nothing else."""
         self.last_batch_offset = base_offset
         self.last_batch_end_offset = base_offset
+        self.read_offset = base_offset
+        """Where the read ended that came last: whoever reads on starts at that position, without looking it up."""
+        self.read_position = 0
         self.sidecar: Sidecar | None = None
         self.damage: tuple[Damage, ...] = ()
         self.tables: GrowingTables | SealedTables = GrowingTables(base_offset, interval_bytes)
@@ -206,8 +211,12 @@ class Segment:
         """Where the first batch that ends at or after `offset` starts; `size` where there is none."""
         if offset >= self.next_offset:
             return self.size
-        if self.last_batch_offset <= offset < self.last_batch_end_offset and not self.damage:
-            return self.last_batch_position
+        if not self.damage:
+            if offset == self.read_offset and self.read_position < self.size:
+                self._extent(self.view(), self.read_position)
+                return self.read_position
+            if self.last_batch_offset <= offset < self.last_batch_end_offset:
+                return self.last_batch_position
         position = position_before(self.tables.offsets, max(offset - self.base_offset, 0))
         if position >= self.size:
             position = 0  # The file is shorter than it was: somewhere before is damage that says so.
@@ -233,30 +242,30 @@ class Segment:
                 return base_offset, length, delta
         raise AstrayError(self, position)
 
-    def boundary_before(self, limit: int, start: int) -> int:
+    def boundary_before(self, limit: int, start: int, view: memoryview) -> int:
         """The last end of a whole batch at or before `limit`, from the batch at `start` on; `start` where none fits."""
         if self.damage:
             limit = min([limit, *(damage.start for damage in self.damage if damage.start > start)])
         if limit >= self.size:
             return self.size
-        position = max(start, batch_start_before(self.tables.offsets, limit))
-        view = self.view()
+        position = batch_start_before(self.tables.offsets, limit)
+        if position < start:
+            position = start
         while position < limit:
-            _, length, _ = self._extent(view, position)
-            if position + length + _BEFORE_LENGTH > limit:
+            end = position + self._extent(view, position)[1] + _BEFORE_LENGTH
+            if end > limit:
                 break
-            position += length + _BEFORE_LENGTH
+            position = end
         return position
 
     def batch_end(self, position: int) -> int:
         """Where the batch at `position` ends."""
-        _, length, _ = self._extent(self.view(), position)
-        return position + length + _BEFORE_LENGTH
+        return position + self._extent(self.view(), position)[1] + _BEFORE_LENGTH
 
-    def offset_at(self, position: int) -> int:
+    def offset_at(self, position: int, view: memoryview) -> int:
         """Base offset of the batch at `position`, or the first offset that damage there has taken."""
         damage = self.damage_at(position) if self.damage else None
-        return self._extent(self.view(), position)[0] if damage is None else damage.first_offset
+        return self._extent(view, position)[0] if damage is None else damage.first_offset
 
     def position_of_timestamp(self, timestamp: int) -> int:
         """Where the first batch with a record as new as `timestamp` starts; `size` where there is none."""
