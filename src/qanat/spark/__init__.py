@@ -12,6 +12,11 @@
 - `stream_reader`  a streaming read on the driver
 - `reading`        an executor's part of either: batches fetched ahead and turned into Arrow
 - `arrow`          columns of the wire's core as Arrow arrays
+- `writers`        batch and streaming writes, as Spark calls them
+- `rows`           where rows go, and the batches that they become
+- `sending`        batches on their way to the brokers
+- `staging`        where encoded rows wait for their transaction
+- `exactly_once`   a micro-batch in one transaction, unless it is there already
 
 Rule 1: executors and drivers are other people's processes: nothing here imports the broker.
 Rule 2: no record becomes a Python object on the way: batches are decoded into column buffers natively.
