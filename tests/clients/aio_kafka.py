@@ -63,6 +63,37 @@ class AioKafkaMember:
         self._loop.do(self._consumer.stop())
 
 
+class AioKafkaTransactor:
+    def __init__(self, loop: Loop, address: str, transactional_id: str, timeout_ms: int) -> None:
+        self._loop = loop
+        self._producer: Any = None
+        loop.do(self._start(address, transactional_id, timeout_ms))
+
+    async def _start(self, address: str, transactional_id: str, timeout_ms: int) -> None:
+        self._producer = AIOKafkaProducer(
+            bootstrap_servers=address, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
+        )
+        await self._producer.start()
+
+    def begin(self) -> None:
+        self._loop.do(self._producer.begin_transaction())
+
+    def send(self, topic: str, value: str) -> None:
+        self._loop.do(self._producer.send_and_wait(topic, value.encode(), partition=0))
+
+    def send_offset(self, group: str, topic: str, offset: int) -> None:
+        self._loop.do(self._producer.send_offsets_to_transaction({TopicPartition(topic, 0): offset}, group))
+
+    def commit(self) -> None:
+        self._loop.do(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._loop.do(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        self._loop.do(self._producer.stop())
+
+
 class AioKafka:
     codecs = CODECS
 
@@ -109,8 +140,14 @@ class AioKafka:
     def read(self, topic: str, offset: int, count: int) -> list[str]:
         return self._loop.do(self._read(topic, offset, count))
 
-    async def _read(self, topic: str, offset: int, count: int) -> list[str]:
-        async with AIOKafkaConsumer(bootstrap_servers=self._address, fetch_max_wait_ms=20) as consumer:
+    def read_committed(self, topic: str, count: int) -> list[str]:
+        return self._loop.do(self._read(topic, 0, count, isolation_level="read_committed"))
+
+    def transactor(self, transactional_id: str, timeout_ms: int) -> AioKafkaTransactor:
+        return AioKafkaTransactor(self._loop, self._address, transactional_id, timeout_ms)
+
+    async def _read(self, topic: str, offset: int, count: int, **options: Any) -> list[str]:
+        async with AIOKafkaConsumer(bootstrap_servers=self._address, fetch_max_wait_ms=20, **options) as consumer:
             consumer.assign([TopicPartition(topic, 0)])
             consumer.seek(TopicPartition(topic, 0), offset)
             return [(await consumer.getone()).value.decode() for _ in range(count)]

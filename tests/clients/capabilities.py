@@ -22,6 +22,7 @@ CAPABILITIES: Mapping[str, str] = {
     "rebalance": "rebalance",
     "timestamp": "look up by timestamp",
     "delete": "delete a topic",
+    "transactions": "transactions",
 }
 """Key, and the heading of its column."""
 
@@ -49,6 +50,28 @@ class Member(Protocol):
     def leave(self) -> None: ...
 
 
+class Transactor(Protocol):
+    """A producer with a transactional id, ready to begin; what the broker refuses is raised."""
+
+    def begin(self) -> None: ...
+
+    def send(self, topic: str, value: str) -> None:
+        """Write to partition 0, and know that it is written."""
+        ...
+
+    def send_offset(self, group: str, topic: str, offset: int) -> None:
+        """Commit a position in partition 0 as part of the transaction."""
+        ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None:
+        """Go, whatever state it is in."""
+        ...
+
+
 class Client(Protocol):
     """One client library, connected to one broker."""
 
@@ -74,6 +97,14 @@ class Client(Protocol):
 
     def read(self, topic: str, offset: int, count: int) -> list[str]:
         """That many values of partition 0 from an offset on, without a group."""
+        ...
+
+    def read_committed(self, topic: str, count: int) -> list[str]:
+        """That many values of partition 0 from its start, of committed transactions only."""
+        ...
+
+    def transactor(self, transactional_id: str, timeout_ms: int) -> Transactor:
+        """Raises where the id cannot be had."""
         ...
 
     def offset_at(self, topic: str, timestamp: int) -> int:

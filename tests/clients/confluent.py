@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.clients.capabilities import CODECS, Progress
 
@@ -29,6 +29,40 @@ class ConfluentMember:
 
     def leave(self) -> None:
         self._consumer.close()
+
+
+class ConfluentTransactor:
+    def __init__(self, options: dict[str, Any], transactional_id: str, timeout_ms: int) -> None:
+        own = {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms, "linger.ms": 0}
+        self._options = options
+        self._producer = Producer({**options, **own})
+        self._producer.init_transactions(SECONDS)
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, value: str) -> None:
+        faults: list[Any] = []
+        self._producer.produce(topic, value.encode(), partition=0, on_delivery=lambda fault, _: faults.append(fault))
+        assert self._producer.flush(SECONDS) == 0
+        if faults != [None]:
+            raise KafkaException(faults[0])
+
+    def send_offset(self, group: str, topic: str, offset: int) -> None:
+        consumer = Consumer({**self._options, "group.id": group})
+        metadata = consumer.consumer_group_metadata()
+        self._producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], metadata, SECONDS)
+        consumer.close()
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(SECONDS)
+
+    def abort(self) -> None:
+        self._producer.abort_transaction(SECONDS)
+
+    def close(self) -> None:
+        """librdkafka ends with its object."""
+        self._producer.purge()
 
 
 class Confluent:
@@ -64,6 +98,12 @@ class Confluent:
             )
         assert producer.flush(SECONDS) == 0
         assert faults == []
+
+    def read_committed(self, topic: str, count: int) -> list[str]:
+        return self.read(topic, 0, count)  # Its default.
+
+    def transactor(self, transactional_id: str, timeout_ms: int) -> ConfluentTransactor:
+        return ConfluentTransactor(self._options, transactional_id, timeout_ms)
 
     def read(self, topic: str, offset: int, count: int) -> list[str]:
         consumer = Consumer({**self._options, "group.id": "none", "enable.auto.commit": False})

@@ -39,6 +39,7 @@ CLIENTS = {
 
 CANNOT = {
     ("kcat", "delete"): "has no such command",
+    ("kcat", "transactions"): "has no such option",
 }
 """What a client cannot do by its own design, and why."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import kafka  # type: ignore[import-untyped]
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[import-untyped]
+from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 from tests.clients.capabilities import CODECS, Progress
 
 SECONDS = 20
@@ -37,6 +38,32 @@ class KafkaPythonMember:
 
     def leave(self) -> None:
         self._consumer.close()
+
+
+class KafkaPythonTransactor:
+    def __init__(self, address: str, transactional_id: str, timeout_ms: int) -> None:
+        self._producer = KafkaProducer(
+            bootstrap_servers=address, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
+        )
+        self._producer.init_transactions()
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, value: str) -> None:
+        self._producer.send(topic, value.encode(), partition=0).get(SECONDS)
+
+    def send_offset(self, group: str, topic: str, offset: int) -> None:
+        self._producer.send_offsets_to_transaction({TopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}, group)
+
+    def commit(self) -> None:
+        self._producer.commit_transaction()
+
+    def abort(self) -> None:
+        self._producer.abort_transaction()
+
+    def close(self) -> None:
+        self._producer.close(timeout=1)
 
 
 class KafkaPython:
@@ -69,9 +96,15 @@ class KafkaPython:
             future.get(SECONDS)
         producer.close()
 
-    def read(self, topic: str, offset: int, count: int) -> list[str]:
+    def transactor(self, transactional_id: str, timeout_ms: int) -> KafkaPythonTransactor:
+        return KafkaPythonTransactor(self._address, transactional_id, timeout_ms)
+
+    def read_committed(self, topic: str, count: int) -> list[str]:
+        return self.read(topic, 0, count, isolation_level="read_committed")
+
+    def read(self, topic: str, offset: int, count: int, **options: Any) -> list[str]:
         consumer = KafkaConsumer(
-            bootstrap_servers=self._address, fetch_max_wait_ms=20, consumer_timeout_ms=SECONDS * 1000
+            bootstrap_servers=self._address, fetch_max_wait_ms=20, consumer_timeout_ms=SECONDS * 1000, **options
         )
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek(TopicPartition(topic, 0), offset)

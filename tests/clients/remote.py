@@ -34,6 +34,32 @@ class RemoteMember:
         self._remote.ask("leave", member=self._name)
 
 
+class RemoteTransactor:
+    """A transactional producer that lives in the other process."""
+
+    def __init__(self, client: RemoteClient, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def begin(self) -> None:
+        self._client.ask("begin", member=self._name)
+
+    def send(self, topic: str, value: str) -> None:
+        self._client.ask("send", member=self._name, topic=topic, value=value)
+
+    def send_offset(self, group: str, topic: str, offset: int) -> None:
+        self._client.ask("send_offset", member=self._name, group=group, topic=topic, offset=offset)
+
+    def commit(self) -> None:
+        self._client.ask("commit_transaction", member=self._name)
+
+    def abort(self) -> None:
+        self._client.ask("abort_transaction", member=self._name)
+
+    def close(self) -> None:
+        self._client.ask("close_transactor", member=self._name)
+
+
 class RemoteClient:
     """The commands of `capabilities.Client`, asked of another process."""
 
@@ -85,6 +111,15 @@ class RemoteClient:
     def read(self, topic: str, offset: int, count: int) -> list[str]:
         found: list[str] = self.ask("read", topic=topic, offset=offset, count=count)
         return found
+
+    def read_committed(self, topic: str, count: int) -> list[str]:
+        found: list[str] = self.ask("read", topic=topic, offset=0, count=count, committed=True)
+        return found
+
+    def transactor(self, transactional_id: str, timeout_ms: int) -> RemoteTransactor:
+        self._members += 1
+        self.ask("init", member=str(self._members), transactional_id=transactional_id, timeout_ms=timeout_ms)
+        return RemoteTransactor(self, str(self._members))
 
     def offset_at(self, topic: str, timestamp: int) -> int:
         return int(self.ask("offset_at", topic=topic, timestamp=timestamp))

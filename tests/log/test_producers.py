@@ -135,6 +135,48 @@ def test_a_marker_that_is_there_already_is_not_asked_for_twice() -> None:
     assert producers.check_marker(7, 1, 0), "a higher epoch fences"
 
 
+def gated() -> Producers:
+    producers = Producers()
+    producers.is_gated = True
+    return producers
+
+
+def test_a_transaction_opens_only_where_it_was_announced_and_confirmed() -> None:
+    producers = gated()
+    first = header(0, is_transactional=True)
+    with pytest.raises(InvalidTransactionStateError):
+        producers.check(first)
+    announced = producers.announce(7)
+    with pytest.raises(InvalidTransactionStateError):
+        producers.check(first)
+    assert producers.confirm(7, 0, announced)
+    written(producers, first, header(1, is_transactional=True))
+    assert producers.check(first) is not None, "a retry is one, before and after"
+    end(producers, at=2)
+    with pytest.raises(InvalidTransactionStateError):
+        producers.check(header(2, is_transactional=True))
+    assert producers.check(header(2)) is None
+
+
+def test_a_marker_that_comes_before_the_confirmation_or_the_write_takes_the_announcement_back() -> None:
+    for is_confirmed in (False, True):
+        producers = gated()
+        announced = producers.announce(7)
+        assert not is_confirmed or producers.confirm(7, 0, announced)
+        end(producers, at=0)
+        assert is_confirmed or not producers.confirm(7, 0, announced)
+        with pytest.raises(InvalidTransactionStateError):
+            producers.check(header(0, is_transactional=True))
+
+
+def test_an_announcement_makes_a_marker_worth_writing_again() -> None:
+    producers = gated()
+    end(producers, at=0)
+    assert not producers.check_marker(7, 0, 0)
+    assert producers.confirm(7, 0, producers.announce(7))
+    assert producers.check_marker(7, 0, 0)
+
+
 def test_our_own_batches_in_a_transaction_have_no_sequence() -> None:
     producers = Producers()
     own = read_header(batch(writer=Writer(7, 0, -1), is_transactional=True))

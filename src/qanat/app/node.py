@@ -33,6 +33,7 @@ from qanat.log.settings import DirectorySettings
 from qanat.model.errors import ReadOnlyError
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener
+from qanat.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
     from qanat.servers.metrics.listener import MetricsListener
@@ -53,6 +54,7 @@ class NodeSettings:
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     directory: DirectorySettings = field(default_factory=DirectorySettings)
     groups: GroupSettings = field(default_factory=GroupSettings)
+    transactions: TransactionSettings = field(default_factory=TransactionSettings)
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     """Topic settings that hold where a topic has none of its own."""
 
@@ -127,6 +129,7 @@ class Node:
             store,
             runtime,
             group_settings=settings.groups,
+            transaction_settings=settings.transactions,
             topic_defaults=settings.topic_defaults,
         )
         self.listener = KafkaListener(self.broker, self._on_fault)

@@ -7,6 +7,10 @@
 - `fetching`           reads of many partitions at once, and waiting where that is too little
 - `fetch_sessions`     consumers that name only what changed
 - `group_coordinator`  the shell around the groups' ledger
+- `transaction_coordinator`  the shell around the transactions' ledger
+- `transaction_markers`      markers on their way into partitions, whoever asks for them
+- `transaction_gate`         whether a transactional write belongs to an open transaction
+- `internal_topic`     a topic in which a coordinator keeps its state
 - `topic_settings`     every setting that a topic may have, in one table
 - `setting_kinds`      what the value of a setting may be
 - `told`               what an operator should hear of logs and groups, as events

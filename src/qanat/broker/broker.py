@@ -21,6 +21,9 @@ from qanat.broker.metadata import MetadataKeeper
 from qanat.broker.partition import Partition
 from qanat.broker.settings import BrokerSettings
 from qanat.broker.topic_settings import TopicSettings
+from qanat.broker.transaction_coordinator import TransactionCoordinator
+from qanat.broker.transaction_gate import TransactionGate
+from qanat.broker.transaction_markers import MarkerWriter
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.producer_ids import ProducerIdAllocator
@@ -38,6 +41,7 @@ from qanat.model.errors import QanatError
 from qanat.model.ids import TopicId, TopicPartition
 from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.telemetry.events import event as tell
+from qanat.transactions.settings import TransactionSettings
 
 Response = TypeVar("Response")
 Plan = TypeVar("Plan", TopicPlan, ConfigPlan)
@@ -57,6 +61,7 @@ class Broker:
         runtime: LogRuntime,
         *,
         group_settings: GroupSettings | None = None,
+        transaction_settings: TransactionSettings | None = None,
         topic_defaults: Mapping[str, str] | None = None,
         seed: int | None = None,
     ) -> None:
@@ -83,6 +88,9 @@ class Broker:
         runtime.on_damage = told.damage
         runtime.directory.state.on_failure = told.directory_failure
         self.groups = GroupCoordinator(self, group_settings or GroupSettings(), steady_ms)
+        self.transactions = TransactionCoordinator(self, transaction_settings or TransactionSettings(), steady_ms)
+        self.transaction_gate = TransactionGate(self)
+        self.markers = MarkerWriter(self)
 
     @property
     def cluster_id(self) -> str:
@@ -103,10 +111,12 @@ class Broker:
         await self.metadata.commit([self.metadata.image.unchanged(key)], [Put(key, values.encode(registration))])
         for name in list(self.metadata.image.topics):
             await self._host_topic(name)
+        self.transactions.start()
 
     async def close(self) -> None:
         """Answer no more, then let everything go; logs are closed by their own runtime."""
         self.groups.close()
+        self.transactions.close()
         for task in list(self._parked):
             task.cancel()
         await asyncio.gather(*self._parked, return_exceptions=True)
@@ -184,6 +194,7 @@ class Broker:
             log = await self.runtime.create(at, topic.topic_id, self.topic_settings(at.topic).log)
         partition = Partition(log, self.runtime, _raw(topic), leader_epoch=0)
         partition.obey(self.topic_settings(at.topic))
+        log.producers.is_gated = self.transactions.settings.transaction_partition_verification_enable
         self.partitions[at] = partition
         if not (topic.is_internal or topic.name in INTERNAL_TOPICS):
             self._writable[at.topic, at.partition] = partition

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qanat.broker import told
-from qanat.broker.partition import Partition
+from qanat.broker.partition import EndMarker, Partition
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
 from qanat.groups.decisions import Decision, Parked, coordinator_error
 from qanat.groups.record_codec import decode_record, encode_record
 from qanat.groups.replies import Reply, refused
-from qanat.groups.requests import Request
+from qanat.groups.requests import CommitTransactionOffsets, Request
 from qanat.groups.settings import GroupSettings
 from qanat.groups.shard import GroupShard
 from qanat.model.error_codes import ErrorCode
@@ -90,6 +90,27 @@ class GroupCoordinator:
         shards = [await self.shard(number) for number in range(count)]
         return [await shard.ask(request) for shard in shards if isinstance(shard, HostedShard)]
 
+    async def commit_in_transaction(
+        self, transactional_id: str, request: CommitTransactionOffsets, client_version: int
+    ) -> Reply:
+        """The same for offsets that a transaction holds, which its coordinator must know of (KIP-890)."""
+        shard = await self.shard(self.partition_of(request.group_id))
+        if isinstance(shard, ErrorCode):
+            return refused(request, shard)
+        who = (request.producer_id, request.producer_epoch)
+        gate = self._broker.transaction_gate
+        outcomes = await gate.pass_first_write(transactional_id, *who, [shard.partition], client_version)
+        error = outcomes[shard.partition]
+        known = shard.partition.log.producers.states.get(request.producer_id)
+        if error is ErrorCode.NONE and known is not None and known.epoch > request.producer_epoch:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        return await shard.ask(request) if error is ErrorCode.NONE else refused(request, error)
+
+    async def end_transaction(self, number: int, marker: EndMarker) -> asyncio.Future[None] | ErrorCode | None:
+        """Settle the offsets that a transaction holds in one partition."""
+        shard = await self.shard(number)
+        return shard if isinstance(shard, ErrorCode) else shard.end_transaction(marker)
+
     def partition_of(self, group_id: str) -> int:
         return partition_of(group_id, self._settings.offsets_topic_num_partitions)
 
@@ -150,7 +171,7 @@ class HostedShard:
     ) -> None:
         self.shard = shard
         self._counters = counters
-        self._partition = partition
+        self.partition = partition
         self._steady_ms = steady_ms
         self._wall_ms = wall_ms
         self._parked: dict[int, tuple[Request, Answer]] = {}
@@ -179,6 +200,13 @@ class HostedShard:
             self._parked[decision.reply.ticket] = (request, answer)
         self._act(decision, None if isinstance(decision.reply, Parked) else answer)
         return answer
+
+    def end_transaction(self, marker: EndMarker) -> asyncio.Future[None] | None:
+        """Write a transaction's marker and settle its offsets; returns what its being on disk waits for."""
+        durable = self.partition.append_marker(marker)
+        decision = self.shard.end_transaction(marker.producer_id, self._now(), is_commit=marker.is_commit)
+        self._act(decision, None)
+        return durable
 
     def _tick(self) -> None:
         self._timer = None
@@ -215,7 +243,7 @@ class HostedShard:
 
     def _append(self, decision: Decision) -> asyncio.Future[None] | None:
         if not decision.records:
-            return self._partition.when_durable()
+            return self.partition.when_durable()
         self._counters.generations += told.group_changes(decision.records)
         now_ms = self._wall_ms()
         records = [Record(number, now_ms, *encode_record(record)) for number, record in enumerate(decision.records)]
@@ -226,7 +254,7 @@ class HostedShard:
             producer_epoch=-1 if producer is None else producer.producer_epoch,
             is_transactional=producer is not None,
         )
-        return self._partition.append_own(batch).durable
+        return self.partition.append_own(batch).durable
 
     def _set_timer(self) -> None:
         deadline_ms = self.shard.next_deadline_ms()

@@ -21,10 +21,21 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import TimestampType
 from qanat.model.errors import OffsetOutOfRangeError
 from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, TopicPartition
+from qanat.wire.control import Marker
 
 Wake = Callable[[], None]
 # Looked up once: a member of an enumeration is searched for anew at every use.
 _LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
+
+
+class EndMarker(NamedTuple):
+    """How one producer's transaction ended."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+    transaction_version: int = 0
 
 
 class Written(NamedTuple):
@@ -96,6 +107,24 @@ class Partition:
     def append_own(self, batch: Buffer) -> Written:
         """Append a batch that this broker has made: no client's limits apply."""
         return self._written(self._runtime.append_own(self.log, batch, self.leader_epoch), len(batch))
+
+    def append_marker(self, marker: EndMarker) -> asyncio.Future[None] | None:
+        """End a producer's transaction here; returns what its being on disk waits for, None where it is.
+
+        Markers are flushed whatever the topic's bargain is: if one got lost, its transaction would stay open for ever.
+        """
+        size = self._runtime.append_marker(
+            self.log,
+            marker.producer_id,
+            marker.producer_epoch,
+            Marker(marker.is_commit, marker.coordinator_epoch),
+            self.leader_epoch,
+            marker.transaction_version,
+        )
+        self.written_bytes += size
+        if not self.log.settings.is_flushed:
+            self.advance()
+        return self._runtime.when_flushed(self.log, self.log.end_offset)
 
     def when_durable(self) -> asyncio.Future[None] | None:
         """When everything appended so far is on disk; None where it is, or nobody promised that."""

@@ -94,10 +94,24 @@ class CompletedTransaction:
         return AbortedTransaction(self.producer_id, self.first_offset, self.last_offset, self.last_stable_offset)
 
 
+class Announced:
+    """A transaction that may begin in this partition, if its marker does not come first (KIP-890).
+
+    A write that was long on its way must not open a transaction that nobody will end. So the coordinator is asked
+    before the first write, and what it says holds until the next marker: whichever of the two comes later wins.
+    """
+
+    __slots__ = ("epoch",)
+
+    def __init__(self) -> None:
+        self.epoch: int = NO_PRODUCER_EPOCH
+        """Set when the coordinator has said yes."""
+
+
 class Producers:
     """Every producer that one partition remembers."""
 
-    __slots__ = ("_open", "_states", "_unreplicated")
+    __slots__ = ("_announced", "_open", "_states", "_unreplicated", "is_gated")
 
     def __init__(self, states: dict[int, ProducerState] | None = None) -> None:
         self._states = states or {}
@@ -107,6 +121,9 @@ class Producers:
             if state.transaction_first_offset >= 0
         }
         self._unreplicated: list[CompletedTransaction] = []
+        self._announced: dict[int, Announced] = {}
+        self.is_gated = False
+        """Whether a transaction may be opened here only after it was announced: see `Announced`."""
 
     def __len__(self) -> int:
         return len(self._states)
@@ -122,12 +139,16 @@ class Producers:
         """
         state = self._states.get(header.producer_id)
         if state is None:
+            if self.is_gated and header.is_transactional:
+                self._check_announced(header)
             return None  # Unknown, or forgotten: any sequence is taken, as since KIP-360.
         if header.producer_epoch == state.epoch:
             for batch in state.batches:
                 if batch.last_sequence == header.last_sequence and batch.offset_delta == header.last_offset_delta:
                     return batch
         _check_epoch(header.producer_id, header.producer_epoch, state)
+        if self.is_gated and header.is_transactional and state.transaction_first_offset < 0:
+            self._check_announced(header)
         if header.base_sequence != NO_SEQUENCE:  # Our own coordinators write without; clients cannot.
             _check_sequence(header, state)
         if state.transaction_first_offset >= 0 and not header.is_transactional:
@@ -136,6 +157,14 @@ class Producers:
                 "a plain write must wait for its end"
             )
         return None
+
+    def _check_announced(self, header: BatchHeader) -> None:
+        announced = self._announced.get(header.producer_id)
+        if announced is None or announced.epoch != header.producer_epoch:
+            raise InvalidTransactionStateError(
+                f"producer {header.producer_id} has no transaction with epoch {header.producer_epoch} that includes "
+                "this partition: it may have been ended meanwhile"
+            )
 
     def record(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
         """Remember a batch that is in the log at `base_offset`."""
@@ -146,7 +175,19 @@ class Producers:
             state.batches = (*state.batches[1 - BATCHES_REMEMBERED :], batch)
         state.last_used_ms = now_ms
         if header.is_transactional and state.transaction_first_offset < 0:
+            self._announced.pop(header.producer_id, None)
             state.transaction_first_offset = self._open[header.producer_id] = base_offset
+
+    def announce(self, producer_id: int) -> Announced:
+        """A transaction may be about to begin here: its coordinator is being asked."""
+        return self._announced.setdefault(producer_id, Announced())
+
+    def confirm(self, producer_id: int, epoch: int, announced: Announced) -> bool:
+        """The coordinator has said yes; False where the transaction was ended before we heard."""
+        if self._announced.get(producer_id) is not announced:
+            return self.is_open(producer_id, epoch)  # Another write was quicker, or a marker.
+        announced.epoch = epoch
+        return True
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
         """Whether the producer has written here in a transaction that is not ended."""
@@ -174,7 +215,8 @@ class Producers:
                 f"marker of producer {producer_id} from coordinator epoch {coordinator_epoch}: "
                 f"{state.coordinator_epoch} has taken over"
             )
-        is_ended = not is_open and epoch == state.epoch
+        # Where a transaction was announced, a marker must come after that, written or not.
+        is_ended = not is_open and epoch == state.epoch and producer_id not in self._announced
         has_marker = state.coordinator_epoch == coordinator_epoch or (
             transaction_version >= _EPOCH_PER_TRANSACTION and state.coordinator_epoch != NO_COORDINATOR_EPOCH
         )
@@ -187,6 +229,7 @@ class Producers:
         state = self._at_epoch(header.producer_id, header.producer_epoch)
         state.coordinator_epoch = coordinator_epoch
         state.last_used_ms = now_ms
+        self._announced.pop(header.producer_id, None)
         first_offset = self._open.pop(header.producer_id, None)
         state.transaction_first_offset = NO_OFFSET
         if first_offset is None:

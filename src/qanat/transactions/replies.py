@@ -62,7 +62,6 @@ class DescribeReply:
 @dataclass(frozen=True, slots=True)
 class ListReply:
     error: ErrorCode = ErrorCode.NONE
-    unknown_states: tuple[str, ...] = ()
     records: tuple[TransactionRecord, ...] = ()
 
 

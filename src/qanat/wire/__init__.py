@@ -9,6 +9,7 @@ Read in the data's order:
 - `filtering`     keys, and a batch without some of its records (compaction)
 - `columns`       the records of many batches as Arrow-shaped buffers, and back (Spark)
 - `control`       transaction markers
+- `patterns`      regular expressions that clients send
 - `kafka`         the messages of the protocol, generated from schemas; headers and frames
 
 Below the last four lies the per-record core, the only native code: `record_reader`,

@@ -20,6 +20,8 @@ COMMIT = 1
 _VERSION = 0
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
+MARKER_SIZE = 78
+"""Bytes of a batch with one marker."""
 _LIMIT_BYTES = 1024 * 1024
 """Control batches are tiny; a larger one is not opened."""
 

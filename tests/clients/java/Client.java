@@ -14,8 +14,10 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -31,6 +33,8 @@ public final class Client {
     private final String address;
     private final Admin admin;
     private final Map<String, KafkaConsumer<String, String>> members = new HashMap<>();
+
+    private final Map<String, KafkaProducer<String, String>> transactors = new HashMap<>();
 
     private Client(String address) {
         this.address = address;
@@ -70,7 +74,8 @@ public final class Client {
             case "produce":
                 return produce(topic, request);
             case "read":
-                return read(topic, request.get("offset").asLong(), request.get("count").asInt());
+                String isolation = request.path("committed").asBoolean() ? "read_committed" : "read_uncommitted";
+                return read(topic, request.get("offset").asLong(), request.get("count").asInt(), isolation);
             case "offset_at":
                 return offsetAt(topic, request.get("timestamp").asLong());
             case "join":
@@ -80,6 +85,32 @@ public final class Client {
                 return null;
             case "pump":
                 return pump(members.get(member));
+            case "init":
+                KafkaProducer<String, String> started = transactor(request);
+                transactors.put(member, started);
+                started.initTransactions();
+                return null;
+            case "begin":
+                transactors.get(member).beginTransaction();
+                return null;
+            case "send":
+                transactors.get(member).send(new ProducerRecord<>(topic, 0, null, request.get("value").asText()))
+                        .get(SECONDS, TimeUnit.SECONDS);
+                return null;
+            case "send_offset":
+                transactors.get(member).sendOffsetsToTransaction(
+                        Map.of(new TopicPartition(topic, 0), new OffsetAndMetadata(request.get("offset").asLong())),
+                        new ConsumerGroupMetadata(request.get("group").asText()));
+                return null;
+            case "commit_transaction":
+                transactors.get(member).commitTransaction();
+                return null;
+            case "abort_transaction":
+                transactors.get(member).abortTransaction();
+                return null;
+            case "close_transactor":
+                transactors.remove(member).close(Duration.ofSeconds(1));
+                return null;
             case "commit":
                 members.get(member).commitSync(Duration.ofSeconds(SECONDS));
                 return null;
@@ -111,6 +142,15 @@ public final class Client {
         return null;
     }
 
+    private KafkaProducer<String, String> transactor(JsonNode request) {
+        Map<String, Object> settings = new HashMap<>();
+        settings.put("bootstrap.servers", address);
+        settings.put("transactional.id", request.get("transactional_id").asText());
+        settings.put("transaction.timeout.ms", request.get("timeout_ms").asInt());
+        StringSerializer text = new StringSerializer();
+        return new KafkaProducer<>(settings, text, text);
+    }
+
     private KafkaConsumer<String, String> consumer(Map<String, Object> more) {
         Map<String, Object> settings = new HashMap<>(more);
         settings.put("bootstrap.servers", address);
@@ -122,9 +162,9 @@ public final class Client {
         return new KafkaConsumer<>(settings, text, text);
     }
 
-    private List<String> read(String topic, long offset, int count) {
+    private List<String> read(String topic, long offset, int count, String isolation) {
         List<String> values = new ArrayList<>();
-        try (KafkaConsumer<String, String> consumer = consumer(Map.of())) {
+        try (KafkaConsumer<String, String> consumer = consumer(Map.of("isolation.level", isolation))) {
             TopicPartition partition = new TopicPartition(topic, 0);
             consumer.assign(List.of(partition));
             consumer.seek(partition, offset);

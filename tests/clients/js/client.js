@@ -9,6 +9,7 @@ process.env.KAFKAJS_NO_PARTITIONER_WARNING = "1";
 const kafka = new Kafka({ brokers: [process.argv[3]], logLevel: logLevel.NOTHING, retry: { initialRetryTime: 20 } });
 const codecs = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP };
 const members = new Map();
+const transactors = new Map();
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function administer(work) {
@@ -48,6 +49,44 @@ const acts = {
     administer(async (admin) => (await admin.fetchTopicMetadata({ topics: [topic] })).topics[0].partitions.length),
 
   delete: ({ topic }) => administer((admin) => admin.deleteTopics({ topics: [topic] })),
+
+  async init({ member, transactional_id, timeout_ms }) {
+    const producer = kafka.producer({
+      idempotent: true,
+      maxInFlightRequests: 1,
+      transactionalId: transactional_id,
+      transactionTimeout: timeout_ms,
+      retry: { retries: 2, initialRetryTime: 20 },
+    });
+    await producer.connect();
+    // kafkajs asks for its epoch with the first transaction; the others ask when they start.
+    const first = await producer.transaction();
+    await first.abort();
+    transactors.set(member, { producer, transaction: null });
+  },
+
+  async begin({ member }) {
+    const transactor = transactors.get(member);
+    transactor.transaction = await transactor.producer.transaction();
+  },
+
+  send: ({ member, topic, value }) =>
+    transactors.get(member).transaction.send({ topic, messages: [{ value, partition: 0 }] }),
+
+  send_offset: ({ member, group, topic, offset }) =>
+    transactors.get(member).transaction.sendOffsets({
+      consumerGroupId: group,
+      topics: [{ topic, partitions: [{ partition: 0, offset: String(offset) }] }],
+    }),
+
+  commit_transaction: ({ member }) => transactors.get(member).transaction.commit(),
+
+  abort_transaction: ({ member }) => transactors.get(member).transaction.abort(),
+
+  async close_transactor({ member }) {
+    await transactors.get(member).producer.disconnect();
+    transactors.delete(member);
+  },
 
   async produce({ topic, values, codec, acks }) {
     const producer = kafka.producer();

@@ -12,9 +12,16 @@ from qanat.groups.settings import GroupSettings
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import InvalidSettingError
 from qanat.model.settings import Settings
+from qanat.transactions.settings import TransactionSettings
 
 Owner = type[Settings] | TopicSetting
-STRUCTS: tuple[type[Settings], ...] = (OwnSettings, BrokerSettings, DirectorySettings, GroupSettings)
+STRUCTS: tuple[type[Settings], ...] = (
+    OwnSettings,
+    BrokerSettings,
+    DirectorySettings,
+    GroupSettings,
+    TransactionSettings,
+)
 
 
 @dataclass(frozen=True, slots=True)

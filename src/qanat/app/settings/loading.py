@@ -21,6 +21,7 @@ from qanat.groups.settings import GroupSettings
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import InvalidSettingError
 from qanat.model.settings import Settings
+from qanat.transactions.settings import TransactionSettings
 
 _LISTENERS = {
     "listeners": ("host.name", "port", EVERYWHERE),
@@ -145,6 +146,7 @@ def _compose(given: Mapping[str, Given]) -> NodeSettings:
         broker=BrokerSettings.parse(_of(BrokerSettings, given)),
         directory=DirectorySettings.parse(_of(DirectorySettings, given)),
         groups=GroupSettings.parse(_of(GroupSettings, given)),
+        transactions=TransactionSettings.parse(_of(TransactionSettings, given)),
         topic_defaults=topic_defaults,
     )
 

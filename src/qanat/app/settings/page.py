@@ -14,6 +14,7 @@ from qanat.groups.settings import GroupSettings
 from qanat.log.settings import NEVER_MS, DirectorySettings
 from qanat.model.setting_meanings import meanings
 from qanat.model.settings import Settings
+from qanat.transactions.settings import TransactionSettings
 
 _INTRODUCTION = """\
 # Settings
@@ -43,6 +44,7 @@ _SECTIONS: tuple[tuple[str, str, type[Settings]], ...] = (
     ("The broker", "Its listener and its limits.", BrokerSettings),
     ("The data directory", "What all logs of the node share.", DirectorySettings),
     ("Consumer groups", "What the group coordinator allows.", GroupSettings),
+    ("Transactions", "What the transaction coordinator allows.", TransactionSettings),
 )
 
 

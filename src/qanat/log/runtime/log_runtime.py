@@ -33,6 +33,7 @@ from qanat.model.errors import DiskFullError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.log_counters import LogCounters
 from qanat.wire.batch_header import read_header
+from qanat.wire.control import MARKER_SIZE, Marker
 
 OPENED_ON_LOOP_BYTES = 16 * 1024
 """Batches up to this size are opened where they arrive: a trip to a worker costs more."""
@@ -121,18 +122,45 @@ class LogRuntime:
         """Append a batch that was made here and needs no admission."""
         return self._append(log, Admitted(read_header(batch), batch), leader_epoch)
 
+    def append_marker(
+        self,
+        log: PartitionLog,
+        producer_id: int,
+        producer_epoch: int,
+        marker: Marker,
+        leader_epoch: int,
+        transaction_version: int,
+    ) -> int:
+        """End a producer's transaction; returns how many bytes were written for it, none where it was ended before."""
+        appended = log.append_marker(
+            producer_id,
+            producer_epoch,
+            marker.coordinator_epoch,
+            leader_epoch,
+            self.clock_ms(),
+            is_commit=marker.is_commit,
+            transaction_version=transaction_version,
+        )
+        size = 0 if appended.is_duplicate else MARKER_SIZE
+        self._appended(log, appended, size)
+        return size
+
     def _append(self, log: PartitionLog, admitted: Admitted, leader_epoch: int) -> Appended:
         appended = log.append(admitted, leader_epoch, self.clock_ms())
-        if not appended.is_duplicate:
+        self._appended(log, appended, 0 if appended.is_duplicate else len(admitted.batch))
+        return appended
+
+    def _appended(self, log: PartitionLog, appended: Appended, size: int) -> None:
+        """Count what was written, and have it flushed when that is due."""
+        if size:
             if not log.settings.is_flushed:
-                self._leave_to_kernel(log, len(admitted.batch))
-            self.counters.appended_bytes += len(admitted.batch)
+                self._leave_to_kernel(log, size)
+            self.counters.appended_bytes += size
             self.counters.appended_records += appended.last_offset - appended.base_offset + 1
         if appended.is_flush_due or log.closed:
             self._commits.ask(log)
         elif log.settings.flush_ms < NEVER_MS:
             self._schedule_flush(log)
-        return appended
 
     async def flushed(self, log: PartitionLog, end_offset: int) -> None:
         """Return once everything below `end_offset` is on disk."""

@@ -15,9 +15,22 @@ import re
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.apis import SERVED
 from qanat.servers.kafka.dispatch import Context
-from qanat.wire.kafka.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from qanat.transactions.records import EPOCH_PER_TRANSACTION
+from qanat.wire.kafka.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from qanat.wire.kafka.registry import ApiKey
 
+TRANSACTION_VERSION = "transaction.version"
+"""A client that finds 2 finalized adds partitions by writing to them, and expects a new epoch of every end: Produce 12,
+TxnOffsetCommit 5 and EndTxn 5 must serve that."""
+_FROM_ZERO_FROM = 4
+"""Older versions cannot name features that begin at 0."""
+_FEATURES_EPOCH = 0
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What Kafka takes for a client's software name and version."""
 
@@ -25,7 +38,16 @@ _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     if context.version >= 3 and not _is_named_well(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return ApiVersionsResponse(api_keys=_served())
+    return ApiVersionsResponse(
+        api_keys=_served(),
+        supported_features=_supported() if context.version >= _FROM_ZERO_FROM else [],
+        finalized_features_epoch=_FEATURES_EPOCH,
+        finalized_features=[FinalizedFeatureKey(TRANSACTION_VERSION, *[EPOCH_PER_TRANSACTION] * 2)],
+    )
+
+
+def _supported() -> list[SupportedFeatureKey]:
+    return [SupportedFeatureKey(TRANSACTION_VERSION, 0, EPOCH_PER_TRANSACTION)]
 
 
 def _is_named_well(request: ApiVersionsRequest) -> bool:

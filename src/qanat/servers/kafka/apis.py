@@ -83,6 +83,14 @@ _SERVED = (
     ServedApi(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "describe_topic_partitions"),
     ServedApi(ApiKey.INIT_PRODUCER_ID, 0, 5, "init_producer_id"),
     ServedApi(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, "offset_for_leader_epoch"),
+    ServedApi(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "add_partitions_to_txn"),
+    ServedApi(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "add_offsets_to_txn"),
+    ServedApi(ApiKey.END_TXN, 0, 5, "end_txn"),
+    ServedApi(ApiKey.WRITE_TXN_MARKERS, 1, 2, "write_txn_markers"),
+    ServedApi(ApiKey.TXN_OFFSET_COMMIT, 0, 5, "txn_offset_commit"),
+    ServedApi(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "describe_producers"),
+    ServedApi(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "describe_transactions"),
+    ServedApi(ApiKey.LIST_TRANSACTIONS, 0, 2, "list_transactions"),
 )
 
 SERVED: dict[int, ServedApi] = {int(served.key): served for served in _SERVED}

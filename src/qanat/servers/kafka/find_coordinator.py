@@ -3,7 +3,7 @@
 v0   groups only    v1   key type, error message    v3   flexible    v4   many keys at once
 v5   TRANSACTION_ABORTABLE may be answered    v6   share groups (key type 2)
 
-Asking creates the internal topic. Transactions and share groups are not coordinated yet: their keys are answered with
+Asking creates the internal topic. Share groups are not coordinated yet: their keys are answered with
 COORDINATOR_NOT_AVAILABLE.
 """
 
@@ -15,7 +15,7 @@ from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-GROUP = 0
+GROUP, TRANSACTION, SHARE_GROUP = 0, 1, 2
 _MANY_FROM = 4
 
 
@@ -38,14 +38,18 @@ async def _find(request: FindCoordinatorRequest, context: Context) -> FindCoordi
 
 
 async def _coordinator(key: str, key_type: int, context: Context) -> Coordinator:
-    if key_type != GROUP:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if key_type in (1, 2) else ErrorCode.INVALID_REQUEST
-        return Coordinator(key, -1, "", -1, code, "only groups are coordinated by this version")
+    if key_type not in (GROUP, TRANSACTION):
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if key_type == SHARE_GROUP else ErrorCode.INVALID_REQUEST
+        return Coordinator(key, -1, "", -1, code, "only groups and transactions are coordinated by this version")
     broker = context.broker
-    error = await broker.groups.ensure_topic()
+    if key_type == GROUP:
+        topic, number, error = OFFSETS_TOPIC, broker.groups.partition_of(key), await broker.groups.ensure_topic()
+    else:
+        coordinated = broker.transactions.topic
+        topic, number, error = coordinated.name, coordinated.partition_of(key), await coordinated.ensure()
     if error is not ErrorCode.NONE:
-        return Coordinator(key, -1, "", -1, error, f"{OFFSETS_TOPIC} cannot be created now; try again")
+        return Coordinator(key, -1, "", -1, error, f"{topic} cannot be created now; try again")
     image = broker.metadata.image
-    node_id = image.topics[OFFSETS_TOPIC].partitions[broker.groups.partition_of(key)][0]
+    node_id = image.topics[topic].partitions[number][0]
     listener = image.brokers[node_id].listeners[0]
     return Coordinator(key, node_id, listener.host, listener.port, 0, None)

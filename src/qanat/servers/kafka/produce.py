@@ -7,18 +7,21 @@ v13  topics by id
 
 acks=0 is not answered; acks=1 is answered after the append; acks=all once the batch is on disk, where the
 topic's `flush.messages` asks for that.
+A batch in a transaction waits for a word of the coordinator where it is the producer's first in the partition.
 Deviation: timestamps are judged by a batch's header, not record by record.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 
 from qanat.broker.broker import Broker
 from qanat.broker.partition import Partition, Written
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError, UnsupportedCompressionError
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.transactional_produce import FirstWrites, ask_gate, first_writes
 from qanat.wire.batch_header import HEADER_SIZE, read_header
 from qanat.wire.compression import Codec
 from qanat.wire.kafka.messages.produce import (
@@ -172,10 +175,26 @@ class _Acknowledgement:
 def handle(request: ProduceRequest, context: Context) -> object:
     produce = Produce(request, context)
     parts = produce.parts(context.broker)
+    if request.transactional_id is not None and (first := first_writes(parts)):
+        return _through_the_gate(produce, request.transactional_id, parts, first, context)
+    return _append(produce, parts)
+
+
+def _append(produce: Produce, parts: list[Part]) -> object:
     for number, part in enumerate(parts):
         if not produce.append(part):
             return _slowly(produce, parts[number:])
     return produce.answer()
+
+
+async def _through_the_gate(
+    produce: Produce, transactional_id: str, parts: list[Part], first: FirstWrites, context: Context
+) -> object:
+    """Ask the transaction's coordinator before the first write to a partition."""
+    for number, error in (await ask_gate(context, transactional_id, parts, first)).items():
+        _refuse(parts[number][2], error, "the coordinator does not know this partition as part of the transaction")
+    outcome = _append(produce, [part for part in parts if not part[2].error_code])
+    return await outcome if isinstance(outcome, Coroutine) else outcome
 
 
 async def _slowly(produce: Produce, parts: list[Part]) -> object:

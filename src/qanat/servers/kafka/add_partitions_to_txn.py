@@ -1,0 +1,102 @@
+"""AddPartitionsToTxn (24): partitions that a transaction is about to write to.
+
+v2   PRODUCER_FENCED    v3   flexible    v4   brokers ask for several transactions at once, or only whether a partition
+is part of one (KIP-890)    v5   TRANSACTION_ABORTABLE
+
+One partition that does not exist keeps the others out: they are answered with OPERATION_NOT_ATTEMPTED.
+"""
+
+from __future__ import annotations
+
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicPartition
+from qanat.servers.kafka.acts import in_turns
+from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.transaction_errors import abortable_as, fenced_as
+from qanat.transactions.records import CLASSIC, EPOCH_PER_TRANSACTION
+from qanat.transactions.replies import AddReply, VerifyReply
+from qanat.transactions.requests import AddPartitions, VerifyPartitions
+from qanat.wire.kafka.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+_FENCED_FROM, _MANY_FROM, _ABORTABLE_FROM = 2, 4, 5
+
+
+def handle(request: AddPartitionsToTxnRequest, context: Context) -> object:
+    return context.broker.park(_many(request, context) if context.version >= _MANY_FROM else _one(request, context))
+
+
+async def _one(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
+    transaction = AddPartitionsToTxnTransaction(
+        request.v3_and_below_transactional_id,
+        request.v3_and_below_producer_id,
+        request.v3_and_below_producer_epoch,
+        verify_only=False,
+        topics=request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _results(transaction, CLASSIC, context))
+
+
+async def _many(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
+    results = [
+        AddPartitionsToTxnResult(one.transactional_id, await _results(one, EPOCH_PER_TRANSACTION, context))
+        async for one in in_turns(request.transactions)
+    ]
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+async def _results(
+    transaction: AddPartitionsToTxnTransaction, client_version: int, context: Context
+) -> list[AddPartitionsToTxnTopicResult]:
+    partitions = tuple(
+        TopicPartition(topic.name, number) for topic in transaction.topics for number in topic.partitions
+    )
+    known = {at: _is_there(at, context) for at in partitions}
+    if all(known.values()):
+        errors = await _ask(transaction, partitions, client_version, context)
+    else:
+        errors = {
+            at: ErrorCode.OPERATION_NOT_ATTEMPTED if known[at] else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for at in partitions
+        }
+    return [_topic(topic, errors, context.version) for topic in transaction.topics]
+
+
+def _is_there(at: TopicPartition, context: Context) -> bool:
+    topic = context.broker.metadata.image.topics.get(at.topic)
+    return topic is not None and 0 <= at.partition < len(topic.partitions)
+
+
+async def _ask(
+    transaction: AddPartitionsToTxnTransaction,
+    partitions: tuple[TopicPartition, ...],
+    client_version: int,
+    context: Context,
+) -> dict[TopicPartition, ErrorCode]:
+    who = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
+    coordinator = context.broker.transactions
+    if transaction.verify_only:
+        verified = await coordinator.ask(transaction.transactional_id, VerifyPartitions(*who, partitions))
+        assert isinstance(verified, VerifyReply)
+        return verified.errors
+    added = await coordinator.ask(transaction.transactional_id, AddPartitions(*who, partitions, client_version))
+    assert isinstance(added, AddReply)
+    return dict.fromkeys(partitions, added.error)
+
+
+def _topic(
+    topic: AddPartitionsToTxnTopic, errors: dict[TopicPartition, ErrorCode], version: int
+) -> AddPartitionsToTxnTopicResult:
+    def told(number: int) -> ErrorCode:
+        error = fenced_as(errors[TopicPartition(topic.name, number)], version, known_from=_FENCED_FROM)
+        return abortable_as(error, version, known_from=_ABORTABLE_FROM)
+
+    rows = [AddPartitionsToTxnPartitionResult(number, told(number)) for number in topic.partitions]
+    return AddPartitionsToTxnTopicResult(topic.name, rows)

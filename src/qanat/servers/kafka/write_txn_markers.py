@@ -1,0 +1,53 @@
+"""WriteTxnMarkers (27): end transactions in partitions that this broker leads.
+
+v1   flexible    v2   the transaction version, by which markers that were long on their way are known (KIP-1228)
+
+Coordinators ask it of other brokers; operators ask it for a transaction that no coordinator knows any more
+(`qanat transaction abort`).
+"""
+
+from __future__ import annotations
+
+from qanat.broker.partition import EndMarker
+from qanat.model.ids import TopicPartition
+from qanat.servers.kafka.acts import in_turns
+from qanat.servers.kafka.dispatch import Context
+from qanat.wire.kafka.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+
+def handle(request: WriteTxnMarkersRequest, context: Context) -> object:
+    return context.broker.park(_write(request, context))
+
+
+async def _write(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(markers=[await _one(marker, context) async for marker in in_turns(request.markers)])
+
+
+async def _one(marker: WritableTxnMarker, context: Context) -> WritableTxnMarkerResult:
+    end = EndMarker(
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.coordinator_epoch,
+        marker.transaction_result,
+        marker.transaction_version,
+    )
+    partitions = [TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes]
+    errors = await context.broker.markers.write(end, partitions)
+    topics = [
+        WritableTxnMarkerTopicResult(
+            topic.name,
+            [
+                WritableTxnMarkerPartitionResult(number, errors[TopicPartition(topic.name, number)])
+                for number in topic.partition_indexes
+            ],
+        )
+        for topic in marker.topics
+    ]
+    return WritableTxnMarkerResult(marker.producer_id, topics)
