@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from tests.app.conftest import Run
 from tests.app.consumers import on_terminal
-from tests.app.processes import PATIENCE_SECONDS, QANAT, clean_environment, qanat
+from tests.app.processes import PATIENCE_SECONDS, QANAT, clean_environment, qanat, running_broker
 
 from qanat.connection.partitioning import partition_of
 
@@ -175,7 +176,7 @@ def test_a_topic_is_made_by_writing_to_it(run: Run) -> None:
         (("consume", "p-x", "--grep", "("), "--grep (: missing )"),
         (("produce", "p-x", "-H", "x"), "--header x should read name=value"),
         (("produce", "p-x", "--key", "a", "-k", ":"), "give --key or --key-delimiter, not both"),
-        (("produce", "p-y", "-p", "99"), "topic p-y has no partition 99: it has 4"),
+        (("produce", "p-y", "-p", "99"), "topic p-y has no partition 99: it has 0 to 3"),
         (("produce", "p-y", "-J"), "line 1 is no envelope: "),
     ],
 )
@@ -216,3 +217,90 @@ def test_a_terminal_is_not_at_the_mercy_of_records(run: Run, broker_address: str
         [*QANAT, "consume", *target], capture_output=True, env=clean_environment(), timeout=PATIENCE_SECONDS
     )
     assert piped.stdout == content + b"\n"
+
+
+def test_a_line_that_is_too_long_is_named_and_those_before_it_are_taken(run: Run) -> None:
+    run("topic", "create", "p-long", "-p", "1", "-c", "max.message.bytes=5000")
+    result = run("produce", "p-long", given=b"one\ntwo\n" + b"x" * 5001 + b"\nfour\n")
+    # Without an end in sight it is refused before all of it is read.
+    endless = run("produce", "p-long", given=b"x" * 3_000_000)
+
+    reason = "is longer than 5000 bytes, and topic p-long takes 5000 bytes (max.message.bytes)"
+    assert result.stderr == f"qanat: line 3 {reason}; lines 1 to 2 were taken\n"
+    assert endless.stderr == f"qanat: line 1 {reason}; nothing was taken before\n"
+    assert run("consume", "p-long", "-e").stdout == "one\ntwo\n"
+
+
+def test_records_that_the_broker_refuses_are_named_by_their_lines(run: Run) -> None:
+    run("topic", "create", "p-refused", "-p", "1", "-c", "max.message.bytes=600000")
+    lines = b"".join(b"%d" % number + b"x" * 300_000 + b"\n" for number in range(3)) + b"y" * 599_990 + b"\nlast\n"
+    result = run("produce", "p-refused", given=lines)
+
+    assert result.returncode == 1
+    assert result.stderr.endswith("(MESSAGE_TOO_LARGE); lines 1 to 3 were taken, line 4 was not\n"), result.stderr
+    assert run("consume", "p-refused", "-e", "-f", "%o %V\n").stdout.splitlines() == [
+        "0 300001",
+        "1 300001",
+        "2 300001",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"value": "v", "timestamp": 1e400}', '"timestamp" is Infinity, not a whole number from -1 to '),
+        (
+            '{"value": "v", "timestamp": 99999999999999999999}',
+            '"timestamp" is 99999999999999999999, not a whole number ',
+        ),
+        ('{"value": "v", "timestamp": -2}', '"timestamp" is -2, not a whole number from -1 to '),
+        ('{"value": "v", "timestamp": true}', '"timestamp" is true, not a whole number'),
+        ('{"value": "v", "partition": "0"}', '"partition" is "0", not a whole number from 0 to '),
+        ('{"value": "v", "headers": 5}', '"headers" should be pairs, '),
+        ('{"value": "v", "headers": [["a"]]}', '"headers" should be pairs, '),
+        ('{"value": 5}', "5 is neither text nor null nor base64"),
+        ('{"value": {"base64": "%"}}', ""),
+        ('{"value": "\\ud800"}', ""),
+        ("[" * 100_000, "it is nested too deeply"),
+        ("[]", "an object is needed"),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_a_wrong_envelope_is_one_sentence_and_stops_there(run: Run, line: str, reason: str) -> None:
+    topic = "p-wrong-envelope"
+    run("topic", "create", topic, "-p", "1", "--if-not-exists")
+    result = run("produce", topic, "-J", given=f'{{"value": "good"}}\n{line}\n')
+
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"qanat: line 2 is no envelope: {reason}")
+    assert result.stderr.endswith("; line 1 was taken\n")
+
+
+def test_a_name_that_no_topic_can_have_is_explained(run: Run) -> None:
+    for command in ("produce", "consume"):
+        spaced, long = run(command, "a b", given="x\n"), run(command, "x" * 300, given="x\n")
+
+        assert spaced.stderr == (
+            "qanat: there can be no topic 'a b': a name consists of letters a-z and A-Z, digits, and . _ -, "
+            "and is neither empty nor . nor .. (INVALID_TOPIC_EXCEPTION)\n"
+        )
+        assert "a name has at most 249 characters, this has 300" in long.stderr
+
+
+def test_a_broker_that_vanishes_while_lines_come_leaves_a_count(tmp_path: Path) -> None:
+    with running_broker(tmp_path, command="dev") as broker:
+        arguments = ("produce", "p-gone", "-b", broker.address, "--timeout", "1", "-v")
+        process = subprocess.Popen(
+            [*QANAT, *arguments], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment()
+        )
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"one\ntwo\n")
+        process.stdin.flush()
+        assert b"offsets 0 to" in process.stderr.readline()
+        broker.process.kill()
+        broker.process.wait()
+        _, complaints = process.communicate(b"three\n", timeout=PATIENCE_SECONDS)
+
+    assert process.returncode == 1
+    assert complaints.endswith(b"; lines 1 to 2 were taken, line 3 was not\n"), complaints

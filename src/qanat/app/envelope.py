@@ -12,9 +12,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Mapping
 
 from qanat.app.session import WrongArgumentError
-from qanat.wire.records import Record
+from qanat.wire.records import NO_TIMESTAMP, Record
 
 Encoded = str | dict[str, str] | None
 
@@ -43,13 +44,44 @@ def decode_envelope(line: bytes, number: int) -> tuple[Record, int | None]:
             raise ValueError("an object is needed")
         if "value" not in found:
             raise ValueError('it has no "value"; null, for a tombstone, must be written')
-        headers = tuple((str(name), _decoded(value)) for name, value in found.get("headers", ()))
-        timestamp = int(found.get("timestamp", -1))
-        record = Record(0, timestamp, _decoded(found.get("key")), _decoded(found.get("value")), headers)
-        partition = found.get("partition")
-        return record, None if partition is None else int(partition)
-    except (ValueError, TypeError, binascii.Error) as fault:
+        timestamp = _number(found, "timestamp", -1, 2**63 - 1)
+        record = Record(
+            0,
+            NO_TIMESTAMP if timestamp is None else timestamp,
+            _decoded(found.get("key")),
+            _decoded(found["value"]),
+            _headers(found.get("headers")),
+        )
+        return record, _number(found, "partition", 0, 2**31 - 1)
+    except UnicodeDecodeError:
+        raise WrongArgumentError(f"line {number} is no envelope: it is not UTF-8") from None
+    except (ValueError, binascii.Error) as fault:
         raise WrongArgumentError(f"line {number} is no envelope: {fault}") from None
+    except RecursionError:
+        raise WrongArgumentError(f"line {number} is no envelope: it is nested too deeply") from None
+
+
+def _number(found: Mapping[str, object], name: str, lowest: int, highest: int) -> int | None:
+    value = found.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
+        shown = json.dumps(value)
+        raise ValueError(f'"{name}" is {shown[:40]}, not a whole number from {lowest} to {highest}')
+    return value
+
+
+def _headers(found: object) -> tuple[tuple[str, bytes | None], ...]:
+    """Pairs in order; an object with a value per name will do, too."""
+    pairs = list(found.items()) if isinstance(found, dict) else found or []
+    headers = []
+    for pair in pairs if isinstance(pairs, list) else [None]:
+        match pair:
+            case [str(name), value] | (str(name), value):
+                headers.append((name, _decoded(value)))
+            case _:
+                raise ValueError('"headers" should be pairs, [["name", "value"]]')
+    return tuple(headers)
 
 
 def _encoded(content: bytes | None) -> Encoded:
@@ -70,4 +102,4 @@ def _decoded(value: object) -> bytes | None:
         case {"base64": str(text)}:
             return base64.b64decode(text, validate=True)
         case _:
-            raise ValueError(f"{json.dumps(value)} is neither text nor null nor base64")
+            raise ValueError(f"{json.dumps(value)[:100]} is neither text nor null nor base64")

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from qanat.app.session import WrongArgumentError
 
 _CHUNK_BYTES = 1024 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024
-_STDIN = 0
+STDIN = 0
 
 
-async def read_lines(descriptor: int = _STDIN) -> AsyncIterator[list[bytes]]:
-    """Lines without their ends, as many as have come; the last one need not have an end."""
+@dataclass(frozen=True, slots=True)
+class LineLimit:
+    """How long a line may be, and who says so."""
+
+    size_bytes: int = LINE_BYTES_MAX
+    reason: str = "no record is as long"
+
+
+async def read_lines(limit: LineLimit, descriptor: int = STDIN) -> AsyncIterator[list[bytes]]:
+    """Lines without their ends, as many as have come; the last one need not have an end.
+
+    A line that is too long is named by its number as soon as that is certain; those before it are handed on first.
+    """
     left = b""
+    before = 0
     async for chunk in _chunks(descriptor):
         *lines, left = (left + chunk).split(b"\n")
-        if len(left) > LINE_BYTES_MAX:
-            raise WrongArgumentError(f"a line is longer than {LINE_BYTES_MAX} bytes")
-        if lines:
-            yield lines
+        good = list(itertools.takewhile(lambda line: len(line) <= limit.size_bytes, lines))
+        if good:
+            yield good
+        before += len(good)
+        if len(good) < len(lines) or len(left) > limit.size_bytes:
+            raise WrongArgumentError(f"line {before + 1} is longer than {limit.size_bytes} bytes, and {limit.reason}")
     if left:
         yield [left]
 

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from qanat.app.envelope import decode_envelope
-from qanat.app.lines import read_lines
+from qanat.app.lines import STDIN, LineLimit, read_lines
+from qanat.app.producing import LineReading, Sending, Spread, line_limit
+from qanat.app.progress import size_of, told_bytes
 from qanat.app.session import HERE, Target, WrongArgumentError, run
 from qanat.connection.cluster import Cluster
-from qanat.connection.partitioning import partition_of
-from qanat.connection.producing import produce as send
 from qanat.wire.compression import Codec
-from qanat.wire.records import Record, encode_batch
 
 _ACKS = {"all": -1, "1": 1, "0": 0}
-_BATCH_BYTES = 512 * 1024
-"""A batch is sent when its records have so many bytes; brokers accept one megabyte unless told otherwise."""
-_BATCH_RECORDS = 10_000
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -91,93 +83,31 @@ def produce(
         is_envelope=json_envelope,
     )
 
+    if sys.stdin is None:
+        raise WrongArgumentError("standard input is closed: there is nothing to read")
+    _invite()
+
     async def work(cluster: Cluster) -> None:
         view = await cluster.topic(topic, cluster.deadline(), may_create=True)
         if partition is not None and partition not in view.leaders:
-            raise WrongArgumentError(f"topic {topic} has no partition {partition}: it has {len(view.leaders)}")
+            raise WrongArgumentError(f"topic {topic} has no partition {partition}: it has 0 to {len(view.leaders) - 1}")
         spread = Spread(len(view.leaders), partition, keep_partition)
-        codec = Codec[compression.upper()]
-        async for lines in read_lines():
-            for batches in spread.batches([reading.record(line) for line in lines]):
-                encoded = {at: encode_batch(records, codec=codec) for at, records in batches.items()}
-                offsets = await send(cluster, topic, encoded, _ACKS[acks], cluster.deadline())
-                if verbose:
-                    _report(batches, offsets)
+        sending = Sending(cluster, topic, Codec[compression.upper()], _ACKS[acks], verbose)
+        limit = LineLimit() if compression != "none" else await line_limit(cluster, topic, is_envelope=json_envelope)
+        with told_bytes(f"to {topic}", size_of(STDIN)) as tell:
+            await sending.send_all(read_lines(limit), reading, spread, tell)
 
     run(target, work)
 
 
-@dataclass(slots=True)
-class LineReading:
-    """How a line becomes a record."""
-
-    delimiter: bytes | None = None
-    key: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    is_null: bool = False
-    is_envelope: bool = False
-    _line_number: int = field(default=0)
-
-    def record(self, line: bytes) -> tuple[Record, int | None]:
-        """The record, and the partition that it asks for."""
-        self._line_number += 1
-        now_ms = time.time_ns() // 1_000_000
-        if self.is_envelope:
-            record, partition = decode_envelope(line, self._line_number)
-            timestamp = record.timestamp if record.timestamp >= 0 else now_ms
-            return Record(0, timestamp, record.key, record.value, (*record.headers, *self.headers)), partition
-        key, value = self.key, line
-        if self.delimiter is not None and self.delimiter in line:
-            key, _, value = line.partition(self.delimiter)
-        is_tombstone = self.is_null and not value
-        return Record(0, now_ms, key, None if is_tombstone else value, self.headers), None
-
-
-@dataclass(slots=True)
-class Spread:
-    """Which partition each record goes to, and which go together."""
-
-    count: int
-    fixed: int | None = None
-    is_kept: bool = False
-    _next: int = 0
-
-    def batches(self, records: Sequence[tuple[Record, int | None]]) -> list[dict[int, list[Record]]]:
-        """Records in rounds of at most one batch per partition; order within a partition is kept."""
-        rounds: list[dict[int, list[Record]]] = [{}]
-        sizes: dict[int, int] = {}
-        for record, wanted in records:
-            at = self._partition(record, wanted)
-            size = len(record.key or b"") + len(record.value or b"") + 64
-            batch = rounds[-1].get(at, [])
-            if batch and (sizes[at] + size > _BATCH_BYTES or len(batch) >= _BATCH_RECORDS):
-                rounds.append({})
-                sizes = {}
-            batch = rounds[-1].setdefault(at, [])
-            batch.append(Record(len(batch), record.timestamp, record.key, record.value, record.headers))
-            sizes[at] = sizes.get(at, 0) + size
-        # Records without a key share a partition while they come together, then it is the next one's turn.
-        self._next = (self._next + 1) % self.count
-        return rounds
-
-    def _partition(self, record: Record, wanted: int | None) -> int:
-        if self.fixed is not None:
-            return self.fixed
-        if self.is_kept and wanted is not None:
-            if not 0 <= wanted < self.count:
-                raise WrongArgumentError(f"there is no partition {wanted} here: leave --keep-partition away")
-            return wanted
-        return self._next if record.key is None else partition_of(record.key, self.count)
+def _invite() -> None:
+    """Who starts it without a pipe should know what is waited for."""
+    if sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty():
+        print("One record per line; end with Ctrl-D.", file=sys.stderr)
 
 
 def _header(text: str) -> tuple[str, bytes | None]:
     name, separator, value = text.partition("=")
-    if not separator:
+    if not separator or not name:
         raise WrongArgumentError(f"--header {text} should read name=value")
     return name, value.encode()
-
-
-def _report(batches: dict[int, list[Record]], offsets: dict[int, int]) -> None:
-    for partition, first in sorted(offsets.items()):
-        last = first + len(batches[partition]) - 1
-        print(f"partition {partition}: offsets {first} to {last}", file=sys.stderr)
