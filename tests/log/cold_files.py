@@ -100,6 +100,10 @@ class ColdFile:
     def path(self) -> str:
         return self._file.path
 
+    @property
+    def key_id(self) -> str | None:
+        return self._file.key_id
+
     def size(self) -> int:
         return self._file.size()
 

@@ -58,6 +58,9 @@ def test_a_sound_line_that_is_no_sidecar_counts_for_nothing(line: bytes) -> None
 
 
 def test_a_key_that_is_not_at_hand_is_named() -> None:
-    content = encode_sidecar(msgspec.structs.replace(SIDECAR, key_id="kms/7"))
-    with pytest.raises(UnreadableSegmentError, match=r"'kms/7'.*left untouched"):
-        decode_sidecar(content, "a.sidecar")
+    sidecar = decode_sidecar(encode_sidecar(msgspec.structs.replace(SIDECAR, key_id="kms/7")), "a.sidecar")
+    assert sidecar is not None
+    sidecar.require_key("kms/7", "a.sidecar")
+    for another in (None, "kms/8"):
+        with pytest.raises(UnreadableSegmentError, match=r"a.sidecar.*'kms/7'.*left untouched"):
+            sidecar.require_key(another, "a.sidecar")

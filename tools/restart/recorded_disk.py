@@ -131,6 +131,10 @@ class RecordedFile:
     def path(self) -> str:
         return self._real.path
 
+    @property
+    def key_id(self) -> str | None:
+        return self._real.key_id
+
     def size(self) -> int:
         return self._real.size()
 

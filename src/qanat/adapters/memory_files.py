@@ -35,6 +35,11 @@ class MemoryFile:
     def __repr__(self) -> str:
         return f"<MemoryFile {self.path} {self._size} bytes>"
 
+    @property
+    def key_id(self) -> None:
+        """Nothing is encrypted here."""
+        return
+
     def size(self) -> int:
         return self._size
 

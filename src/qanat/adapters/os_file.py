@@ -84,6 +84,11 @@ class OsFile:
         state = "closed" if self._is_closed else "idle" if self._fd == _CLOSED else f"fd={self._fd}"
         return f"<OsFile {self.path} {state}{' unsynced' if self._is_dirty else ''}>"
 
+    @property
+    def key_id(self) -> None:
+        """Nothing is encrypted here."""
+        return
+
     def size(self) -> int:
         try:
             with self._descriptors.lock:

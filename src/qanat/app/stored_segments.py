@@ -105,4 +105,7 @@ def gap_before(segment: StoredSegment, previous: StoredSegment | None) -> str | 
 
 def _sidecar(path: Path) -> Sidecar | None:
     beside = path.with_suffix(names.SIDECAR)
-    return decode_sidecar(beside.read_bytes(), str(beside)) if beside.exists() else None
+    sidecar = decode_sidecar(beside.read_bytes(), str(beside)) if beside.exists() else None
+    if sidecar is not None:
+        sidecar.require_key(None, str(beside))
+    return sidecar

@@ -36,6 +36,15 @@ class File(Protocol):
     @property
     def path(self) -> str: ...
 
+    @property
+    def key_id(self) -> str | None:
+        """Which key the bytes on the disk are encrypted with; None where they lie there as they are.
+
+        What goes in and out of this port is plain either way, positions and sizes as well
+        (docs/internals/encryption-at-rest.md).
+        """
+        ...
+
     def size(self) -> int:
         """Bytes in the file now."""
         ...

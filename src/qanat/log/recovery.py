@@ -94,7 +94,10 @@ def _refuse_unreadable(files: Files, directory: str) -> None:
     """Raise before anything is touched where a segment is not for us."""
     for name in files.list(directory):
         if (base_offset := names.offset_of(name, names.SIDECAR)) is not None:
-            _read_sidecar(files, directory, base_offset)
+            sidecar = _read_sidecar(files, directory, base_offset)
+            log_file = names.segment_file(directory, base_offset, names.LOG)
+            if sidecar is not None and sidecar.key_id is not None and files.exists(log_file):
+                Segment.sealed(files, directory, base_offset, sidecar).close()
 
 
 def _finish_swaps(files: Files, directory: str, interval_bytes: int) -> None:

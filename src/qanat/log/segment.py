@@ -23,7 +23,7 @@ from qanat.log.scan import Damage, find_damage
 from qanat.log.sidecar import Sidecar, encode_sidecar
 from qanat.log.tables import GrowingTables, SealedTables
 from qanat.log.whole_files import replace
-from qanat.model.errors import CorruptLogError, QanatError
+from qanat.model.errors import CorruptLogError, QanatError, UnreadableSegmentError
 from qanat.model.ids import NO_TIMESTAMP
 from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, read_header
 from qanat.wire.crc import crc32c
@@ -103,6 +103,11 @@ class Segment:
     def sealed(files: Files, directory: str, base_offset: int, sidecar: Sidecar) -> Segment:
         """A complete segment as its sidecar describes it; its files are opened, not read."""
         file = files.open(names.segment_file(directory, base_offset, names.LOG))
+        try:
+            sidecar.require_key(file.key_id, names.segment_file(directory, base_offset, names.SIDECAR))
+        except UnreadableSegmentError:
+            file.close()
+            raise
         segment = Segment(files, directory, base_offset, file, 0)
         segment.size = sidecar.size
         segment.next_offset = sidecar.next_offset
@@ -184,6 +189,7 @@ class Segment:
             max_timestamp_offset=self.max_timestamp_offset,
             checksums=self.tables.checksums(),
             damage=self.damage,
+            key_id=self.file.key_id,
         )
 
     def write_seal(self, sidecar: Sidecar) -> None:

@@ -4,8 +4,9 @@ It is written once the segment's bytes are certainly on disk, so its presence
 says: this segment is complete, so many bytes, and need not be scanned after a
 crash. A segment without one is still open, or was when the process died.
 
-`key_id` is where encryption at rest will sit: a segment with a key that is
-not at hand must be refused, never taken for damage.
+`key_id` names the key that the segment's bytes are encrypted with. It comes from the
+file (`files.File.key_id`) when the segment is sealed and is compared with it when it is
+opened: a segment whose key is not at hand is refused, never taken for damage.
 """
 
 from __future__ import annotations
@@ -39,6 +40,15 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
     damage: tuple[Damage, ...] = ()
     """What was already unreadable when the segment was sealed (by recovery)."""
     key_id: str | None = None
+    """As `files.File.key_id` was when the segment was sealed."""
+
+    def require_key(self, key_id: str | None, path: str) -> None:
+        """Raise `UnreadableSegmentError` where whoever opens the segment's file has not the key to it."""
+        if key_id != self.key_id:
+            raise UnreadableSegmentError(
+                f"{path} says that its segment is encrypted with key {self.key_id!r}, which is not available: "
+                "provide the key; the segment is left untouched"
+            )
 
 
 class _AnyFormat(msgspec.Struct):
@@ -68,12 +78,6 @@ def decode_sidecar(content: bytes, path: str) -> Sidecar | None:
                 f"{path} has format {written_format}, this version of qanat reads up to {FORMAT}: "
                 "upgrade qanat to open it"
             )
-        sidecar = msgspec.json.decode(line, type=Sidecar)
+        return msgspec.json.decode(line, type=Sidecar)
     except msgspec.DecodeError:
         return None
-    if sidecar.key_id is not None:
-        raise UnreadableSegmentError(
-            f"{path} says that its segment is encrypted with key {sidecar.key_id!r}, which is not available: "
-            "provide the key; the segment is left untouched"
-        )
-    return sidecar

@@ -269,6 +269,11 @@ class SimFile:
     def path(self) -> str:
         return self.inode.path
 
+    @property
+    def key_id(self) -> None:
+        """Nothing is encrypted here."""
+        return
+
     def size(self) -> int:
         return self._open_inode().size
 
