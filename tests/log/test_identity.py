@@ -8,7 +8,13 @@ import pytest
 from tests.log.directories import IDENTITY, PATH, TOPIC_ID, opened
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.identity import DirectoryIdentity, claim_identity, read_topic_id, write_topic_id
+from qanat.log.identity import (
+    DirectoryIdentity,
+    PartitionIdentity,
+    claim_identity,
+    read_partition_identity,
+    write_partition_identity,
+)
 from qanat.log.whole_files import read_whole, write_volatile
 from qanat.model.errors import StorageError
 from qanat.sim.disk import SimDisk
@@ -96,15 +102,17 @@ def test_the_identity_survives_a_crash_in_whole_or_is_given_again() -> None:
 def test_a_topics_id_is_read_where_it_can_be(content: bytes, found: str) -> None:
     files = MemoryFiles()
     files.make_directory(PATH)
-    assert read_topic_id(files, PATH) == ""
+    assert read_partition_identity(files, PATH) == PartitionIdentity("")
     write_volatile(files, f"{PATH}/partition.metadata", content)
 
-    assert read_topic_id(files, PATH) == found
+    assert read_partition_identity(files, PATH).topic_id == found
 
 
-def test_a_topics_id_is_written_as_kafka_does() -> None:
+def test_a_topics_id_is_written_as_kafka_does_with_a_line_more() -> None:
     files = MemoryFiles()
     files.make_directory(PATH)
-    write_topic_id(files, PATH, TOPIC_ID)
+    write_partition_identity(files, PATH, PartitionIdentity(TOPIC_ID, 17))
 
-    assert read_whole(files, f"{PATH}/partition.metadata") == f"version: 0\ntopic_id: {TOPIC_ID}\n".encode()
+    content = read_whole(files, f"{PATH}/partition.metadata")
+    assert content == f"version: 0\ntopic_id: {TOPIC_ID}\nrevision: 17\n".encode()
+    assert read_partition_identity(files, PATH) == PartitionIdentity(TOPIC_ID, 17)

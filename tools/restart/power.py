@@ -3,8 +3,8 @@
 The node runs on recorded files (`recorded_disk`), its metadata store on a recorded SQLite. Before every change of
 the disk a seed decides whether the power goes out there, and how: `drop_all` leaves exactly what completed syncs
 have made durable; the others leave more, torn and out of order. The node goes on; the image is kept
-together with how much clients had been promised by then. It is stopped cleanly once, half-way, so that images of a
-closed and of a reopened directory are among them.
+together with how much clients had been promised by then. The first images are of a node that starts for the first time;
+it is stopped cleanly once, half-way, so that images of a closed and of a reopened directory are among them.
 
 Which moments are cut depends on the threads' timing: a seed gives the same kind of history again, not the same one.
 """
@@ -168,10 +168,10 @@ def cut_images(folder: Path, images: int, seed: int, **given: str) -> tuple[Ledg
     RecordedFiles(disk, OsFiles()).make_directory(data_dir)
     cutter = Cutter(disk, data_dir, ledger, seed)
     for phase in range(_PHASES):
+        cutter.wanted = images * (phase + 1) // _PHASES
         with NodeThread(_settings(data_dir, given), disk) as node:
             if phase == 0:
                 make_load_topic(node.address, ledger)
-            cutter.wanted = images * (phase + 1) // _PHASES
             with Load(node.address, ledger, seed * _PHASES + phase, pause_s=_PRODUCER_REST_S):
                 cutter.wait()
             cutter.wanted += 1  # One in the midst of closing.

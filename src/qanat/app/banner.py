@@ -61,10 +61,10 @@ def durability(node: Node) -> str:
 def recovered(node: Node) -> str:
     """What lay in the data directory, and in which state."""
     directory = node.directory
-    if not directory.logs and not directory.offline:
+    if directory.is_new:
         return "nothing: the data directory is new"
     topics = len({at.topic for at in directory.logs})
-    text = f"{len(directory.logs)} partitions of {topics} topics after "
+    text = f"{len(directory.logs)} partitions of {topics} topics after " if topics else "no topics, after "
     text += "a clean stop" if directory.was_clean else "an unclean stop: every open segment was checked"
     if directory.offline:
         text += f"; {len(directory.offline)} cannot be opened"

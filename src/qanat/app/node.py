@@ -25,12 +25,12 @@ from qanat.app.node_names import number_of
 from qanat.broker.broker import Broker
 from qanat.broker.settings import BrokerSettings
 from qanat.cluster import keys, values
-from qanat.cluster.store import MetadataStore
+from qanat.cluster.store import Absent, MetadataStore, Put
 from qanat.groups.settings import GroupSettings
 from qanat.log.directory import LogDirectory
 from qanat.log.engine import StorageEngine
 from qanat.log.settings import DirectorySettings
-from qanat.model.errors import ReadOnlyError
+from qanat.model.errors import ReadOnlyError, StorageError
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.transactions.settings import TransactionSettings
@@ -114,7 +114,7 @@ class Node:
             store = await self._open_store()
             opened.push_async_callback(store.close)
         self.node_id = await number_of(store, settings.node_id)
-        self.cluster_id = await _cluster_id(store)
+        self.cluster_id = await _cluster_id(store, None if settings.storage_engine == "memory" else settings.data_dir)
         self.directory = open_log_directory(
             f"{settings.data_dir}/broker-{self.node_id}",
             engine=self._engine or _engine(settings),
@@ -158,7 +158,9 @@ class Node:
             raise ReadOnlyError(
                 f"cannot make the data directory {self.settings.data_dir}: {fault.strerror}; choose another --data-dir"
             ) from None
-        return await SqliteStore.open(f"{self.settings.data_dir}/metadata.db")
+        path = f"{self.settings.data_dir}/metadata.db"
+        _require_file(path)
+        return await SqliteStore.open(path)
 
     def _advertised(self) -> values.Listener:
         broker = self.settings.broker
@@ -183,9 +185,32 @@ def reachable_host(bound: str) -> str:
     return socket.gethostname() if bound in _EVERYWHERE else bound
 
 
-async def _cluster_id(store: MetadataStore) -> str:
-    """The cluster's id, or a fresh one for the first broker to write down."""
-    entry = await store.get(keys.CLUSTER)
-    if entry is not None:
-        return values.decode(values.ClusterInfo, entry.value).cluster_id
-    return uuid.uuid4().hex[:22]
+async def _cluster_id(store: MetadataStore, data_dir: str | None) -> str:
+    """The cluster's id; the first broker draws one, before any data is marked with it."""
+    while True:
+        entry = await store.get(keys.CLUSTER)
+        if entry is not None:
+            return values.decode(values.ClusterInfo, entry.value).cluster_id
+        if data_dir is not None:
+            _refuse_orphans(data_dir)
+        info = values.ClusterInfo(cluster_id=uuid.uuid4().hex[:22])
+        await store.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info))])
+
+
+def _require_file(store: str) -> None:
+    """Refuse to make a store where one was lost: before there is an empty file that looks like one."""
+    if not os.path.exists(store):
+        _refuse_orphans(os.path.dirname(store))
+
+
+def _refuse_orphans(data_dir: str) -> None:
+    """Refuse to begin a new cluster beside the data of an old one: its topics would be unknown, and in the way."""
+    for name in sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else ():
+        folder, store = f"{data_dir}/{name}", f"{data_dir}/metadata.db"
+        if name.startswith("broker-") and os.path.exists(f"{folder}/meta.properties"):
+            raise StorageError(
+                f"{folder} holds data and {store} is missing or empty: the list of topics, their settings and the "
+                f"cluster's id are lost with it. Put {store} back from a backup (with its -wal file, if there is one) "
+                f"and start again. To begin anew without that data: mv {folder} {data_dir}/old-{name}, then start; its "
+                f"records stay readable with qanat log dump {data_dir}/old-{name}/TOPIC-PARTITION"
+            )

@@ -2,6 +2,7 @@
 
 - `settings`           what a broker may be told
 - `broker`             the partitions it hosts, the picture of its cluster, what doors ask of both
+- `hosting`            which partitions we host, and what becomes of logs that nobody knows
 - `metadata`           the picture of the cluster, kept true by watching the store
 - `partition`          the leader's side of one partition: appends, reads, who waits for either
 - `fetching`           reads of many partitions at once, and waiting where that is too little

@@ -12,11 +12,11 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 from qanat.broker import told, topic_settings
 from qanat.broker.fetch_sessions import FetchSessions
 from qanat.broker.group_coordinator import GroupCoordinator
+from qanat.broker.hosting import Hosting
 from qanat.broker.metadata import MetadataKeeper
 from qanat.broker.partition import Partition
 from qanat.broker.settings import BrokerSettings
@@ -33,11 +33,8 @@ from qanat.cluster.topic_configs import ConfigPlan
 from qanat.cluster.topic_names import INTERNAL_TOPICS
 from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
 from qanat.groups.settings import GroupSettings
-from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.log.runtime.workers import LOGS_MADE_AT_ONCE
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import QanatError
 from qanat.model.ids import TopicId, TopicPartition
 from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.telemetry.events import event as tell
@@ -73,22 +70,18 @@ class Broker:
         self.counters = BrokerCounters()
         self.metadata = MetadataKeeper(store, self._on_events)
         self.producer_ids = ProducerIdAllocator(store)
-        self.partitions: dict[TopicPartition, Partition] = {}
+        self.hosting = Hosting(node_id, runtime, self.metadata.image, self.topic_settings, self.park)
+        self.partitions = self.hosting.partitions
         self._random = random.Random(seed)
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
         )
-        self._partitions_by_id: dict[tuple[bytes, int], Partition] = {}
-        self._writable: dict[tuple[str, int], Partition] = {}
-        """Those that clients may write to, by name: looked up for every batch."""
-        self._by_log: dict[PartitionLog, Partition] = {}
         self._parked: set[asyncio.Task[Any]] = set()
-        self._hosting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        runtime.on_flushed = self._on_flushed
         runtime.on_damage = told.damage
         runtime.directory.state.on_failure = told.directory_failure
         self.groups = GroupCoordinator(self, group_settings or GroupSettings(), steady_ms)
         self.transactions = TransactionCoordinator(self, transaction_settings or TransactionSettings(), steady_ms)
+        self.hosting.is_gated = self.transactions.settings.transaction_partition_verification_enable
         self.transaction_gate = TransactionGate(self)
         self.markers = MarkerWriter(self)
 
@@ -101,6 +94,7 @@ class Broker:
     async def start(self, cluster_id: str, listeners: Sequence[values.Listener]) -> None:
         """Take part in the cluster: its id, our registration, the partitions that are ours."""
         await self.metadata.start()
+        revision = self.metadata.image.revision
         if self.metadata.image.cluster is None:
             info = values.ClusterInfo(cluster_id=cluster_id)
             await self.metadata.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info))])
@@ -109,8 +103,7 @@ class Broker:
         )
         key = keys.broker(self.node_id)
         await self.metadata.commit([self.metadata.image.unchanged(key)], [Put(key, values.encode(registration))])
-        for name in list(self.metadata.image.topics):
-            await self._host_topic(name)
+        await self.hosting.start(revision)
         self.transactions.start()
 
     async def close(self) -> None:
@@ -126,12 +119,13 @@ class Broker:
 
     def partition(self, topic: str, number: int) -> Partition | ErrorCode:
         """A partition that we lead, or why not."""
-        found = self.partitions.get(TopicPartition(topic, number))
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found
+        at = TopicPartition(topic, number)
+        found = self.partitions.get(at)
+        return self.hosting.why_missing(at) if found is None else found
 
     def writable_partition(self, topic: str, number: int) -> Partition | ErrorCode:
         """The same for clients' records: internal topics are written by their owners only."""
-        found = self._writable.get((topic, number))
+        found = self.hosting.writable.get((topic, number))
         if found is not None:
             return found
         known = self.metadata.image.topics.get(topic)
@@ -140,88 +134,25 @@ class Broker:
         return self.partition(topic, number)
 
     def partition_by_id(self, topic_id: bytes, number: int) -> Partition | ErrorCode:
-        found = self._partitions_by_id.get((topic_id, number))
+        found = self.hosting.by_id.get((topic_id, number))
         if found is not None:
             return found
-        is_known = TopicId(uuid.UUID(bytes=topic_id)) in self.metadata.image.topics_by_id
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
+        known = self.metadata.image.topics_by_id.get(TopicId(uuid.UUID(bytes=topic_id)))
+        if known is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return self.hosting.why_missing(TopicPartition(known.name, number))
 
     def topic_settings(self, topic: str) -> TopicSettings:
         return topic_settings.parse({**self.topic_defaults, **self.metadata.image.overrides(topic)})
 
-    async def _host_topic(self, name: str) -> None:
-        """Bring what we host of a topic in line with the picture: create what is new, remove what is gone."""
-        async with self._hosting.setdefault(name, asyncio.Lock()):
-            topic = self.metadata.image.topics.get(name)
-            wanted = [] if topic is None else self._ours(topic)
-            gone = [
-                at
-                for at, one in self.partitions.items()
-                if at.topic == name and (topic is None or at not in wanted or one.topic_id != _raw(topic))
-            ]
-            for at in gone:
-                self._retire(at)  # All at once: nobody is to see a topic that is half there.
-            for at in gone:
-                await self.runtime.delete(at)
-            if topic is not None:
-                await self._host_all(topic, [at for at in wanted if at not in self.partitions])
-
-    def _ours(self, topic: values.Topic) -> dict[TopicPartition, None]:
-        replicas = enumerate(topic.partitions)
-        return {TopicPartition(topic.name, number): None for number, nodes in replicas if self.node_id in nodes}
-
-    async def _host_all(self, topic: values.Topic, missing: Sequence[TopicPartition]) -> None:
-        """Host some partitions, a few at a time; what fails does not hold up the others, and is raised at the end."""
-        left, faults = iter(missing), list[QanatError]()
-
-        async def host_from_left() -> None:
-            for at in left:
-                try:
-                    await self._host(at, topic)
-                except QanatError as fault:
-                    faults.append(fault)
-
-        await asyncio.gather(*(host_from_left() for _ in range(LOGS_MADE_AT_ONCE)))
-        if faults:
-            raise faults[0]
-
-    async def _host(self, at: TopicPartition, topic: values.Topic) -> None:
-        log = self.runtime.directory.logs.get(at)
-        if log is not None and self.runtime.directory.topic_ids[at] not in ("", topic.topic_id):
-            await self.runtime.delete(at)  # A topic of that name was deleted and made again (C19).
-            log = None
-        if log is None:
-            log = await self.runtime.create(at, topic.topic_id, self.topic_settings(at.topic).log)
-        partition = Partition(log, self.runtime, _raw(topic), leader_epoch=0)
-        partition.obey(self.topic_settings(at.topic))
-        log.producers.is_gated = self.transactions.settings.transaction_partition_verification_enable
-        self.partitions[at] = partition
-        if not (topic.is_internal or topic.name in INTERNAL_TOPICS):
-            self._writable[at.topic, at.partition] = partition
-        self._partitions_by_id[partition.topic_id, at.partition] = partition
-        self._by_log[log] = partition
-
-    def _retire(self, at: TopicPartition) -> None:
-        partition = self.partitions.pop(at)
-        self._writable.pop((at.topic, at.partition), None)
-        self._partitions_by_id.pop((partition.topic_id, at.partition), None)
-        self._by_log.pop(partition.log, None)
-        partition.retire()
-
-    def _on_flushed(self, log: PartitionLog) -> None:
-        partition = self._by_log.get(log)
-        if partition is not None:
-            partition.advance()
-
     def _on_events(self, events: Sequence[Event]) -> None:
-        """Settings take effect at once; topics that come and go are hosted by whoever waits for them (`commit`)."""
+        """Whoever has changed something: settings take effect at once, topics are hosted or let go of."""
         for event in events:
             match keys.parse(event.key):
                 case keys.TopicConfigKey(name):
-                    settings = self.topic_settings(name)
-                    for at, partition in self.partitions.items():
-                        if at.topic == name:
-                            partition.obey(settings)
+                    self.hosting.obey(name)
+                case keys.TopicKey(name):
+                    self.hosting.follow(name)
                 case _:
                     pass
 
@@ -256,7 +187,7 @@ class Broker:
         if not await self.metadata.commit(plan.compares, plan.operations):
             return False
         if isinstance(plan, TopicPlan):
-            await self._host_topic(plan.topic.name)
+            await self.hosting.host_topic(plan.topic.name)
             self._tell_topic(plan.topic.name, before)
         return True
 
@@ -287,7 +218,3 @@ class Broker:
 def steady_ms() -> int:
     """A clock that nobody sets."""
     return time.monotonic_ns() // 1_000_000
-
-
-def _raw(topic: values.Topic) -> bytes:
-    return topic.identity.value.bytes

@@ -6,6 +6,7 @@
     catalogue.db                    what the last clean close found (adapters.sqlite_catalogue)
     *-checkpoint                    hints for recovery (checkpoints)
     <topic>-<partition>/            a log, with its topic's id beside it
+    <topic>-<partition>.*-stray/    a log of a topic that the metadata store does not know, set aside
 
 Rule 1: a log that cannot be opened is offline; the others are not held up by it.
 Rule 2: see `directory_state`: one failed write or fsync, and the directory is given up.
@@ -13,7 +14,7 @@ Rule 2: see `directory_state`: one failed write or fsync, and the directory is g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from qanat.log import checkpoints
@@ -21,10 +22,17 @@ from qanat.log.catalogue import Catalogue, PartitionRow, close_log, reopen_log
 from qanat.log.directory_state import DirectoryState
 from qanat.log.files import Files, Lock
 from qanat.log.flush import begin_flush
-from qanat.log.identity import DirectoryIdentity, claim_identity, read_topic_id, write_topic_id
+from qanat.log.identity import (
+    DirectoryIdentity,
+    PartitionIdentity,
+    claim_identity,
+    read_partition_identity,
+    write_partition_identity,
+)
 from qanat.log.jobs import run_now
 from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery import Checkpoint, open_log
+from qanat.log.segment import Segment
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.log.whole_files import read_whole, replace
 from qanat.model.errors import DiskFullError, StorageError
@@ -34,6 +42,8 @@ _LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _DOOMED = "-delete"
 """Ending of a partition's folder that is being removed; Kafka's spelling."""
+_STRAY = "-stray"
+"""Ending of a partition's folder that nobody knows and nobody dares to remove; Kafka's spelling."""
 
 TopicSettings = Callable[[str], LogSettings]
 
@@ -51,7 +61,10 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.offline: dict[TopicPartition, StorageError] = {}
         self.topic_ids: dict[TopicPartition, str] = {}
+        """Whose each log is, those that are offline among them; empty where that is lost."""
         self.was_clean = False
+        self.is_new = False
+        """Whether this is the first time that the directory is opened."""
         self.cutting: dict[TopicPartition, int] = {}
         """Where logs will end that are being cut: until that is done, checkpoints must not promise more."""
         self._hints: dict[TopicPartition, Checkpoint] = {}
@@ -78,15 +91,18 @@ class LogDirectory:
             raise
         return self.logs[at]
 
-    def begin_create(self, at: TopicPartition, topic_id: str, settings: LogSettings) -> CreateLogJob:
-        """A job that makes a new, empty log; it is durable under its name, and hosted, when the job is finished."""
+    def begin_create(self, at: TopicPartition, topic_id: str, settings: LogSettings, revision: int = 0) -> CreateLogJob:
+        """A job that makes a new, empty log; it is durable under its name, and hosted, when the job is finished.
+
+        `revision` is one of the metadata store at which the topic was known.
+        """
         assert at not in self.logs, f"{at} exists"
         self.state.require_working()
         if at in self.offline:
             raise StorageError(f"{at} is there but cannot be opened: {self.offline[at]}")
         # Of a log that had this name before: believed after a crash, it would hide records of this one.
         forgetting = self.begin_checkpoint() if self.remembers(at) else None
-        return CreateLogJob(self, at, topic_id, settings, forgetting)
+        return CreateLogJob(self, at, PartitionIdentity(topic_id, revision), settings, forgetting)
 
     def remembers(self, at: TopicPartition) -> bool:
         """Whether the checkpoint files speak of a partition."""
@@ -114,7 +130,30 @@ class LogDirectory:
         """A job that removes what was let go. No flush of the log may be under way."""
         assert log.topic_partition not in self.logs, "let it go first"
         assert not log.is_flushing, "wait for its flush"
-        return DeleteLogJob(self.files, log, f"{log.directory}.{self._generation}{_DOOMED}")
+        return DeleteLogJob(self.files, log.directory, f"{log.directory}.{self._generation}{_DOOMED}", log.segments)
+
+    def let_go_offline(self, at: TopicPartition) -> DeleteLogJob:
+        """Let a partition go that cannot be opened: at once for everybody here, on disk with the job."""
+        del self.offline[at]
+        self.topic_ids.pop(at, None)
+        folder = self.folder(at)
+        return DeleteLogJob(self.files, folder, f"{folder}.{self._generation}{_DOOMED}", ())
+
+    def known_since(self, at: TopicPartition) -> int | None:
+        """The revision of the metadata store at which a partition's topic was there; None where that is not known."""
+        try:
+            return read_partition_identity(self.files, self.folder(at)).revision or None
+        except StorageError:
+            return None
+
+    def begin_setting_aside(self, at: TopicPartition) -> SetAsideJob:
+        """Take a partition out and keep its folder under another name, for a person to decide about."""
+        folder = self.folder(at)
+        aside = f"{folder}.{self._generation}{_STRAY}"
+        if self.offline.pop(at, None) is not None:
+            self.topic_ids.pop(at, None)
+            return SetAsideJob(self.files, folder, aside, ())
+        return SetAsideJob(self.files, folder, aside, self.let_go(at).segments)
 
     def begin_checkpoint(self) -> CheckpointJob:
         """Write down recovery points, log starts, high watermarks and how far compaction came."""
@@ -178,14 +217,17 @@ class LogDirectory:
             if at is not None:
                 found.append(at)
             elif name.endswith(_DOOMED) and _parse_folder(name.removesuffix(_DOOMED).rpartition(".")[0]):
-                _remove_folder(self.files, f"{self.path}/{name}")
+                with suppress(StorageError):  # It is in nobody's way; the next start tries again.
+                    _remove_folder(self.files, f"{self.path}/{name}")
         return found
 
     def _load_one(self, at: TopicPartition, row: PartitionRow | None, hint: Checkpoint, settings: LogSettings) -> None:
         folder = self.folder(at)
+        self.topic_ids[at] = ""
         try:
             log = reopen_log(self.files, folder, row, settings) if row is not None else None
-            topic_id = row.topic_id if row is not None else read_topic_id(self.files, folder)
+            topic_id = row.topic_id if row is not None else read_partition_identity(self.files, folder).topic_id
+            self.topic_ids[at] = topic_id
             self.host(log or open_log(self.files, folder, at, settings, hint), topic_id)
         except StorageError as error:
             self.offline[at] = error
@@ -208,8 +250,8 @@ def open_directory(
     files.make_directory(path)
     lock = files.lock(f"{path}/{_LOCK}")
     try:
-        claim_identity(files, path, identity)
         directory = LogDirectory(files, path, settings, catalogue, lock, generation)
+        directory.is_new = claim_identity(files, path, identity) == identity
         directory.load(topic_settings)
     except BaseException:
         lock.release()
@@ -240,13 +282,13 @@ class CreateLogJob:
         self,
         directory: LogDirectory,
         at: TopicPartition,
-        topic_id: str,
+        identity: PartitionIdentity,
         settings: LogSettings,
         forgetting: CheckpointJob | None,
     ) -> None:
         self._directory = directory
         self._at = at
-        self._topic_id = topic_id
+        self._identity = identity
         self._settings = settings
         self._forgetting = forgetting
         self._log: PartitionLog | None = None
@@ -256,33 +298,52 @@ class CreateLogJob:
         if self._forgetting is not None:
             self._forgetting.run()
         files.make_directory(folder)
-        write_topic_id(files, folder, self._topic_id)
+        write_partition_identity(files, folder, self._identity)
         self._log = open_log(files, folder, self._at, self._settings, Checkpoint())
 
     def finish(self) -> None:
         assert self._log is not None, "run first"
         if self._forgetting is not None:
             self._forgetting.finish()
-        self._directory.host(self._log, self._topic_id)
+        self._directory.host(self._log, self._identity.topic_id)
 
 
 class DeleteLogJob:
     """Removes a partition's folder: renamed first, so that a crash cannot leave half a log under its name."""
 
-    def __init__(self, files: Files, log: PartitionLog, doomed: str) -> None:
+    def __init__(self, files: Files, folder: str, doomed: str, segments: Sequence[Segment]) -> None:
         self._files = files
-        self._log = log
+        self._folder = folder
         self._doomed = doomed
+        self._segments = segments
 
     def run(self) -> None:
         parent = self._doomed.rpartition("/")[0]
-        self._files.rename(self._log.directory, self._doomed)
+        self._files.rename(self._folder, self._doomed)
         self._files.sync_directory(parent)
         _remove_folder(self._files, self._doomed)
         self._files.sync_directory(parent)
 
     def finish(self) -> None:
-        for segment in self._log.segments:
+        for segment in self._segments:
+            segment.close()
+
+
+class SetAsideJob:
+    """Renames a partition's folder, so that nobody takes it for a log any more."""
+
+    def __init__(self, files: Files, folder: str, aside: str, segments: Sequence[Segment]) -> None:
+        self._files = files
+        self._folder = folder
+        self.aside = aside
+        self._segments = segments
+
+    def run(self) -> None:
+        self._files.rename(self._folder, self.aside)
+        self._files.sync_directory(self.aside.rpartition("/")[0])
+
+    def finish(self) -> None:
+        for segment in self._segments:
             segment.close()
 
 

@@ -56,14 +56,23 @@ def claim_identity(files: Files, path: str, wanted: DirectoryIdentity) -> Direct
     return DirectoryIdentity(wanted.cluster_id, wanted.node_id, found.get("directory.id", wanted.directory_id))
 
 
-def write_topic_id(files: Files, directory: str, topic_id: str) -> None:
-    replace(files, f"{directory}/{names.PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode())
+@dataclass(frozen=True, slots=True)
+class PartitionIdentity:
+    """Whose log a folder holds, and a revision of the metadata store at which that topic was there (0: not known)."""
+
+    topic_id: str
+    revision: int = 0
 
 
-def read_topic_id(files: Files, directory: str) -> str:
-    """The id beside a partition; empty where it is lost (the metadata store knows it)."""
+def write_partition_identity(files: Files, directory: str, identity: PartitionIdentity) -> None:
+    """Kafka's file, with a line more, which Kafka does not look at."""
+    content = f"version: 0\ntopic_id: {identity.topic_id}\nrevision: {identity.revision}\n"
+    replace(files, f"{directory}/{names.PARTITION_METADATA}", content.encode())
+
+
+def read_partition_identity(files: Files, directory: str) -> PartitionIdentity:
+    """What is written beside a partition; an empty id where that is lost (the metadata store knows it)."""
     content = (read_whole(files, f"{directory}/{names.PARTITION_METADATA}") or b"").decode(errors="replace")
-    for line in content.splitlines():
-        if line.startswith("topic_id: "):
-            return line.removeprefix("topic_id: ").strip()
-    return ""
+    found = dict(line.split(": ", 1) for line in content.splitlines() if ": " in line)
+    revision = found.get("revision", "").strip()
+    return PartitionIdentity(found.get("topic_id", "").strip(), int(revision) if revision.isdecimal() else 0)

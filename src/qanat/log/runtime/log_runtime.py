@@ -29,7 +29,7 @@ from qanat.log.segment import Segment
 from qanat.log.settings import NEVER_MS, LogSettings
 from qanat.log.truncation import begin_truncation, touched_segments
 from qanat.log.warming import CheckJob
-from qanat.model.errors import DiskFullError
+from qanat.model.errors import DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.log_counters import LogCounters
 from qanat.wire.batch_header import read_header
@@ -216,19 +216,22 @@ class LogRuntime:
 
     # Changing
 
-    async def create(self, at: TopicPartition, topic_id: str, settings: LogSettings) -> PartitionLog:
+    async def create(self, at: TopicPartition, topic_id: str, settings: LogSettings, revision: int = 0) -> PartitionLog:
         """A new log; its files are made on a worker, because a topic may have a thousand partitions."""
         async with self._lock(at):
             if self.directory.remembers(at):
                 await self.checkpoint()  # In its turn among the others; `begin_create` would write one of its own.
-            job = self.directory.begin_create(at, topic_id, settings)
+            job = self.directory.begin_create(at, topic_id, settings, revision)
             completing = self._workers.complete(self._workers.makers, job, None, survives_full_disk=True)
             await self._workers.to_the_end(completing)
             return self.directory.logs[at]
 
     async def delete(self, at: TopicPartition) -> None:
-        """Remove a partition. Whoever waits for its records is told."""
-        await self._workers.to_the_end(self._delete(self.directory.logs[at]))
+        """Remove a partition, be it offline. Whoever waits for its records is told."""
+        if at in self.directory.offline:
+            await self._workers.to_the_end(self._delete_offline(at))
+        else:
+            await self._workers.to_the_end(self._delete(self.directory.logs[at]))
 
     async def _delete(self, log: PartitionLog) -> None:
         async with self.changing(log):
@@ -238,7 +241,27 @@ class LogRuntime:
                 timer.cancel()
             self._commits.abandon(log)
             await self._commits.idle(log)
-            await self.do(self.directory.begin_removal(log), log)
+            # With those who make logs: a topic of a thousand partitions must not keep upkeep from its work.
+            await self._workers.complete(self._workers.makers, self.directory.begin_removal(log), log)
+
+    async def _delete_offline(self, at: TopicPartition) -> None:
+        async with self._lock(at):
+            fault, topic_id = self.directory.offline[at], self.directory.topic_ids.get(at, "")
+            job = self.directory.let_go_offline(at)
+            try:
+                await self._workers.run(self._workers.makers, job.run)
+            except StorageError:
+                # It had its own trouble with the disk before; that of the others is none the greater.
+                if self.directory.files.exists(self.directory.folder(at)):
+                    self.directory.offline[at], self.directory.topic_ids[at] = fault, topic_id
+                raise
+
+    async def set_aside(self, at: TopicPartition) -> str:
+        """Take a partition out that nobody has used yet, and keep its folder; returns the folder's new name."""
+        async with self._lock(at):
+            job = self.directory.begin_setting_aside(at)
+            await self._workers.to_the_end(self._workers.complete(self._workers.makers, job, None))
+            return job.aside
 
     async def truncate(self, log: PartitionLog, end_offset: int) -> None:
         """Cut a follower's log back."""

@@ -1,0 +1,202 @@
+"""What a broker makes of its data directory at a start, and of what others commit to the store while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from qanat.adapters.sqlite_store import SqliteStore
+from qanat.app.node import Node
+from qanat.app.settings.loading import flag, load
+from qanat.broker import topic_settings
+from qanat.broker.broker import Broker
+from qanat.broker.partition import Partition
+from qanat.cluster import keys
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_configs import ConfigPlan, decide_all_configs
+from qanat.cluster.topics import CreateTopic, TopicPlan, decide_create, decide_delete
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import StorageError
+from qanat.model.ids import TopicId, TopicPartition
+from qanat.wire.records import Record, encode_batch
+
+PATIENCE_S = 30.0
+Plan = TopicPlan | ConfigPlan | Rejection
+AT = TopicPartition("orders", 1)
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[Node]:
+    told = {"data.dir": str(folder / "data"), "port": 0}
+    settings = load([flag(name, value, name) for name, value in told.items()], None, {}).settings
+    async with Node(settings) as node:
+        yield node
+
+
+async def create(node: Node, name: str, partitions: int = 2) -> TopicId:
+    request = CreateTopic(name, node.broker.new_topic_id(), partitions=partitions)
+    outcome = await node.broker.create_topic(request)
+    assert not isinstance(outcome, Rejection), outcome
+    return outcome.topic.identity
+
+
+async def delete(broker: Broker, name: str) -> None:
+    outcome = await broker.carry_out(lambda image: decide_delete(image, name))
+    assert not isinstance(outcome, Rejection), outcome
+
+
+def append(broker: Broker, at: TopicPartition) -> None:
+    partition = broker.partition(at.topic, at.partition)
+    assert isinstance(partition, Partition), partition
+    partition.append_own(encode_batch([Record(0, 0, b"key", b"value")]))
+
+
+def end_offset(broker: Broker, at: TopicPartition) -> int:
+    partition = broker.partition(at.topic, at.partition)
+    assert isinstance(partition, Partition), partition
+    return partition.log.end_offset
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 - others do it, and tell nobody
+            await asyncio.sleep(0.01)
+
+
+def spoil(folder: Path, at: TopicPartition) -> None:
+    """Make a partition impossible to open: its segment leads nowhere."""
+    (segment,) = (folder / "data" / "broker-0" / str(at)).glob("*.log")
+    segment.unlink()
+    segment.symlink_to(segment)
+
+
+def folders(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "data" / "broker-0").glob("orders-*"))
+
+
+async def test_a_partition_that_cannot_be_opened_holds_up_no_other(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        topic_id = await create(node, "orders")
+        append(node.broker, TopicPartition("orders", 0))
+    spoil(tmp_path, AT)
+
+    async with running(tmp_path) as node:
+        broker = node.broker
+        assert list(node.directory.offline) == [AT]
+        assert broker.partition("orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.writable_partition("orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.partition_by_id(topic_id.value.bytes, 1) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert end_offset(broker, TopicPartition("orders", 0)) == 1
+        append(broker, TopicPartition("orders", 0))
+
+        await delete(broker, "orders")
+        assert broker.partition("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert folders(tmp_path) == []
+        await create(node, "orders")
+        assert end_offset(broker, AT) == 0
+
+
+async def test_the_log_of_a_topic_that_was_deleted_meanwhile_is_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path) as node:
+        await create(node, "orders")
+        append(node.broker, AT)
+    spoil(tmp_path, TopicPartition("orders", 0))
+    await _commit_elsewhere(tmp_path, lambda image: decide_delete(image, "orders"))
+
+    with caplog.at_level(logging.INFO, "qanat"):
+        async with running(tmp_path) as node:
+            assert folders(tmp_path) == []
+            assert node.broker.partition("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [record.message for record in caplog.records].count(
+        "partition removed: its topic was deleted meanwhile"
+    ) == 2
+
+
+async def test_the_log_of_a_topic_that_was_made_anew_meanwhile_is_replaced(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        await create(node, "orders")
+        append(node.broker, AT)
+    await _commit_elsewhere(tmp_path, lambda image: decide_delete(image, "orders"))
+    await _commit_elsewhere(tmp_path, _creation("orders"))
+
+    async with running(tmp_path) as node:
+        assert end_offset(node.broker, AT) == 0
+
+
+async def test_a_log_that_is_newer_than_the_store_is_set_aside(tmp_path: Path) -> None:
+    store = tmp_path / "data" / "metadata.db"
+    async with running(tmp_path) as node:
+        await create(node, "older")
+    shutil.copy(store, tmp_path / "backup.db")
+    async with running(tmp_path) as node:
+        await create(node, "orders")
+        append(node.broker, AT)
+    shutil.copy(tmp_path / "backup.db", store)
+
+    for _ in range(3):
+        async with running(tmp_path) as node:
+            assert node.broker.partition("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert end_offset(node.broker, TopicPartition("older", 0)) == 0
+        assert [name.endswith("-stray") for name in folders(tmp_path)] == [True, True]
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+async def test_data_without_its_store_is_not_started_upon(tmp_path: Path, is_empty: bool) -> None:
+    async with running(tmp_path) as node:
+        await create(node, "orders")
+    store = tmp_path / "data" / "metadata.db"
+    store.unlink()
+    if is_empty:
+        store.touch()
+
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"mv .*/data/broker-0 .*/data/old-broker-0, then start"):
+            async with running(tmp_path):
+                pass
+    (tmp_path / "data" / "broker-0").rename(tmp_path / "data" / "old-broker-0")
+    async with running(tmp_path) as node:
+        assert node.directory.is_new
+
+
+async def test_what_others_commit_is_carried_out(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        broker = node.broker
+        await _commit_elsewhere(tmp_path, _creation("orders"))
+        await eventually(lambda: isinstance(broker.partition("orders", 1), Partition))
+        append(broker, AT)
+
+        await _commit_elsewhere(
+            tmp_path,
+            lambda image: decide_all_configs(image, "orders", {"max.message.bytes": "77"}, topic_settings.parse),
+        )
+        await eventually(lambda: broker.partitions[AT].log.settings.max_message_bytes == 77)
+
+        await _commit_elsewhere(tmp_path, lambda image: decide_delete(image, "orders"))
+        await eventually(lambda: not folders(tmp_path))
+        assert broker.partition("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _creation(name: str) -> Callable[[MetadataImage], Plan]:
+    request = CreateTopic(name, TopicId(uuid.uuid4()), partitions=2)
+    return lambda image: decide_create(image, request, topic_settings.parse)
+
+
+async def _commit_elsewhere(folder: Path, decide: Callable[[MetadataImage], Plan]) -> None:
+    """What another process on the same store would do."""
+    store = await SqliteStore.open(str(folder / "data" / "metadata.db"))
+    try:
+        plan = decide(MetadataImage.of(await store.list(keys.ROOT)))
+        assert not isinstance(plan, Rejection), plan
+        await store.commit(plan.compares, plan.operations)
+    finally:
+        await store.close()
