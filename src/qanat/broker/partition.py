@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from qanat.broker.topic_settings import TopicSettings
 from qanat.log.files import Buffer
 from qanat.log.partition_log import Appended, PartitionLog
@@ -38,7 +40,7 @@ class EndMarker(NamedTuple):
     transaction_version: int = 0
 
 
-class Written(NamedTuple):
+class Written(Struct, frozen=True):
     """A batch in the log, and what its acknowledgement by acks=all waits for."""
 
     base_offset: int

@@ -53,6 +53,7 @@ class LogRuntime:
             self._tell_flushed,
             self.counters,
         )
+        self._opened_bytes_max = directory.settings.log_decompressed_bytes_max
         self._turns = Turns()
         self.on_flushed: Callable[[PartitionLog], None] | None = None
         """Told of every log that has more on disk than before."""
@@ -93,10 +94,10 @@ class LogRuntime:
 
     async def admit(self, batch: Buffer, settings: LogSettings) -> Admitted:
         """Check a client's batch, on a worker where it must be opened and is not small."""
-        limit_bytes = self.directory.settings.log_decompressed_bytes_max
+        arguments = batch, settings, self.clock_ms(), self._opened_bytes_max
         if len(batch) > OPENED_ON_LOOP_BYTES and is_opened(settings):
-            return await self._workers.run(self._workers.reader, admit, batch, settings, self.clock_ms(), limit_bytes)
-        return admit(batch, settings, self.clock_ms(), limit_bytes)
+            return await self._workers.run(self._workers.reader, admit, *arguments)
+        return admit(*arguments)
 
     async def append(self, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended:
         """Append a client's batch; wait for the disk only as far as the bound on unflushed bytes demands.
@@ -107,20 +108,20 @@ class LogRuntime:
         admitted = await self.admit(batch, log.settings)
         if not self._commits.has_room() and log.settings.is_flushed:
             await self._commits.wait_for_room(self._unflushed)
-        return self._append(log, admitted, leader_epoch)
+        return self._append(log, admitted, leader_epoch, self.clock_ms())
 
     def append_now(self, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended | None:
         """Append without waiting for anything; None where it cannot be helped (then `append`)."""
         settings = log.settings
         is_slow = len(batch) > OPENED_ON_LOOP_BYTES and is_opened(settings)
-        if is_slow or (not self._commits.has_room() and settings.is_flushed):
+        if is_slow or (settings.is_flushed and not self._commits.has_room()):
             return None
-        admitted = admit(batch, settings, self.clock_ms(), self.directory.settings.log_decompressed_bytes_max)
-        return self._append(log, admitted, leader_epoch)
+        now_ms = self.clock_ms()
+        return self._append(log, admit(batch, settings, now_ms, self._opened_bytes_max), leader_epoch, now_ms)
 
     def append_own(self, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended:
         """Append a batch that was made here and needs no admission."""
-        return self._append(log, Admitted(read_header(batch), batch), leader_epoch)
+        return self._append(log, Admitted(read_header(batch), batch), leader_epoch, self.clock_ms())
 
     def append_marker(
         self,
@@ -145,21 +146,22 @@ class LogRuntime:
         self._appended(log, appended, size)
         return size
 
-    def _append(self, log: PartitionLog, admitted: Admitted, leader_epoch: int) -> Appended:
-        appended = log.append(admitted, leader_epoch, self.clock_ms())
+    def _append(self, log: PartitionLog, admitted: Admitted, leader_epoch: int, now_ms: int) -> Appended:
+        appended = log.append(admitted, leader_epoch, now_ms)
         self._appended(log, appended, 0 if appended.is_duplicate else len(admitted.batch))
         return appended
 
     def _appended(self, log: PartitionLog, appended: Appended, size: int) -> None:
         """Count what was written, and have it flushed when that is due."""
+        settings, counters = log.settings, self.counters
         if size:
-            if not log.settings.is_flushed:
+            if not settings.is_flushed:
                 self._leave_to_kernel(log, size)
-            self.counters.appended_bytes += size
-            self.counters.appended_records += appended.last_offset - appended.base_offset + 1
+            counters.appended_bytes += size
+            counters.appended_records += appended.last_offset - appended.base_offset + 1
         if appended.is_flush_due or log.closed:
             self._commits.ask(log)
-        elif log.settings.flush_ms < NEVER_MS:
+        elif settings.flush_ms < NEVER_MS:
             self._schedule_flush(log)
 
     async def flushed(self, log: PartitionLog, end_offset: int) -> None:
