@@ -104,6 +104,7 @@ class Broker:
         key = keys.broker(self.node_id)
         await self.metadata.commit([self.metadata.image.unchanged(key)], [Put(key, values.encode(registration))])
         await self.hosting.start(revision)
+        self.groups.start()
         self.transactions.start()
 
     async def close(self) -> None:

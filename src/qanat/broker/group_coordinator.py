@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qanat.broker import told
+from qanat.broker.internal_topic import Loads, not_loadable
 from qanat.broker.partition import EndMarker, Partition
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
@@ -51,10 +52,19 @@ class GroupCoordinator:
         self._settings = settings
         self._steady_ms = steady_ms
         self._shards: dict[int, HostedShard] = {}
-        self._loading: dict[int, asyncio.Future[HostedShard | ErrorCode]] = {}
+        self._loads: Loads[HostedShard] = Loads()
         self._creating = asyncio.Lock()
 
     def close(self) -> None:
+    def start(self) -> None:
+        """Load what there is without being asked: members of groups must be missed when they are silent."""
+        self._broker.park(self._load_all())
+
+    async def _load_all(self) -> None:
+        for at, partition in list(self._broker.partitions.items()):
+            if at.topic == OFFSETS_TOPIC and partition.log.end_offset > 0:
+                await self.shard(at.partition)
+
         for shard in self._shards.values():
             shard.close()
 
@@ -122,20 +132,14 @@ class GroupCoordinator:
         hosted = self._shards.get(number)
         if hosted is not None and hosted.is_serving:
             return hosted
-        if number not in self._loading:
-            self._loading[number] = asyncio.ensure_future(self._load(number))
-        try:
-            return await asyncio.shield(self._loading[number])
-        finally:
-            if number in self._loading and self._loading[number].done():
-                del self._loading[number]
+        return await self._loads.wait(number, self._load)
 
     async def _load(self, number: int) -> HostedShard | ErrorCode:
         if (error := await self.ensure_topic()) is not ErrorCode.NONE:
             return error
         partition = self._broker.partition(OFFSETS_TOPIC, number)
         if isinstance(partition, ErrorCode):
-            return ErrorCode.NOT_COORDINATOR
+            return not_loadable(partition)
         shard = GroupShard(self._settings, TopicCounts(self._broker))
         try:
             await _replay(shard, partition)

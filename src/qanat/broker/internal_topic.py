@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from qanat.broker.partition import Partition
@@ -17,6 +17,8 @@ from qanat.wire.batch_header import split_batches
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
 
+LOAD_PATIENCE_S = 1.0
+"""How long a request waits for a shard that is being loaded."""
 _LOAD_BYTES = 4 * 1024 * 1024
 
 
@@ -29,6 +31,33 @@ class Serving(Protocol):
 
 
 Hosted = TypeVar("Hosted", bound=Serving)
+
+
+class Loads(Generic[Hosted]):
+    """Shards that are being loaded, each once however many ask for it.
+
+    Nobody is answered by a shard that is not complete. Who asks waits a while, which spares most clients a second
+    attempt, and is then told to come again.
+    """
+
+    def __init__(self) -> None:
+        self._under_way: dict[int, asyncio.Task[Hosted | ErrorCode]] = {}
+
+    async def wait(
+        self, number: int, load: Callable[[int], Coroutine[None, None, Hosted | ErrorCode]]
+    ) -> Hosted | ErrorCode:
+        loading = self._under_way.get(number)
+        if loading is None:
+            loading = self._under_way[number] = asyncio.get_running_loop().create_task(load(number))
+            loading.add_done_callback(lambda _: self._under_way.pop(number, None))
+        done, _ = await asyncio.wait([loading], timeout=LOAD_PATIENCE_S)
+        return loading.result() if done else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def not_loadable(error: ErrorCode) -> ErrorCode:
+    """What clients are told where a shard's partition is not to be had."""
+    is_broken = error is ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_broken else ErrorCode.NOT_COORDINATOR
 
 
 class InternalTopic(Generic[Hosted]):
@@ -50,7 +79,7 @@ class InternalTopic(Generic[Hosted]):
         self._host = host
         self._error_of = error_of
         self._shards: dict[int, Hosted] = {}
-        self._loading: dict[int, asyncio.Future[Hosted | ErrorCode]] = {}
+        self._loads: Loads[Hosted] = Loads()
         self._creating = asyncio.Lock()
 
     def close(self) -> None:
@@ -92,20 +121,14 @@ class InternalTopic(Generic[Hosted]):
         hosted = self._shards.get(number)
         if hosted is not None and hosted.is_serving:
             return hosted
-        if number not in self._loading:
-            self._loading[number] = asyncio.ensure_future(self._load(number))
-        try:
-            return await asyncio.shield(self._loading[number])
-        finally:
-            if number in self._loading and self._loading[number].done():
-                del self._loading[number]
+        return await self._loads.wait(number, self._load)
 
     async def _load(self, number: int) -> Hosted | ErrorCode:
         if (error := await self.ensure()) is not ErrorCode.NONE:
             return error
         partition = self._broker.partition(self.name, number)
         if isinstance(partition, ErrorCode):
-            return ErrorCode.NOT_COORDINATOR
+            return not_loadable(partition)
         try:
             self._shards[number] = await self._host(partition)
         except QanatError as fault:
