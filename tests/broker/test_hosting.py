@@ -79,7 +79,9 @@ def spoil(folder: Path, at: TopicPartition) -> None:
 
 
 def folders(folder: Path) -> list[str]:
-    return sorted(path.name for path in (folder / "data" / "broker-0").glob("orders-*"))
+    """Of topics' partitions, without what only tells that one was deleted since the last checkpoint."""
+    found = sorted((folder / "data" / "broker-0").glob("orders-*"))
+    return [path.name for path in found if not (path.name.endswith("-delete") and not list(path.iterdir()))]
 
 
 async def test_a_partition_that_cannot_be_opened_holds_up_no_other(tmp_path: Path) -> None:
@@ -102,6 +104,50 @@ async def test_a_partition_that_cannot_be_opened_holds_up_no_other(tmp_path: Pat
         assert folders(tmp_path) == []
         await create(node, "orders")
         assert end_offset(broker, AT) == 0
+
+
+async def test_a_partition_whose_folder_was_removed_does_not_come_back_empty(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path) as node:
+        await create(node, "orders")
+        append(node.broker, AT)
+    folder = tmp_path / "data" / "broker-0" / str(AT)
+    folder.rename(tmp_path / "elsewhere")
+
+    for _ in range(2):
+        with caplog.at_level(logging.INFO, "qanat"):
+            async with running(tmp_path) as node:
+                broker = node.broker
+                assert broker.partition("orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+                assert end_offset(broker, TopicPartition("orders", 0)) == 0
+                (reason,) = [str(fault) for at, fault in node.directory.offline.items() if at == AT]
+                assert f"{folder} is gone" in reason
+                assert "make an empty one in its place" in reason
+                await create(node, f"another-{uuid.uuid4().hex}")
+        assert not folder.exists()
+
+    (tmp_path / "elsewhere").rename(folder)
+    async with running(tmp_path) as node:
+        assert end_offset(node.broker, AT) == 1
+    shutil.rmtree(folder)
+    folder.mkdir()
+    async with running(tmp_path) as node:
+        assert end_offset(node.broker, AT) == 0
+        append(node.broker, AT)
+
+
+async def test_a_topic_whose_folder_was_removed_can_be_deleted_and_made_anew(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        await create(node, "orders")
+        append(node.broker, AT)
+    shutil.rmtree(tmp_path / "data" / "broker-0" / str(AT))
+
+    async with running(tmp_path) as node:
+        assert node.broker.partition("orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+        await delete(node.broker, "orders")
+        await create(node, "orders")
+        assert end_offset(node.broker, AT) == 0
 
 
 async def test_the_log_of_a_topic_that_was_deleted_meanwhile_is_removed(

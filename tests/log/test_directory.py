@@ -446,6 +446,7 @@ def test_a_deleted_partition_is_gone_for_good_whenever_the_power_fails() -> None
         # All of it, or nothing: a doomed folder is removed with the next start.
         assert at not in found.logs or len(pairs_of(found.logs[at])) == 24
         assert not found.offline
+        run_now(found.begin_checkpoint())
         assert [name for name in found.files.list(PATH) if name.endswith("-delete")] == []
 
 

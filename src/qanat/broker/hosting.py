@@ -76,6 +76,8 @@ class Hosting:
                 await self.host_topic(name)
             except QanatError as fault:
                 self._retry_later(name, fault)
+        # Logs whose folders are gone and that nobody asked for: their topics are gone, too.
+        self._directory.lost.clear()
 
     def why_missing(self, at: TopicPartition) -> ErrorCode:
         """What to answer for a partition that is not in `partitions`."""

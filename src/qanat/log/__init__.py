@@ -24,6 +24,7 @@ Many logs, and what a stopped process left behind:
 
 - `recovery`, `unsealed`, `replay`  made into a valid log again
 - `directory`, `directory_state`    a data directory: lock, clean-shutdown marker, failure
+- `folders`                         partitions' folders: how they go, and that nobody else removes them unnoticed
 - `catalogue`, `checkpoints`, `identity`   what makes a start quick, what recovery goes by, whose data it is
 - `engine`                          the port for storage engines
 - `runtime`                         the asyncio shell: group commit, cold reads, upkeep

@@ -7,14 +7,16 @@
     *-checkpoint                    hints for recovery (checkpoints)
     <topic>-<partition>/            a log, with its topic's id beside it
     <topic>-<partition>.*-stray/    a log of a topic that the metadata store does not know, set aside
+    <topic>-<partition>.*-delete/   a log that was deleted, until the next checkpoint has forgotten it (folders)
 
 Rule 1: a log that cannot be opened is offline; the others are not held up by it.
-Rule 2: see `directory_state`: one failed write or fsync, and the directory is given up.
+Rule 2: a log whose folder somebody has removed is offline, too: it does not come back empty.
+Rule 3: see `directory_state`: one failed write or fsync, and the directory is given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 from qanat.log import checkpoints
@@ -22,6 +24,18 @@ from qanat.log.catalogue import Catalogue, PartitionRow, close_log, reopen_log
 from qanat.log.directory_state import DirectoryState
 from qanat.log.files import Files, Lock
 from qanat.log.flush import begin_flush
+from qanat.log.folders import (
+    DOOMED,
+    STRAY,
+    DeleteLogJob,
+    LostLog,
+    SetAsideJob,
+    empty_folder,
+    lost_logs,
+    parse_folder,
+    partitions_gone,
+    remove_empty,
+)
 from qanat.log.identity import (
     DirectoryIdentity,
     PartitionIdentity,
@@ -32,7 +46,6 @@ from qanat.log.identity import (
 from qanat.log.jobs import run_now
 from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery import Checkpoint, open_log
-from qanat.log.segment import Segment
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.log.whole_files import read_whole, replace
 from qanat.model.errors import DiskFullError, StorageError
@@ -40,10 +53,6 @@ from qanat.model.ids import TopicPartition
 
 _LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-_DOOMED = "-delete"
-"""Ending of a partition's folder that is being removed; Kafka's spelling."""
-_STRAY = "-stray"
-"""Ending of a partition's folder that nobody knows and nobody dares to remove; Kafka's spelling."""
 
 TopicSettings = Callable[[str], LogSettings]
 
@@ -69,6 +78,10 @@ class LogDirectory:
         """Where logs will end that are being cut: until that is done, checkpoints must not promise more."""
         self._hints: dict[TopicPartition, Checkpoint] = {}
         """What the checkpoint files say, as far as it was read or written here."""
+        self.lost: dict[TopicPartition, LostLog] = {}
+        """Logs whose folders are gone: offline if their topics are still there (`begin_create`)."""
+        self._buried: list[str] = []
+        """Folders of deleted logs, which the checkpoint files may still speak of."""
         self._catalogue = catalogue
         self._lock = lock
         self._generation = generation
@@ -98,8 +111,12 @@ class LogDirectory:
         """
         assert at not in self.logs, f"{at} exists"
         self.state.require_working()
+        lost = self.lost.pop(at, None)
+        if lost is not None and lost.topic_id in ("", topic_id):
+            self.topic_ids[at] = lost.topic_id
+            self.offline[at] = lost.error(at, self.folder(at))
         if at in self.offline:
-            raise StorageError(f"{at} is there but cannot be opened: {self.offline[at]}")
+            raise StorageError(f"{at} cannot be opened: {self.offline[at]}")
         # Of a log that had this name before: believed after a crash, it would hide records of this one.
         forgetting = self.begin_checkpoint() if self.remembers(at) else None
         return CreateLogJob(self, at, PartitionIdentity(topic_id, revision), settings, forgetting)
@@ -130,14 +147,15 @@ class LogDirectory:
         """A job that removes what was let go. No flush of the log may be under way."""
         assert log.topic_partition not in self.logs, "let it go first"
         assert not log.is_flushing, "wait for its flush"
-        return DeleteLogJob(self.files, log.directory, f"{log.directory}.{self._generation}{_DOOMED}", log.segments)
+        doomed = f"{log.directory}.{self._generation}{DOOMED}"
+        return DeleteLogJob(self.files, log.directory, doomed, log.segments, self._buried.append)
 
     def let_go_offline(self, at: TopicPartition) -> DeleteLogJob:
         """Let a partition go that cannot be opened: at once for everybody here, on disk with the job."""
         del self.offline[at]
         self.topic_ids.pop(at, None)
         folder = self.folder(at)
-        return DeleteLogJob(self.files, folder, f"{folder}.{self._generation}{_DOOMED}", ())
+        return DeleteLogJob(self.files, folder, f"{folder}.{self._generation}{DOOMED}", (), self._buried.append)
 
     def known_since(self, at: TopicPartition) -> int | None:
         """The revision of the metadata store at which a partition's topic was there; None where that is not known."""
@@ -149,7 +167,7 @@ class LogDirectory:
     def begin_setting_aside(self, at: TopicPartition) -> SetAsideJob:
         """Take a partition out and keep its folder under another name, for a person to decide about."""
         folder = self.folder(at)
-        aside = f"{folder}.{self._generation}{_STRAY}"
+        aside = f"{folder}.{self._generation}{STRAY}"
         if self.offline.pop(at, None) is not None:
             self.topic_ids.pop(at, None)
             return SetAsideJob(self.files, folder, aside, ())
@@ -158,7 +176,7 @@ class LogDirectory:
     def begin_checkpoint(self) -> CheckpointJob:
         """Write down recovery points, log starts, high watermarks and how far compaction came."""
         # Nobody has looked into the logs that are offline: what is known of them stays as it is.
-        hints = {at: self._hints[at] for at in self.offline if at in self._hints}
+        hints = {at: self._hints[at] for at in (*self.offline, *self.lost) if at in self._hints}
         for at, log in self.logs.items():
             end_offset = self.cutting.get(at, log.end_offset)
             hints[at] = Checkpoint(
@@ -167,11 +185,12 @@ class LogDirectory:
                 min(log.high_watermark, end_offset),
                 min(log.cleaned_offset, end_offset),
             )
-        return CheckpointJob(self, hints)
+        return CheckpointJob(self, hints, list(self._buried))
 
-    def note_hints(self, hints: dict[TopicPartition, Checkpoint]) -> None:
-        """Remember what the checkpoint files now say."""
+    def note_hints(self, hints: dict[TopicPartition, Checkpoint], removed: list[str]) -> None:
+        """Remember what the checkpoint files now say, and which folders they have made needless."""
         self._hints = hints
+        self._buried = [folder for folder in self._buried if folder not in removed]
 
     def close(self) -> None:
         """Flush and write down everything, the clean-shutdown marker last. A directory that failed is left as it is."""
@@ -206,20 +225,20 @@ class LogDirectory:
             for name in checkpoints.FILES
         }
         self._hints = {at: checkpoints.checkpoint_of(at, hints) for offsets in hints.values() for at in offsets}
-        for at in self._partitions():
+        content = self.files.list(self.path)
+        found = [at for name in content if (at := parse_folder(name)) is not None]
+        self.lost = lost_logs(rows, self._hints, [*found, *self._gone(content)])
+        for at in found:
             self._load_one(at, rows.get(at), self._hints.get(at, Checkpoint()), topic_settings(at.topic))
 
-    def _partitions(self) -> list[TopicPartition]:
-        """Partitions by their folders' names; half removed ones are removed for good."""
-        found: list[TopicPartition] = []
-        for name in self.files.list(self.path):
-            at = _parse_folder(name)
-            if at is not None:
-                found.append(at)
-            elif name.endswith(_DOOMED) and _parse_folder(name.removesuffix(_DOOMED).rpartition(".")[0]):
-                with suppress(StorageError):  # It is in nobody's way; the next start tries again.
-                    _remove_folder(self.files, f"{self.path}/{name}")
-        return found
+    def _gone(self, content: list[str]) -> list[TopicPartition]:
+        """Partitions that were deleted or set aside before; what is left of the deleted ones is removed."""
+        deleted = list(partitions_gone(content, DOOMED))
+        for _, name in deleted:
+            with suppress(StorageError):  # It is in nobody's way; the next start tries again.
+                empty_folder(self.files, f"{self.path}/{name}")
+            self._buried.append(f"{self.path}/{name}")
+        return [at for at, _ in (*deleted, *partitions_gone(content, STRAY))]
 
     def _load_one(self, at: TopicPartition, row: PartitionRow | None, hint: Checkpoint, settings: LogSettings) -> None:
         folder = self.folder(at)
@@ -260,19 +279,21 @@ def open_directory(
 
 
 class CheckpointJob:
-    """Writes the checkpoint files."""
+    """Writes the checkpoint files, then removes the folders that only told what was deleted since the last ones."""
 
-    def __init__(self, directory: LogDirectory, hints: dict[TopicPartition, Checkpoint]) -> None:
+    def __init__(self, directory: LogDirectory, hints: dict[TopicPartition, Checkpoint], needless: list[str]) -> None:
         self._directory = directory
         self._hints = hints
+        self._needless = needless
 
     def run(self) -> None:
         directory = self._directory
         for name, content in checkpoints.encode_files(self._hints).items():
             replace(directory.files, f"{directory.path}/{name}", content)
+        remove_empty(directory.files, self._needless)
 
     def finish(self) -> None:
-        self._directory.note_hints(self._hints)
+        self._directory.note_hints(self._hints, self._needless)
 
 
 class CreateLogJob:
@@ -306,55 +327,3 @@ class CreateLogJob:
         if self._forgetting is not None:
             self._forgetting.finish()
         self._directory.host(self._log, self._identity.topic_id)
-
-
-class DeleteLogJob:
-    """Removes a partition's folder: renamed first, so that a crash cannot leave half a log under its name."""
-
-    def __init__(self, files: Files, folder: str, doomed: str, segments: Sequence[Segment]) -> None:
-        self._files = files
-        self._folder = folder
-        self._doomed = doomed
-        self._segments = segments
-
-    def run(self) -> None:
-        parent = self._doomed.rpartition("/")[0]
-        self._files.rename(self._folder, self._doomed)
-        self._files.sync_directory(parent)
-        _remove_folder(self._files, self._doomed)
-        self._files.sync_directory(parent)
-
-    def finish(self) -> None:
-        for segment in self._segments:
-            segment.close()
-
-
-class SetAsideJob:
-    """Renames a partition's folder, so that nobody takes it for a log any more."""
-
-    def __init__(self, files: Files, folder: str, aside: str, segments: Sequence[Segment]) -> None:
-        self._files = files
-        self._folder = folder
-        self.aside = aside
-        self._segments = segments
-
-    def run(self) -> None:
-        self._files.rename(self._folder, self.aside)
-        self._files.sync_directory(self.aside.rpartition("/")[0])
-
-    def finish(self) -> None:
-        for segment in self._segments:
-            segment.close()
-
-
-def _parse_folder(name: str) -> TopicPartition | None:
-    """The partition that a folder is named after; topics may contain dashes and dots."""
-    topic, _, partition = name.rpartition("-")
-    is_number = partition.isascii() and partition.isdecimal() and str(int(partition)) == partition
-    return TopicPartition(topic, int(partition)) if topic and is_number else None
-
-
-def _remove_folder(files: Files, path: str) -> None:
-    for name in files.list(path):
-        files.remove(f"{path}/{name}")
-    files.remove_directory(path)
