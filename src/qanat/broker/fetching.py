@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from qanat.broker.breaths import Breaths
 from qanat.broker.partition import Partition
 from qanat.log.aborted import AbortedTransaction
 from qanat.log.leader_epochs import EpochEnd
@@ -20,6 +21,9 @@ from qanat.log.reading import LogRead
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import LeaderEpoch
+
+FEW_PARTITIONS = 200
+"""So many are read in one go."""
 
 
 class Wanted(NamedTuple):
@@ -98,10 +102,15 @@ class Fetch:
             return found
         return self._take(wanted, found, read)
 
-    async def read_cold(self) -> None:
-        """The same, waiting for the disk where need be."""
+    @property
+    def is_long(self) -> bool:
+        """Whether reading all partitions at once would hold up everybody else."""
+        return len(self._wanted) > FEW_PARTITIONS
+
+    async def read_in_turns(self, breaths: Breaths) -> None:
+        """The same, waiting for the disk where need be, and not all at once."""
         self._begin()
-        for wanted in self._wanted:
+        async for wanted in breaths.over(self._wanted):
             found, end_offset = self._bounds(wanted)
             if end_offset is not None and self._has_room():
                 assert isinstance(wanted.partition, Partition)
@@ -140,6 +149,7 @@ class Fetch:
             return Found(ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH), None
         log = partition.log
         found = Found(ErrorCode.NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        found.aborted = () if self._is_committed else None
         if wanted.last_fetched_epoch >= 0 and _diverges(wanted, partition, found):
             return found if found.diverging else Found(ErrorCode.OFFSET_OUT_OF_RANGE), None
         return found, found.last_stable_offset if self._is_committed else found.high_watermark
@@ -165,8 +175,8 @@ class Fetch:
             woken: asyncio.Future[None] = loop.create_future()
             if not await self._park(woken, deadline - loop.time()):
                 break
-            if not self.try_now():
-                await self.read_cold()
+            if self.is_long or not self.try_now():
+                await self.read_in_turns(Breaths())
 
     async def _park(self, woken: asyncio.Future[None], timeout_s: float) -> bool:
         """Wait until enough has been written to be worth another look; False when the time is up."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qanat.broker import told
+from qanat.broker.breaths import Breaths
 from qanat.broker.internal_topic import Loads, not_loadable
 from qanat.broker.partition import EndMarker, Partition
 from qanat.cluster.rejection import Rejection
@@ -55,7 +56,6 @@ class GroupCoordinator:
         self._loads: Loads[HostedShard] = Loads()
         self._creating = asyncio.Lock()
 
-    def close(self) -> None:
     def start(self) -> None:
         """Load what there is without being asked: members of groups must be missed when they are silent."""
         self._broker.park(self._load_all())
@@ -65,6 +65,7 @@ class GroupCoordinator:
             if at.topic == OFFSETS_TOPIC and partition.log.end_offset > 0:
                 await self.shard(at.partition)
 
+    def close(self) -> None:
         for shard in self._shards.values():
             shard.close()
 
@@ -89,16 +90,22 @@ class GroupCoordinator:
 
     async def ask(self, group_id: str, request: Request) -> Reply:
         """The answer of the shard that has the group; may take as long as a rebalance does."""
+        return await (await self.begin(group_id, request))
+
+    async def begin(self, group_id: str, request: Request) -> Answer:
+        """The same, decided when this returns: the answer itself may be waited for later."""
         shard = await self.shard(self.partition_of(group_id))
         if isinstance(shard, ErrorCode):
-            return refused(request, shard)
-        return await shard.ask(request)
+            answer: Answer = asyncio.get_running_loop().create_future()
+            answer.set_result(refused(request, shard))
+            return answer
+        return shard.ask(request)
 
-    async def ask_all(self, request: Request) -> list[Reply]:
+    async def ask_all(self, request: Request, breaths: Breaths) -> list[Reply]:
         """The answers of every shard that we lead."""
         count = len(self._broker.metadata.image.topics[OFFSETS_TOPIC].partitions) if self._has_topic() else 0
         shards = [await self.shard(number) for number in range(count)]
-        return [await shard.ask(request) for shard in shards if isinstance(shard, HostedShard)]
+        return [await shard.ask(request) async for shard in breaths.over(shards) if isinstance(shard, HostedShard)]
 
     async def commit_in_transaction(
         self, transactional_id: str, request: CommitTransactionOffsets, client_version: int
@@ -283,11 +290,11 @@ class HostedShard:
 
 async def _replay(shard: GroupShard, partition: Partition) -> None:
     """Read the partition from its start and let the shard take every record."""
-    log = partition.log
+    log, breaths = partition.log, Breaths()
     offset = log.log_start_offset
     while offset < log.end_offset:
         part = await partition.read(offset, _LOAD_BYTES, log.end_offset)
-        for batch in (batch for view in part.views() for batch in split_batches(view)):
+        async for batch in breaths.over(batch for view in part.views() for batch in split_batches(view)):
             _apply_batch(shard, batch)
         offset = part.next_offset
 

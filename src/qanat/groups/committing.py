@@ -25,6 +25,9 @@ from qanat.groups.turn import Turn
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import NO_TIMESTAMP, TopicPartition
 
+OFFSETS_AT_ONCE = 500
+"""Offsets in one reply, where a client asks for all that a group has; it learns the names of more."""
+
 
 def commit(turn: Turn, request: CommitOffsets) -> CommitReply:
     group = turn.state.groups.get(request.group_id)
@@ -125,7 +128,9 @@ def fetch(turn: Turn, request: FetchOffsets) -> FetchReply:
     """Unknown groups and partitions have the offset -1; nothing is an error but what a transaction holds."""
     offsets = turn.state.ledger.offsets
     if request.partitions is None:
-        wanted = [TopicPartition(record.topic, record.partition) for record in offsets.of_group(request.group_id)]
+        wanted = offsets.committed_of(request.group_id)
+        if len(wanted) > OFFSETS_AT_ONCE:
+            return FetchReply(request.group_id, unread=tuple(wanted))
     else:
         wanted = list(request.partitions)
     return FetchReply(request.group_id, offsets=tuple(_fetched(turn, request, partition) for partition in wanted))
@@ -150,13 +155,14 @@ def delete_offsets(turn: Turn, request: DeleteOffsets) -> DeleteOffsetsReply:
     if group.state is not GroupState.EMPTY and not group.is_consumer_group:
         return DeleteOffsetsReply(ErrorCode.NON_EMPTY_GROUP)
     outcomes = []
-    known = dict.fromkeys(turn.state.ledger.offsets.partitions_of(group.group_id))
+    offsets = turn.state.ledger.offsets
     for partition in request.partitions:
         is_read = group.is_subscribed(partition.topic)
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
         if not 0 <= partition.partition < (turn.state.topics.partition_count(partition.topic) or 0):
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         outcomes.append(PartitionOutcome(partition.topic, partition.partition, error))
-        if not is_read and partition in known:
+        is_held = offsets.get(group.group_id, partition) or offsets.is_pending(group.group_id, partition)
+        if not is_read and is_held:
             turn.write(OffsetTombstone(group.group_id, partition.topic, partition.partition))
     return DeleteOffsetsReply(partitions=tuple(outcomes))

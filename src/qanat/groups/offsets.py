@@ -81,6 +81,10 @@ class CommittedOffsets:
     def of_group(self, group_id: str) -> list[OffsetCommitRecord]:
         return [stored.record for stored in self._committed.get(group_id, {}).values()]
 
+    def committed_of(self, group_id: str) -> list[TopicPartition]:
+        """Where the group has a committed offset."""
+        return list(self._committed.get(group_id, ()))
+
     def partitions_of(self, group_id: str) -> list[TopicPartition]:
         """Where the group has an offset, committed or pending."""
         found = dict.fromkeys(self._committed.get(group_id, ()))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
+
+from msgspec import Struct
 
 from qanat.groups.records import NO_GENERATION
 from qanat.groups.requests import (
@@ -22,14 +23,13 @@ from qanat.groups.requests import (
     SyncGroup,
 )
 from qanat.model.error_codes import ErrorCode
-from qanat.model.ids import NO_LEADER_EPOCH, NO_OFFSET
+from qanat.model.ids import NO_LEADER_EPOCH, NO_OFFSET, TopicPartition
 
 NO_LEADER = ""
 DEAD = "Dead"
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedMember:
+class JoinedMember(Struct, frozen=True):
     """A member as the leader sees it, to make the assignment from."""
 
     member_id: str
@@ -37,8 +37,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinReply:
+class JoinReply(Struct, frozen=True):
     """The generation that a member is in; the leader also learns who else is."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -51,8 +50,7 @@ class JoinReply:
     skip_assignment: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SyncReply:
+class SyncReply(Struct, frozen=True):
     """A member's assignment, as the leader wrote it."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -61,26 +59,22 @@ class SyncReply:
     protocol_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatReply:
+class HeartbeatReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class LeftMember:
+class LeftMember(Struct, frozen=True):
     member_id: str
     instance_id: str | None
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveReply:
+class LeaveReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     members: tuple[LeftMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedMember:
+class DescribedMember(Struct, frozen=True):
     member_id: str
     instance_id: str | None
     client_id: str
@@ -89,8 +83,7 @@ class DescribedMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeReply:
+class DescribeReply(Struct, frozen=True):
     """An unknown group is `Dead`; versions below 6 show that without the error."""
 
     group_id: str
@@ -101,42 +94,36 @@ class DescribeReply:
     members: tuple[DescribedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
+class ListedGroup(Struct, frozen=True):
     group_id: str
     protocol_type: str
     state: str
     group_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListReply:
+class ListReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     groups: tuple[ListedGroup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteGroupReply:
+class DeleteGroupReply(Struct, frozen=True):
     group_id: str
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionOutcome:
+class PartitionOutcome(Struct, frozen=True):
     topic: str
     partition: int
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class CommitReply:
+class CommitReply(Struct, frozen=True):
     """One outcome per offset, in the order of the request."""
 
     partitions: tuple[PartitionOutcome, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedOffset:
+class FetchedOffset(Struct, frozen=True):
     topic: str
     partition: int
     offset: int = NO_OFFSET
@@ -145,15 +132,15 @@ class FetchedOffset:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class FetchReply:
+class FetchReply(Struct, frozen=True):
     group_id: str
     error: ErrorCode = ErrorCode.NONE
     offsets: tuple[FetchedOffset, ...] = ()
+    unread: tuple[TopicPartition, ...] = ()
+    """Where all were asked for and there are very many: what is left to be asked for by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOffsetsReply:
+class DeleteOffsetsReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     partitions: tuple[PartitionOutcome, ...] = ()
 

@@ -2,7 +2,7 @@
 
 - `connection` one client's socket: framing, order of answers, back-pressure
 - `dispatch`   from a frame to the API that serves it; what unknown APIs and versions get
-- `answers`    how an answer is put together: header, body, chunks
+- `beside`     reading and writing of long messages, on a worker
 - `acts`       what administration has in common: carried to its end, answered in time
 - `config_resources` what configurations belong to
 - a file per API, each with its card: versions served, what each added, what deliberately differs
@@ -10,4 +10,7 @@
 Rule 1: answers leave in the order of their requests, whatever is parked in between.
 Rule 2: a request takes effect before the next one of its connection is looked at;
         only its answer may wait.
+Rule 3: nobody works at one request for long. One of very many rows is read and answered beside the loop
+        (`Context.is_long`), and whoever goes through many rows takes breaths (`Context.breaths`); what others
+        must see as one happens between two of them.
 """

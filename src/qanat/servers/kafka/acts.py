@@ -8,9 +8,11 @@ waits as long as the request says, with the requests behind it waiting too, as K
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable
 from typing import Any, TypeVar
 
+from qanat.broker.breaths import Breaths
 from qanat.broker.broker import Broker
 from qanat.cluster.rejection import Rejection
 from qanat.model.error_codes import ErrorCode
@@ -18,9 +20,6 @@ from qanat.model.errors import QanatError
 
 Plan = TypeVar("Plan")
 Row = TypeVar("Row")
-
-_ROWS_AT_ONCE = 500
-"""Some 5 ms of work at most, with what a row takes in any of these APIs."""
 
 TIMED_OUT = Rejection(ErrorCode.REQUEST_TIMED_OUT, "The request timed out; what it asked for may still happen.")
 DUPLICATE = Rejection(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -42,12 +41,9 @@ async def carry_through(broker: Broker, work: Coroutine[Any, Any, None], timeout
         task.result()
 
 
-async def in_turns(rows: Iterable[Row]) -> AsyncIterator[Row]:
-    """Rows of one request, with everybody else's turn between some of them."""
-    for number, row in enumerate(rows, 1):
-        yield row
-        if number % _ROWS_AT_ONCE == 0:
-            await asyncio.sleep(0)
+def in_turns(rows: Iterable[Row]) -> AsyncIterator[Row]:
+    """Rows that nothing else of the request is gone through with."""
+    return Breaths().over(rows)
 
 
 async def attempt(work: Awaitable[Plan | Rejection]) -> Plan | Rejection:
@@ -58,9 +54,6 @@ async def attempt(work: Awaitable[Plan | Rejection]) -> Plan | Rejection:
         return Rejection(fault.code, str(fault))
 
 
-def repeated(names: Iterable[str]) -> list[str]:
-    """Names that come more than once, each once."""
-    seen: dict[str, int] = {}
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-    return [name for name, count in seen.items() if count > 1]
+def repeated(names: Iterable[str]) -> dict[str, None]:
+    """Names that come more than once, each once; as keys, because they are looked up."""
+    return {name: None for name, count in Counter(names).items() if count > 1}

@@ -12,7 +12,7 @@ from collections import Counter
 from qanat.broker import topic_settings
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_configs import ConfigPlan, decide_all_configs
-from qanat.servers.kafka.acts import attempt, carry_through, in_turns
+from qanat.servers.kafka.acts import attempt, carry_through
 from qanat.servers.kafka.config_resources import REPEATED, judge_change, missing_value
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.alter_configs import (
@@ -29,7 +29,7 @@ async def handle(request: AlterConfigsRequest, context: Context) -> AlterConfigs
     responses: list[AlterConfigsResourceResponse] = []
 
     async def alter_all() -> None:
-        async for resource, key in in_turns(zip(request.resources, keys, strict=True)):
+        async for resource, key in context.breaths.over(zip(request.resources, keys, strict=True)):
             if times[key] > 1:
                 outcome: ConfigPlan | Rejection = REPEATED
             else:

@@ -44,7 +44,7 @@ async def handle(request: CreateTopicsRequest, context: Context) -> CreateTopics
     outcomes: dict[str, TopicPlan | Rejection] = {topic.name: TIMED_OUT for topic in topics}
 
     async def create_all() -> None:
-        for topic in topics:
+        async for topic in context.breaths.over(topics):
             outcomes[topic.name] = await _create(topic, context, is_dry_run=request.validate_only)
 
     if _partitions(topics, context) > PARTITIONS_MAX:
@@ -54,7 +54,8 @@ async def handle(request: CreateTopicsRequest, context: Context) -> CreateTopics
     for name in duplicates:
         outcomes[name] = DUPLICATE
     at_start = context.broker.topic_defaults
-    return CreateTopicsResponse(topics=[_result(name, outcome, at_start) for name, outcome in outcomes.items()])
+    rows = context.breaths.over(outcomes.items())
+    return CreateTopicsResponse(topics=[_result(name, outcome, at_start) async for name, outcome in rows])
 
 
 def _partitions(topics: list[CreatableTopic], context: Context) -> int:

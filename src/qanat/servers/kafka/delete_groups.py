@@ -17,7 +17,7 @@ def handle(request: DeleteGroupsRequest, context: Context) -> object:
 
 async def _delete(request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
     results = []
-    for group_id in dict.fromkeys(request.groups_names):
+    async for group_id in context.breaths.over(dict.fromkeys(request.groups_names)):
         reply = await context.broker.groups.ask(group_id, DeleteGroup(group_id))
         assert isinstance(reply, DeleteGroupReply)
         results.append(DeletableGroupResult(group_id, reply.error))

@@ -56,15 +56,15 @@ async def handle(request: DeleteTopicsRequest, context: Context) -> DeleteTopics
         named = [DeleteTopicState(name) for name in request.topic_names]
     if not context.broker.settings.delete_topic_enable:
         return _disabled(named, context.version)
-    deletions = _judge(named, context.broker.metadata.image)
+    deletions = await _judge(named, context)
 
     async def delete_all() -> None:
-        for deletion in deletions:
+        async for deletion in context.breaths.over(deletions):
             if deletion.outcome is TIMED_OUT:
                 deletion.outcome = await _delete(deletion, context)
 
     await carry_through(context.broker, delete_all(), request.timeout_ms)
-    return DeleteTopicsResponse(responses=[deletion.result() for deletion in deletions])
+    return DeleteTopicsResponse(responses=[deletion.result() async for deletion in context.breaths.over(deletions)])
 
 
 def _disabled(named: list[DeleteTopicState], version: int) -> DeleteTopicsResponse:
@@ -73,17 +73,21 @@ def _disabled(named: list[DeleteTopicState], version: int) -> DeleteTopicsRespon
     return DeleteTopicsResponse(responses=[_Deletion(one.name, one.topic_id, why).result() for one in named])
 
 
-def _judge(named: list[DeleteTopicState], image: MetadataImage) -> list[_Deletion]:
+async def _judge(named: list[DeleteTopicState], context: Context) -> list[_Deletion]:
     """One entry per topic: what cannot be meant is refused here."""
+    image, breaths = context.broker.metadata.image, context.breaths
     deletions: list[_Deletion] = []
     counts: dict[tuple[str | None, bytes], int] = {}
-    for one in named:
+    async for one in breaths.over(named):
         if (one.name is None) == (one.topic_id == ZERO_UUID):
             deletions.append(_Deletion(one.name, one.topic_id, _NEITHER if one.name is None else _BOTH))
         else:
             counts[one.name, one.topic_id] = counts.get((one.name, one.topic_id), 0) + 1
-    twice_meant = [topic_id for name, _ in counts if (topic_id := _id_of(name, image)) and (None, topic_id) in counts]
-    for (name, topic_id), count in counts.items():
+    twice_meant: dict[bytes, None] = {}
+    async for name, _ in breaths.over(counts):
+        if (topic_id := _id_of(name, image)) and (None, topic_id) in counts:
+            twice_meant[topic_id] = None
+    async for (name, topic_id), count in breaths.over(counts.items()):
         if topic_id in twice_meant:
             continue  # Told once, under its name.
         if _id_of(name, image) in twice_meant:

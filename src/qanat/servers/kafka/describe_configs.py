@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from qanat.broker.effective_settings import SettingEntry, broker_entries, topic_entries
 from qanat.cluster.rejection import Rejection
-from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.config_resources import ResourceType, judge_broker, judge_topic, wrong_type
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.describe_configs import (
@@ -25,7 +24,7 @@ from qanat.wire.kafka.messages.describe_configs import (
 
 async def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
-        results=[_describe(resource, request, context) async for resource in in_turns(request.resources)]
+        results=[_describe(resource, request, context) async for resource in context.breaths.over(request.resources)]
     )
 
 
@@ -35,7 +34,7 @@ def _describe(
     found = _entries(resource, context)
     if isinstance(found, Rejection):
         return DescribeConfigsResult(found.code, found.message, resource.resource_type, resource.resource_name)
-    asked = resource.configuration_keys
+    asked = dict.fromkeys(resource.configuration_keys or ())
     configs = [_config(entry, request) for entry in found if not asked or entry.name in asked]
     return DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, configs)
 

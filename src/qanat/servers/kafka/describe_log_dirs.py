@@ -24,13 +24,19 @@ from qanat.wire.kafka.messages.describe_log_dirs import (
 _UNKNOWN = -1
 
 
-def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
+def handle(request: DescribeLogDirsRequest, context: Context) -> object:
     directory = context.broker.runtime.directory
     path = os.path.abspath(directory.path)
     if directory.state.failure is not None:
         return DescribeLogDirsResponse(results=[DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, path)])
+    return _describe(request, path, context)
+
+
+async def _describe(request: DescribeLogDirsRequest, path: str, context: Context) -> DescribeLogDirsResponse:
+    directory = context.broker.runtime.directory
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for at, log in _chosen(request.topics, directory.logs):
+    chosen = await _chosen(request.topics, directory.logs, context)
+    async for at, log in context.breaths.over(chosen):
         topic = topics.setdefault(at.topic, DescribeLogDirsTopic(at.topic, []))
         size_bytes = sum(segment.size for segment in log.segments)
         topic.partitions.append(DescribeLogDirsPartition(at.partition, size_bytes))
@@ -39,14 +45,19 @@ def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirs
     return DescribeLogDirsResponse(results=[found])
 
 
-def _chosen(
-    asked: list[DescribableLogDirTopic] | None, logs: dict[TopicPartition, PartitionLog]
+async def _chosen(
+    asked: list[DescribableLogDirTopic] | None, logs: dict[TopicPartition, PartitionLog], context: Context
 ) -> list[tuple[TopicPartition, PartitionLog]]:
     """What was asked for and is here; null asks for everything."""
     if asked is None:
         return list(logs.items())
-    wanted = dict.fromkeys(TopicPartition(topic.topic, number) for topic in asked for number in topic.partitions)
-    return [(at, logs[at]) for at in wanted if at in logs]
+    found: dict[TopicPartition, PartitionLog] = {}
+    async for topic in context.breaths.over(asked):
+        async for number in context.breaths.over(topic.partitions):
+            at = TopicPartition(topic.topic, number)
+            if at in logs:
+                found[at] = logs[at]
+    return list(found.items())
 
 
 def _room(path: str) -> tuple[int, int]:

@@ -26,7 +26,7 @@ PAGE_PARTITIONS_MAX = 2000
 """Partitions in one answer, whatever the client allows: Kafka's `max.request.partition.size.limit`."""
 
 
-def handle(request: DescribeTopicPartitionsRequest, context: Context) -> DescribeTopicPartitionsResponse:
+async def handle(request: DescribeTopicPartitionsRequest, context: Context) -> DescribeTopicPartitionsResponse:
     broker, cursor = context.broker, request.cursor
     asked = [topic.name for topic in request.topics]
     start = "" if cursor is None else cursor.topic_name
@@ -35,7 +35,7 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Describ
     names = [name for name in sorted(set(asked or broker.metadata.image.topics)) if name >= start]
     left = max(min(request.response_partition_limit, PAGE_PARTITIONS_MAX), 1)
     response = DescribeTopicPartitionsResponse(topics=[])
-    for name in names:
+    async for name in context.breaths.over(names):
         first = cursor.partition_index if cursor is not None and name == start else 0
         if left == 0:
             response.next_cursor = ResponseCursor(name, first)

@@ -3,6 +3,9 @@
 An API or a version that is not served closes the connection, as Kafka does.
 `ApiVersions` alone is answered in any version, so that a newer client can learn
 what to speak (KIP-511). Every request is counted and timed here (`telemetry`).
+
+A request of very many rows, and an answer that took its handler more than one piece of work
+(`broker.breaths`), are read and written beside the loop.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from qanat.broker.breaths import Breaths
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import MalformedMessageError
+from qanat.model.errors import MalformedMessageError, TooManyElementsError
 from qanat.servers.kafka.apis import SERVED, ServedApi
+from qanat.servers.kafka.beside import ON_LOOP_UNITS, Beside
 from qanat.servers.kafka.connection import Answer, KafkaConnection, Outcome, Parked
 from qanat.telemetry.door_counters import ApiCounters, DoorCounters
 from qanat.telemetry.events import Rarely
@@ -33,10 +38,23 @@ class Context:
     broker: Broker
     connection: KafkaConnection
     header: RequestHeader
+    _breaths: Breaths | None = None
 
     @property
     def version(self) -> int:
         return self.header.api_version
+
+    @property
+    def breaths(self) -> Breaths:
+        """For whoever goes through many rows."""
+        if self._breaths is None:
+            self._breaths = Breaths()
+        return self._breaths
+
+    @property
+    def is_long(self) -> bool:
+        """Whether this is more than one piece of work: a request of many rows, or an answer that took breaths."""
+        return self._breaths is not None and self._breaths.taken > 0
 
 
 class Asked(NamedTuple):
@@ -47,6 +65,7 @@ class Asked(NamedTuple):
     connection: KafkaConnection
     counters: ApiCounters
     began: float
+    context: Context
 
 
 Interceptor = Callable[[ServedApi, Any, Context], Any]
@@ -65,6 +84,7 @@ class Dispatcher:
         self.counters = DoorCounters(SERVED)
         self._slow_s = broker.settings.slow_request_ms / 1000
         self._tell_slow = Rarely("slow request")
+        self.beside = Beside()
         self.interceptor: Interceptor | None = None
         """Set by tests that want trouble (`qanat.testing`); never by a broker."""
 
@@ -79,33 +99,40 @@ class Dispatcher:
         counters = self.counters.by_api[header.api_key]
         counters.requests += 1
         counters.request_bytes += len(frame)
-        request = served.api.codec.read_request(frame, header.api_version, header.body_position)
         context = Context(self._broker, connection, header)
+        codec = served.api.codec
+        try:
+            request = codec.read_request(frame, header.api_version, header.body_position, ON_LOOP_UNITS)
+        except TooManyElementsError:
+            return self._after_reading(frame, Asked(served, header, connection, counters, began, context))
         if self.interceptor is None:
             response = served.handle(request, context)
         else:
             response = self.interceptor(served, request, context)
         if isinstance(response, asyncio.Future):
             counters.loop_s += perf_counter() - began
-            return self._when_done(response, Asked(served, header, connection, counters, began))
+            return self._when_done(response, Asked(served, header, connection, counters, began, context))
         if isinstance(response, Coroutine):
-            return self._after(response, Asked(served, header, connection, counters, began))
+            return self._after(response, Asked(served, header, connection, counters, began, context))
         answer = _encoded(response, served, header, counters)
         elapsed_s = perf_counter() - began
         counters.loop_s += elapsed_s
         counters.duration_s.observe(elapsed_s)
         if elapsed_s >= self._slow_s:
-            self._note_slow(Asked(served, header, connection, counters, began), elapsed_s)
+            self._note_slow(Asked(served, header, connection, counters, began, context), elapsed_s)
         return answer
 
     def _answer(self, response: Any, asked: Asked) -> Answer:
         """The response to what had to wait, as it is sent."""
         answer = _encoded(response, asked.served, asked.header, asked.counters)
+        self._note_answered(asked)
+        return answer
+
+    def _note_answered(self, asked: Asked) -> None:
         elapsed_s = perf_counter() - asked.began
         asked.counters.duration_s.observe(elapsed_s)
         if elapsed_s >= self._slow_s:
             self._note_slow(asked, elapsed_s)
-        return answer
 
     def _note_slow(self, asked: Asked, elapsed_s: float) -> None:
         if asked.served.key not in _WAITS_BY_DESIGN:
@@ -126,10 +153,39 @@ class Dispatcher:
                 answer.cancel()
             elif (fault := done.exception()) is not None:
                 answer.set_exception(fault)
+            elif asked.context.is_long:
+                written = self._broker.park(self._answer_beside(done.result(), asked))
+                written.add_done_callback(lambda task: _hand_over(task, answer))
             else:
                 answer.set_result(self._answer(done.result(), asked))
 
         response.add_done_callback(pass_on)
+        return answer
+
+    async def _after_reading(self, frame: memoryview, asked: Asked) -> Answer | Parked:
+        """Read beside the loop, with the requests behind it waiting; whatever handles it sees that it is long."""
+        request = await self.beside.read(asked.served, asked.header, frame)
+        await asked.context.breaths.take()
+        if self.interceptor is None:
+            response = asked.served.handle(request, asked.context)
+        else:
+            response = self.interceptor(asked.served, request, asked.context)
+        if isinstance(response, asyncio.Future):
+            return self._when_done(response, asked)
+        if isinstance(response, Coroutine):
+            return await self._after(response, asked)
+        return await self._answer_beside(response, asked)
+
+    async def _answer_beside(self, response: Any, asked: Asked) -> Answer:
+        """The same as `_answer`, for what is long."""
+        if response is None:
+            return self._answer(None, asked)
+        answer, errors = await self.beside.write(response, asked.served, asked.header)
+        counters = asked.counters
+        for code, count in errors.items():
+            counters.errors[code] = counters.errors.get(code, 0) + count
+        counters.response_bytes += sum(map(len, answer))
+        self._note_answered(asked)
         return answer
 
     async def _after(self, response: Coroutine[Any, Any, Any], asked: Asked) -> Answer | Parked:
@@ -141,7 +197,20 @@ class Dispatcher:
             asked.counters.parked -= 1
         if isinstance(result, asyncio.Future):
             return self._when_done(result, asked)
+        if asked.context.is_long:
+            return await self._answer_beside(result, asked)
         return self._answer(result, asked)
+
+
+def _hand_over(done: asyncio.Future[Answer], answer: Parked) -> None:
+    if answer.done():
+        return
+    if done.cancelled():
+        answer.cancel()
+    elif (fault := done.exception()) is not None:
+        answer.set_exception(fault)
+    else:
+        answer.set_result(done.result())
 
 
 def _encoded(response: Any, served: ServedApi, header: RequestHeader, counters: ApiCounters) -> Answer:

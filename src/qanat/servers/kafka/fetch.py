@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from qanat.broker.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, Asked, FetchSession, PartitionKey, Told
-from qanat.broker.fetching import Fetch, Found, Wanted
+from qanat.broker.fetching import FEW_PARTITIONS, Fetch, Found, Wanted
 from qanat.broker.partition import Partition
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
@@ -37,19 +37,31 @@ _TOPIC_IDS_FROM = 13
 def handle(request: FetchRequest, context: Context) -> object:
     if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    session, asked = _session(request, context)
+    if context.is_long:
+        return _in_turns(request, context)
+    session, asked = _session(request, context, _named(request.topics))
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
-    fetch = Fetch(
-        [_wanted(key, what, context) for key, what in asked.items()],
+    if len(asked) > FEW_PARTITIONS:
+        return _answer_in_turns(request, context, asked, session)
+    fetch = _fetch(request, context, [_wanted(key, what, context) for key, what in asked.items()])
+    if fetch.try_now() and (fetch.is_enough or request.max_wait_ms <= 0 or not asked):
+        return _response(asked, fetch, session, is_full=_is_full(request))
+    return _later(request, context, fetch, asked, session)
+
+
+def _fetch(request: FetchRequest, context: Context, wanted: list[Wanted]) -> Fetch:
+    return Fetch(
+        wanted,
         min(request.max_bytes, context.broker.settings.fetch_max_bytes),
         request.min_bytes,
         is_committed=request.isolation_level == _READ_COMMITTED,
     )
-    is_new = request.session_epoch == FIRST_EPOCH or request.session_epoch == FINAL_EPOCH
-    if fetch.try_now() and (fetch.is_enough or request.max_wait_ms <= 0 or not asked):
-        return _response(asked, fetch, session, is_full=is_new)
-    return _later(request, context, fetch, asked, session, is_full=is_new)
+
+
+def _is_full(request: FetchRequest) -> bool:
+    """Whether the answer names every partition, and not only what is new."""
+    return request.session_epoch == FIRST_EPOCH or request.session_epoch == FINAL_EPOCH
 
 
 def _later(
@@ -58,27 +70,65 @@ def _later(
     fetch: Fetch,
     asked: dict[PartitionKey, Asked],
     session: FetchSession | None,
-    *,
-    is_full: bool,
 ) -> object:
     """A parked answer: the requests behind this one are looked at meanwhile."""
 
     async def wait() -> FetchResponse:
         if fetch.is_cold:
-            await fetch.read_cold()
+            await fetch.read_in_turns(context.breaths)
         await fetch.wait(request.max_wait_ms / 1000)
-        return _response(asked, fetch, session, is_full=is_full)
+        return await _response_in_turns(request, context, asked, fetch, session)
 
     parked = context.broker.park(wait())
     context.connection.wait_with(parked)
     return parked
 
 
+# Very many partitions: the session is brought up to date at once, everything else is done in turns.
+
+
+async def _in_turns(request: FetchRequest, context: Context) -> object:
+    named: dict[PartitionKey, Asked] = {}
+    async for topic in context.breaths.over(request.topics):
+        async for piece in context.breaths.pieces(topic.partitions):
+            named.update(_named([FetchTopic(topic.topic, topic.topic_id, list(piece))]))
+    session, asked = _session(request, context, named)
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session)
+    return await _answer_in_turns(request, context, asked, session)
+
+
+async def _answer_in_turns(
+    request: FetchRequest, context: Context, asked: dict[PartitionKey, Asked], session: FetchSession | None
+) -> object:
+    wanted = [_wanted(key, what, context) async for key, what in context.breaths.over(asked.items())]
+    fetch = _fetch(request, context, wanted)
+    await fetch.read_in_turns(context.breaths)
+    if fetch.is_enough or request.max_wait_ms <= 0:
+        return await _response_in_turns(request, context, asked, fetch, session)
+    return _later(request, context, fetch, asked, session)
+
+
+async def _response_in_turns(
+    request: FetchRequest,
+    context: Context,
+    asked: dict[PartitionKey, Asked],
+    fetch: Fetch,
+    session: FetchSession | None,
+) -> FetchResponse:
+    is_full = _is_full(request)
+    if len(asked) <= FEW_PARTITIONS:
+        return _response(asked, fetch, session, is_full=is_full)
+    topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+    async for piece in context.breaths.pieces(list(zip(asked, fetch.found, strict=True))):
+        _tell(topics, piece, session, is_full=is_full)
+    return _told(topics, session)
+
+
 def _session(
-    request: FetchRequest, context: Context
+    request: FetchRequest, context: Context, named: dict[PartitionKey, Asked]
 ) -> tuple[FetchSession | ErrorCode | None, dict[PartitionKey, Asked]]:
     """The session to use, if any, and everything that is to be fetched."""
-    named = _named(request.topics)
     sessions = context.broker.fetch_sessions
     if request.session_epoch == FINAL_EPOCH:
         sessions.end(request.session_id)
@@ -123,7 +173,19 @@ def _response(
     asked: dict[PartitionKey, Asked], fetch: Fetch, session: FetchSession | None, *, is_full: bool
 ) -> FetchResponse:
     topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
-    for key, found in zip(asked, fetch.found, strict=True):
+    _tell(topics, zip(asked, fetch.found, strict=True), session, is_full=is_full)
+    return _told(topics, session)
+
+
+def _tell(
+    topics: dict[tuple[str, bytes], FetchableTopicResponse],
+    rows: Iterable[tuple[PartitionKey, Found]],
+    session: FetchSession | None,
+    *,
+    is_full: bool,
+) -> None:
+    """Put into an answer what there is to tell of some partitions."""
+    for key, found in rows:
         told = Told(found.high_watermark, found.last_stable_offset, found.log_start_offset)
         is_told = session is None or session.is_worth_telling(
             key, told, has_records=found.size > 0, has_error=found.error is not ErrorCode.NONE
@@ -133,6 +195,9 @@ def _response(
                 (key.topic, key.topic_id), FetchableTopicResponse(key.topic, key.topic_id or ZERO_UUID, [])
             )
             topic.partitions.append(_partition(key.partition, found))
+
+
+def _told(topics: dict[tuple[str, bytes], FetchableTopicResponse], session: FetchSession | None) -> FetchResponse:
     session_id = session.session_id if session is not None else NO_SESSION
     return FetchResponse(session_id=session_id, responses=list(topics.values()))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from qanat.broker.group_coordinator import OFFSETS_TOPIC
 from qanat.model.error_codes import ErrorCode
-from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -25,7 +24,8 @@ def handle(request: FindCoordinatorRequest, context: Context) -> object:
 
 async def _find(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
     if context.version >= _MANY_FROM:
-        found = [await _coordinator(key, request.key_type, context) async for key in in_turns(request.coordinator_keys)]
+        keys = context.breaths.over(request.coordinator_keys)
+        found = [await _coordinator(key, request.key_type, context) async for key in keys]
         return FindCoordinatorResponse(coordinators=found)
     one = await _coordinator(request.key, request.key_type, context)
     return FindCoordinatorResponse(

@@ -14,7 +14,7 @@ from qanat.broker import topic_settings
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_configs import ConfigAct, ConfigChange, ConfigPlan, decide_configs
 from qanat.model.error_codes import ErrorCode
-from qanat.servers.kafka.acts import attempt, carry_through, in_turns
+from qanat.servers.kafka.acts import attempt, carry_through
 from qanat.servers.kafka.config_resources import REPEATED, judge_change, missing_value
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.incremental_alter_configs import (
@@ -24,6 +24,10 @@ from qanat.wire.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+_CHANGES_MAX = 1_000
+"""No topic has so many settings: among so many different names is one to refuse the request for."""
+_ACTS = {int(act): act for act in ConfigAct}
+
 
 async def handle(request: IncrementalAlterConfigsRequest, context: Context) -> IncrementalAlterConfigsResponse:
     keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
@@ -31,7 +35,7 @@ async def handle(request: IncrementalAlterConfigsRequest, context: Context) -> I
     responses: list[AlterConfigsResourceResponse] = []
 
     async def alter_all() -> None:
-        async for resource, key in in_turns(zip(request.resources, keys, strict=True)):
+        async for resource, key in context.breaths.over(zip(request.resources, keys, strict=True)):
             if times[key] > 1:
                 outcome: ConfigPlan | Rejection = REPEATED
             else:
@@ -45,25 +49,25 @@ async def handle(request: IncrementalAlterConfigsRequest, context: Context) -> I
 async def _alter(resource: AlterConfigsResource, context: Context, *, is_dry_run: bool) -> ConfigPlan | Rejection:
     names = [config.name for config in resource.configs]
     rejection = judge_change(resource.resource_type, resource.resource_name, names, context.broker)
-    changes = _changes(resource)
+    changes = await _changes(resource, context)
     if rejection is not None or isinstance(changes, Rejection):
         return rejection or changes  # type: ignore[return-value]  # One of the two is a rejection.
     return await attempt(
         context.broker.carry_out(
-            lambda image: decide_configs(image, resource.resource_name, changes, topic_settings.parse),
+            lambda image: decide_configs(image, resource.resource_name, changes[:_CHANGES_MAX], topic_settings.parse),
             is_dry_run=is_dry_run,
         )
     )
 
 
-def _changes(resource: AlterConfigsResource) -> list[ConfigChange] | Rejection:
+async def _changes(resource: AlterConfigsResource, context: Context) -> list[ConfigChange] | Rejection:
     changes: list[ConfigChange] = []
-    for config in resource.configs:
-        if config.config_operation not in list(ConfigAct):
+    async for config in context.breaths.over(resource.configs):
+        act = _ACTS.get(config.config_operation)
+        if act is None:
             return Rejection(
                 ErrorCode.INVALID_REQUEST, f"Unknown operation {config.config_operation} on {config.name}."
             )
-        act = ConfigAct(config.config_operation)
         if config.value is None and act is not ConfigAct.DELETE:
             return missing_value(config.name)
         changes.append(ConfigChange(config.name, act, config.value))

@@ -23,11 +23,13 @@ def handle(request: JoinGroupRequest, context: Context) -> object:
 
 
 async def _join(request: JoinGroupRequest, context: Context) -> JoinGroupResponse:
+    rows = context.breaths.over(request.protocols)
+    protocols = [Protocol(one.name, bytes(one.metadata)) async for one in rows]
     asked = JoinGroup(
         group_id=request.group_id,
         member_id=request.member_id,
         protocol_type=request.protocol_type,
-        protocols=tuple(Protocol(one.name, bytes(one.metadata)) for one in request.protocols),
+        protocols=tuple(protocols),
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         unique=str(uuid.uuid4()),
@@ -47,7 +49,10 @@ async def _join(request: JoinGroupRequest, context: Context) -> JoinGroupRespons
         leader=reply.leader_id,
         skip_assignment=reply.skip_assignment,
         member_id=reply.member_id,
-        members=[JoinGroupResponseMember(one.member_id, one.instance_id, one.metadata) for one in reply.members],
+        members=[
+            JoinGroupResponseMember(one.member_id, one.instance_id, one.metadata)
+            async for one in context.breaths.over(reply.members)
+        ],
     )
 
 

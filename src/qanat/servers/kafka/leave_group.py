@@ -7,8 +7,11 @@ Up to version 2 there is one member, and its error is the answer's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from qanat.groups.replies import LeaveReply
 from qanat.groups.requests import LeaveGroup, LeavingMember
+from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
@@ -26,12 +29,19 @@ async def _leave(request: LeaveGroupRequest, context: Context) -> LeaveGroupResp
         if has_many
         else (LeavingMember(request.member_id),)
     )
-    reply = await context.broker.groups.ask(request.group_id, LeaveGroup(request.group_id, members))
+    answers: list[MemberResponse] = []
+    async for piece in context.breaths.pieces(members):
+        reply = await _leave_piece(request.group_id, piece, context)
+        if reply.error:
+            return LeaveGroupResponse(error_code=reply.error)
+        answers += [MemberResponse(one.member_id, one.instance_id, one.error) for one in reply.members]
+    if not members:
+        return LeaveGroupResponse(error_code=(await _leave_piece(request.group_id, (), context)).error)
+    error = ErrorCode.NONE if has_many else answers[0].error_code
+    return LeaveGroupResponse(error_code=error, members=answers)
+
+
+async def _leave_piece(group_id: str, members: Sequence[LeavingMember], context: Context) -> LeaveReply:
+    reply = await context.broker.groups.ask(group_id, LeaveGroup(group_id, tuple(members)))
     assert isinstance(reply, LeaveReply)
-    error = reply.error
-    if not has_many and not error and reply.members:
-        error = reply.members[0].error
-    return LeaveGroupResponse(
-        error_code=error,
-        members=[MemberResponse(one.member_id, one.instance_id, one.error) for one in reply.members],
-    )
+    return reply

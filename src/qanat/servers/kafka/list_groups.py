@@ -5,10 +5,15 @@ v1   throttle time    v3   flexible    v4   filter by state, which is in the ans
 
 from __future__ import annotations
 
+from qanat.broker.breaths import Breaths
+from qanat.groups.classic.states import GroupState
+from qanat.groups.classic.view import CLASSIC
 from qanat.groups.replies import ListReply
 from qanat.groups.requests import ListGroups
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+_NAMES = {name.lower() for name in (*GroupState, CLASSIC)}
 
 
 def handle(request: ListGroupsRequest, context: Context) -> object:
@@ -16,12 +21,22 @@ def handle(request: ListGroupsRequest, context: Context) -> object:
 
 
 async def _list(request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
-    asked = ListGroups(tuple(request.states_filter), tuple(request.types_filter))
-    replies = await context.broker.groups.ask_all(asked)
+    breaths = context.breaths
+    asked = ListGroups(await _distinct(request.states_filter, breaths), await _distinct(request.types_filter, breaths))
+    replies = await context.broker.groups.ask_all(asked, breaths)
     groups = [
         ListedGroup(one.group_id, one.protocol_type, one.state, one.group_type)
-        for reply in replies
+        async for reply in breaths.over(replies)
         if isinstance(reply, ListReply)
-        for one in reply.groups
+        async for one in breaths.over(reply.groups)
     ]
     return ListGroupsResponse(groups=groups)
+
+
+async def _distinct(names: list[str], breaths: Breaths) -> tuple[str, ...]:
+    """A filter, as short as it can be, because every partition of the internal topic goes through it.
+
+    Of the names that nothing can have, one is enough: a filter that lets nothing through is not the same as none.
+    """
+    seen = {name.strip().lower(): None async for name in breaths.over(names)}
+    return tuple(name for name in seen if name in _NAMES) or tuple(seen)[:1]

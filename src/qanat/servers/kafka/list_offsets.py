@@ -15,7 +15,6 @@ from qanat.log.lookup import newest_timestamp
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import Offset
-from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.list_offsets import (
     ListOffsetsPartition,
@@ -42,10 +41,11 @@ async def _answer(request: ListOffsetsRequest, context: Context) -> ListOffsetsR
     is_committed = request.isolation_level == _READ_COMMITTED
     topics: list[ListOffsetsTopicResponse] = []
     times = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
-    async for topic in in_turns(request.topics):
+    async for topic in context.breaths.over(request.topics):
         answer = ListOffsetsTopicResponse(topic.name, [])
         topics.append(answer)
-        for number, asked in {one.partition_index: one for one in topic.partitions}.items():
+        rows = {one.partition_index: one for one in topic.partitions}
+        async for number, asked in context.breaths.over(rows.items()):
             if times[topic.name, number] > 1:
                 answer.partitions.append(ListOffsetsPartitionResponse(number, ErrorCode.INVALID_REQUEST))
             else:

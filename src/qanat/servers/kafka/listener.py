@@ -92,3 +92,4 @@ class KafkaListener:
             connection.close()
         if self._server is not None:
             await self._server.wait_closed()
+        self.dispatcher.beside.close()

@@ -30,16 +30,21 @@ from qanat.wire.kafka.messages.metadata import (
 _IDS_FROM = 12
 
 
-def handle(request: MetadataRequest, context: Context) -> object:
+async def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
     broker, asked = context.broker, request.topics or []
     if _is_all(request, context.version):
-        return _answer(request, broker, [describe(broker, topic) for topic in broker.metadata.image.topics.values()])
+        topics = list(broker.metadata.image.topics.values())
+        return _answer(request, broker, [describe(broker, topic) async for topic in context.breaths.over(topics)])
     if context.version < _IDS_FROM and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in asked):
         return _refused(asked)
-    missing = [topic for topic in asked if _is_missing(topic, broker)]
-    if missing and request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
-        return _created_first(request, missing, broker)
-    return _answer(request, broker, _asked(request, broker))
+    rejected: dict[str | None, ErrorCode] = {}
+    if request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
+        rejected = await _create_missing(asked, context)
+    found = await _asked(asked, context)
+    for topic in found:
+        if topic.name in rejected:
+            topic.error_code = rejected[topic.name]
+    return _answer(request, broker, found)
 
 
 def _refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
@@ -58,26 +63,26 @@ def _is_missing(topic: MetadataRequestTopic, broker: Broker) -> bool:
     return bool(topic.name) and topic.topic_id == ZERO_UUID and topic.name not in broker.metadata.image.topics
 
 
-async def _created_first(
-    request: MetadataRequest, missing: list[MetadataRequestTopic], broker: Broker
-) -> MetadataResponse:
-    """Kafka lets clients ask again while it creates; we answer once the topics are there."""
-    rejected: dict[str, ErrorCode] = {}
-    for name in dict.fromkeys(topic.name for topic in missing if topic.name):
-        outcome = await broker.create_topic(CreateTopic(name, broker.new_topic_id()))
-        if isinstance(outcome, Rejection) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            rejected[name] = outcome.code
-    topics = _asked(request, broker)
-    for topic in topics:
-        if topic.name in rejected:
-            topic.error_code = rejected[topic.name]
-    return _answer(request, broker, topics)
+async def _create_missing(asked: list[MetadataRequestTopic], context: Context) -> dict[str | None, ErrorCode]:
+    """Kafka lets clients ask again while it creates; we answer once the topics are there. Returns what was refused."""
+    broker = context.broker
+    rejected: dict[str | None, ErrorCode] = {}
+    async for topic in context.breaths.over(asked):
+        name = topic.name
+        if name and name not in rejected and _is_missing(topic, broker):
+            outcome = await broker.create_topic(CreateTopic(name, broker.new_topic_id()))
+            if isinstance(outcome, Rejection) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                rejected[name] = outcome.code
+    return rejected
 
 
-def _asked(request: MetadataRequest, broker: Broker) -> list[MetadataResponseTopic]:
+async def _asked(asked: list[MetadataRequestTopic], context: Context) -> list[MetadataResponseTopic]:
     """What was asked for, each topic once."""
-    found = [_named(topic, broker) for topic in request.topics or []]
-    return list({(topic.name, topic.topic_id): topic for topic in found}.values())
+    found: dict[tuple[str | None, bytes], MetadataResponseTopic] = {}
+    async for one in context.breaths.over(asked):
+        topic = _named(one, context.broker)
+        found[topic.name, topic.topic_id] = topic
+    return list(found.values())
 
 
 def _answer(request: MetadataRequest, broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataResponse:

@@ -2,13 +2,17 @@
 
 v2   retention time (until v4)    v3   throttle time    v6   leader epochs    v7   static members    v8   flexible
 v9   members of the new protocol, and GROUP_ID_NOT_FOUND
+
+Deviation: of more than a few hundred partitions, some may be committed and others refused, where the group changes
+meanwhile (Kafka refuses what does not fit one batch of its log).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from qanat.groups.replies import CommitReply
+from qanat.broker.group_coordinator import Answer
+from qanat.groups.replies import CommitReply, PartitionOutcome, Reply
 from qanat.groups.requests import CommitOffsets, OffsetToCommit
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.offset_commit import (
@@ -26,28 +30,42 @@ def handle(request: OffsetCommitRequest, context: Context) -> object:
 
 
 async def _commit(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
+    offsets = [one async for one in context.breaths.over(_offsets(request))]
+    if offsets:
+        begun = [await _begin(request, piece, context) async for piece in context.breaths.pieces(offsets)]
+    else:
+        begun = [await _begin(request, (), context)]
+    told = iter([one for answer in begun for one in _outcomes(await answer)])
+    topics = [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetCommitResponsePartition(one.partition_index, next(told).error)
+                async for one in context.breaths.over(topic.partitions)
+            ],
+        )
+        async for topic in context.breaths.over(request.topics)
+    ]
+    return OffsetCommitResponse(topics=topics)
+
+
+async def _begin(request: OffsetCommitRequest, offsets: Sequence[OffsetToCommit], context: Context) -> Answer:
+    """Commit a piece; what it says comes when it is durable, and the pieces wait for that together."""
     asked = CommitOffsets(
         group_id=request.group_id,
-        offsets=tuple(_offsets(request)),
+        offsets=tuple(offsets),
         member_id=request.member_id,
         generation_id=request.generation_id_or_member_epoch,
         instance_id=request.group_instance_id,
         retention_ms=request.retention_time_ms,
         knows_group_id_not_found=context.version >= _NOT_FOUND_FROM,
     )
-    reply = await context.broker.groups.ask(request.group_id, asked)
+    return await context.broker.groups.begin(request.group_id, asked)
+
+
+def _outcomes(reply: Reply) -> tuple[PartitionOutcome, ...]:
     assert isinstance(reply, CommitReply)
-    outcomes = iter(reply.partitions)
-    topics = [
-        OffsetCommitResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetCommitResponsePartition(one.partition_index, next(outcomes).error) for one in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    return OffsetCommitResponse(topics=topics)
+    return reply.partitions
 
 
 def _offsets(request: OffsetCommitRequest) -> Iterator[OffsetToCommit]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qanat.broker.group_coordinator import Answer
 from qanat.groups.replies import DeleteOffsetsReply
 from qanat.groups.requests import DeleteOffsets
 from qanat.model.ids import TopicPartition
@@ -19,13 +20,25 @@ def handle(request: OffsetDeleteRequest, context: Context) -> object:
 
 
 async def _delete(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
-    partitions = tuple(
-        TopicPartition(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
-    )
-    reply = await context.broker.groups.ask(request.group_id, DeleteOffsets(request.group_id, partitions))
-    assert isinstance(reply, DeleteOffsetsReply)
+    breaths = context.breaths
+    partitions = [
+        TopicPartition(topic.name, one.partition_index)
+        async for topic in breaths.over(request.topics)
+        async for one in breaths.over(topic.partitions)
+    ]
+    pieces = [piece async for piece in breaths.pieces(partitions)] or [()]
+    begun = [await _begin(request.group_id, tuple(piece), context) async for piece in breaths.over(pieces)]
     topics: dict[str, OffsetDeleteResponseTopic] = {}
-    for one in reply.partitions:
-        topic = topics.setdefault(one.topic, OffsetDeleteResponseTopic(one.topic, []))
-        topic.partitions.append(OffsetDeleteResponsePartition(one.partition, one.error))
-    return OffsetDeleteResponse(error_code=reply.error, topics=list(topics.values()))
+    for answer in begun:
+        reply = await answer
+        assert isinstance(reply, DeleteOffsetsReply)
+        if reply.error:
+            return OffsetDeleteResponse(error_code=reply.error)
+        for one in reply.partitions:
+            topic = topics.setdefault(one.topic, OffsetDeleteResponseTopic(one.topic, []))
+            topic.partitions.append(OffsetDeleteResponsePartition(one.partition, one.error))
+    return OffsetDeleteResponse(topics=list(topics.values()))
+
+
+async def _begin(group_id: str, partitions: tuple[TopicPartition, ...], context: Context) -> Answer:
+    return await context.broker.groups.begin(group_id, DeleteOffsets(group_id, partitions))

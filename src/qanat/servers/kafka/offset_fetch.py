@@ -9,11 +9,13 @@ Version 1 has no place for an error of the whole: every partition carries it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from qanat.broker.breaths import FEW_ROWS
 from qanat.groups.replies import FetchedOffset, FetchReply
 from qanat.groups.requests import FetchOffsets
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
-from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -31,7 +33,7 @@ from qanat.wire.kafka.messages.offset_fetch import (
 _ERROR_FROM = 2
 _MANY_FROM = 8
 
-Topics = list[OffsetFetchRequestTopic] | list[OffsetFetchRequestTopics] | None
+Topics = Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
 
 
 def handle(request: OffsetFetchRequest, context: Context) -> object:
@@ -40,11 +42,37 @@ def handle(request: OffsetFetchRequest, context: Context) -> object:
 
 
 async def _ask(group_id: str, topics: Topics, request: OffsetFetchRequest, context: Context) -> FetchReply:
-    partitions = None
-    if topics is not None:
-        partitions = tuple(TopicPartition(topic.name, number) for topic in topics for number in topic.partition_indexes)
-    asked = FetchOffsets(group_id, partitions, require_stable=request.require_stable)
-    reply = await context.broker.groups.ask(group_id, asked)
+    if topics is None:
+        reply = await _ask_shard(FetchOffsets(group_id, None, require_stable=request.require_stable), context)
+        return reply if not reply.unread else await _ask_in_pieces(group_id, reply.unread, request, context)
+    breaths = context.breaths
+    partitions = [
+        TopicPartition(topic.name, number)
+        async for topic in breaths.over(topics)
+        async for number in breaths.over(topic.partition_indexes)
+    ]
+    return await _ask_in_pieces(group_id, partitions, request, context)
+
+
+async def _ask_in_pieces(
+    group_id: str, partitions: Sequence[TopicPartition], request: OffsetFetchRequest, context: Context
+) -> FetchReply:
+    """Each partition's offset as it is when its piece is asked for: they do not depend on each other."""
+    if len(partitions) <= FEW_ROWS:
+        asked = FetchOffsets(group_id, tuple(partitions), require_stable=request.require_stable)
+        return await _ask_shard(asked, context)
+    offsets: list[FetchedOffset] = []
+    async for piece in context.breaths.pieces(partitions):
+        asked = FetchOffsets(group_id, tuple(piece), require_stable=request.require_stable)
+        reply = await _ask_shard(asked, context)
+        if reply.error:
+            return reply
+        offsets += reply.offsets
+    return FetchReply(group_id, offsets=tuple(offsets))
+
+
+async def _ask_shard(asked: FetchOffsets, context: Context) -> FetchReply:
+    reply = await context.broker.groups.ask(asked.group_id, asked)
     assert isinstance(reply, FetchReply)
     return reply
 
@@ -59,15 +87,17 @@ async def _fetch_one(request: OffsetFetchRequest, context: Context) -> OffsetFet
             for number in topic.partition_indexes
         )
     topics = [
-        OffsetFetchResponseTopic(name, [OffsetFetchResponsePartition(*_fields(one)) for one in found])
-        for name, found in _by_topic(offsets).items()
+        OffsetFetchResponseTopic(
+            name, [OffsetFetchResponsePartition(*_fields(one)) async for one in context.breaths.over(found)]
+        )
+        for name, found in (await _by_topic(offsets, context)).items()
     ]
     return OffsetFetchResponse(topics=topics, error_code=reply.error)
 
 
 async def _fetch_many(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
     return OffsetFetchResponse(
-        groups=[await _group(group, request, context) async for group in in_turns(request.groups)]
+        groups=[await _group(group, request, context) async for group in context.breaths.over(request.groups)]
     )
 
 
@@ -78,8 +108,11 @@ async def _group(
     if reply.error:
         return OffsetFetchResponseGroup(group.group_id, [], reply.error)
     topics = [
-        OffsetFetchResponseTopics(name=name, partitions=[OffsetFetchResponsePartitions(*_fields(one)) for one in found])
-        for name, found in _by_topic(reply.offsets).items()
+        OffsetFetchResponseTopics(
+            name=name,
+            partitions=[OffsetFetchResponsePartitions(*_fields(one)) async for one in context.breaths.over(found)],
+        )
+        for name, found in (await _by_topic(reply.offsets, context)).items()
     ]
     return OffsetFetchResponseGroup(group.group_id, topics)
 
@@ -88,8 +121,8 @@ def _fields(one: FetchedOffset) -> tuple[int, int, int, str, ErrorCode]:
     return one.partition, one.offset, one.leader_epoch, one.metadata, one.error
 
 
-def _by_topic(offsets: tuple[FetchedOffset, ...]) -> dict[str, list[FetchedOffset]]:
+async def _by_topic(offsets: tuple[FetchedOffset, ...], context: Context) -> dict[str, list[FetchedOffset]]:
     topics: dict[str, list[FetchedOffset]] = {}
-    for one in offsets:
+    async for one in context.breaths.over(offsets):
         topics.setdefault(one.topic, []).append(one)
     return topics

@@ -8,7 +8,6 @@ from __future__ import annotations
 from qanat.broker.partition import Partition
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import LeaderEpoch
-from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -20,12 +19,13 @@ from qanat.wire.kafka.messages.offset_for_leader_epoch import (
 
 
 async def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForLeaderEpochResponse:
+    broker, breaths = context.broker, context.breaths
     topics = [
         OffsetForLeaderTopicResult(
             topic.topic,
-            [_end(context.broker.partition(topic.topic, asked.partition), asked) for asked in topic.partitions],
+            [_end(broker.partition(topic.topic, row.partition), row) async for row in breaths.over(topic.partitions)],
         )
-        async for topic in in_turns(request.topics)
+        async for topic in breaths.over(request.topics)
     ]
     return OffsetForLeaderEpochResponse(topics=topics)
 

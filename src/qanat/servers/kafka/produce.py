@@ -35,6 +35,8 @@ from qanat.wire.kafka.messages.produce import (
 ALL, NONE = -1, 0
 _ZSTD_FROM = 7
 _TOPIC_IDS_FROM = 13
+_PARTS_AT_ONCE = 50
+"""Partitions that are appended to in one go; the first append to a log opens its files."""
 
 _TELLS_START = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -59,11 +61,11 @@ class Produce:
         self._waiting: Waiting = {}
         self.response = ProduceResponse([])
 
-    def parts(self, broker: Broker) -> list[Part]:
+    def parts(self, broker: Broker, topics: list[TopicProduceData]) -> list[Part]:
         """Every partition that can be appended to; the answers of the others are written on the way."""
         parts: list[Part] = []
         acks = self._request.acks
-        for topic in self._request.topic_data:
+        for topic in topics:
             results: list[PartitionProduceResponse] = []
             self.response.responses.append(TopicProduceResponse(topic.name, topic.topic_id, results))
             for data in topic.partition_data:
@@ -79,6 +81,11 @@ class Produce:
                 else:
                     parts.append((found, data.records, result))
         return parts
+
+    def join_last(self) -> None:
+        """The last two topics of the answer are one: they were written in two pieces."""
+        last = self.response.responses.pop()
+        self.response.responses[-1].partition_responses += last.partition_responses
 
     def _find(self, topic: TopicProduceData, number: int, broker: Broker) -> Partition | ErrorCode:
         if self._request.acks not in (ALL, NONE, 1):
@@ -174,27 +181,61 @@ class _Acknowledgement:
 
 def handle(request: ProduceRequest, context: Context) -> object:
     produce = Produce(request, context)
-    parts = produce.parts(context.broker)
+    if context.is_long:
+        return _in_turns(produce, request, context)
+    parts = produce.parts(context.broker, request.topic_data)
     if request.transactional_id is not None and (first := first_writes(parts)):
         return _through_the_gate(produce, request.transactional_id, parts, first, context)
-    return _append(produce, parts)
+    return _append(produce, parts, context)
 
 
-def _append(produce: Produce, parts: list[Part]) -> object:
+def _append(produce: Produce, parts: list[Part], context: Context) -> object:
+    if len(parts) > _PARTS_AT_ONCE:
+        return _append_in_turns(produce, parts, context)
     for number, part in enumerate(parts):
         if not produce.append(part):
             return _slowly(produce, parts[number:])
     return produce.answer()
 
 
+async def _ask_gate(transactional_id: str, parts: list[Part], first: FirstWrites, context: Context) -> None:
+    for number, error in (await ask_gate(context, transactional_id, parts, first)).items():
+        _refuse(parts[number][2], error, "the coordinator does not know this partition as part of the transaction")
+
+
 async def _through_the_gate(
     produce: Produce, transactional_id: str, parts: list[Part], first: FirstWrites, context: Context
 ) -> object:
     """Ask the transaction's coordinator before the first write to a partition."""
-    for number, error in (await ask_gate(context, transactional_id, parts, first)).items():
-        _refuse(parts[number][2], error, "the coordinator does not know this partition as part of the transaction")
-    outcome = _append(produce, [part for part in parts if not part[2].error_code])
+    await _ask_gate(transactional_id, parts, first, context)
+    outcome = _append(produce, [part for part in parts if not part[2].error_code], context)
     return await outcome if isinstance(outcome, Coroutine) else outcome
+
+
+async def _in_turns(produce: Produce, request: ProduceRequest, context: Context) -> object:
+    """Very many partitions: each is appended to in one go, everybody else is served in between."""
+    async for topic in context.breaths.over(request.topic_data):
+        is_begun = False
+        async for piece in context.breaths.pieces(topic.partition_data):
+            parts = produce.parts(context.broker, [TopicProduceData(topic.name, topic.topic_id, list(piece))])
+            if is_begun:
+                produce.join_last()
+            is_begun = True
+            if request.transactional_id is not None and (first := first_writes(parts)):
+                await _ask_gate(request.transactional_id, parts, first, context)
+            await _append_each(produce, [part for part in parts if not part[2].error_code], context)
+    return produce.answer()
+
+
+async def _append_in_turns(produce: Produce, parts: list[Part], context: Context) -> object:
+    await _append_each(produce, parts, context)
+    return produce.answer()
+
+
+async def _append_each(produce: Produce, parts: list[Part], context: Context) -> None:
+    async for part in context.breaths.over(parts):
+        if not produce.append(part):
+            await produce.append_slowly([part])
 
 
 async def _slowly(produce: Produce, parts: list[Part]) -> object:

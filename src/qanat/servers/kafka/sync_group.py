@@ -16,6 +16,8 @@ def handle(request: SyncGroupRequest, context: Context) -> object:
 
 
 async def _sync(request: SyncGroupRequest, context: Context) -> SyncGroupResponse:
+    rows = context.breaths.over(request.assignments)
+    assignments = [(one.member_id, bytes(one.assignment)) async for one in rows]
     asked = SyncGroup(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -23,7 +25,7 @@ async def _sync(request: SyncGroupRequest, context: Context) -> SyncGroupRespons
         instance_id=request.group_instance_id,
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignments=tuple((one.member_id, bytes(one.assignment)) for one in request.assignments),
+        assignments=tuple(assignments),
     )
     reply = await context.broker.groups.ask(request.group_id, asked)
     assert isinstance(reply, SyncReply)

@@ -1,0 +1,126 @@
+"""Requests of very many rows, and answers of very many: nobody else waits for all of it.
+
+What is counted is work, not time: calls of functions on the loop's thread between two turns of the loop. A handler that
+goes through its rows in one go makes at least a few calls for each, and so does a codec that is used on the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from bench.holds.cases import Case
+from bench.holds.crowd import Crowd, settle
+from bench.holds.requests import cases
+
+from qanat.servers.kafka.apis import SERVED
+from qanat.testing import EmbeddedBroker
+from qanat.wire.kafka.headers import read_response_header
+
+CALLS_MAX = 40_000
+"""Between two turns of the loop; some ten milliseconds of work."""
+ROWS_MAX = 12_000
+_CROWD = Crowd(wide_topics=8, narrow_topics=50, groups=4_000, offsets=12_000, members=400)
+_PATIENCE_S = 60.0
+
+
+class Workload:
+    """Counts the calls of every callback that the loop makes, and keeps the most of one."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.most_calls = 0
+
+    def on_event(self, frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" or event == "c_call":
+            self.calls += 1
+
+    @contextmanager
+    def counted(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        run = asyncio.Handle._run
+
+        def counted_run(handle: asyncio.Handle) -> None:
+            self.calls = 0
+            run(handle)
+            self.most_calls = max(self.most_calls, self.calls)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(asyncio.Handle, "_run", counted_run)
+            sys.setprofile(self.on_event)
+            try:
+                yield
+            finally:
+                sys.setprofile(None)
+
+
+async def ask(address: str, frame: bytes) -> bytes:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 26)
+    try:
+        writer.write(frame)
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        return await reader.readexactly(size)
+    finally:
+        writer.close()
+
+
+async def most_calls_of_each(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    settings: dict[str, Any] = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": 4}
+    found: dict[str, int] = {}
+    async with EmbeddedBroker.here(data_dir=folder, settings=settings) as broker:
+        await settle(broker.node.broker, _CROWD)
+        for case in cases(_CROWD):
+            work, frame = Workload(), _frame(case)
+            with work.counted(monkeypatch):
+                answer = await asyncio.wait_for(ask(broker.bootstrap_servers, frame), _PATIENCE_S)
+            found[f"{case.name}: {case.what}"] = work.most_calls
+            check_rows(case, answer)
+        assert broker.problems == []
+    return found
+
+
+def check_rows(case: Case, answer: bytes) -> None:
+    """What is done in pieces is answered as a whole: every row, each once and without an error."""
+    _, position = read_response_header(memoryview(answer), case.key, case.version)
+    response = SERVED[case.key].api.codec.read_response(memoryview(answer), case.version, position)
+    match case.name, case.what:
+        case "Produce", "known partitions":
+            rows = [row for topic in response.responses for row in topic.partition_responses]
+            assert [len(topic.partition_responses) for topic in response.responses] == [100] * _CROWD.wide_topics
+            assert {row.error_code for row in rows} == {0}
+        case "Fetch", "known partitions":
+            rows = [row for topic in response.responses for row in topic.partitions]
+            assert (len(rows), {row.error_code for row in rows}) == (_CROWD.partitions, {0})
+        case "OffsetCommit", "known partitions":
+            rows = [row for topic in response.topics for row in topic.partitions]
+            assert (len(rows), {row.error_code for row in rows}) == (_CROWD.partitions, {0})
+        case "OffsetFetch", "all offsets of a group":
+            (group,) = response.groups
+            assert sum(len(topic.partitions) for topic in group.topics) == _CROWD.offsets
+        case "ListGroups", "all groups" | "many states":
+            assert len(response.groups) >= _CROWD.groups
+        case "DeleteRecords", "known partitions":
+            rows = [row for topic in response.topics for row in topic.partitions]
+            assert {(row.error_code, row.low_watermark) for row in rows} == {(0, 1)}
+        case "Metadata", "all topics":
+            assert sum(len(topic.partitions) for topic in response.topics) >= _CROWD.partitions
+        case _:
+            pass
+
+
+def _frame(case: Case) -> bytes:
+    return Case(case.key, case.what, case.make, min(case.rows_max, ROWS_MAX)).largest()[1]
+
+
+def test_no_request_is_worked_at_for_long_without_a_breath(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # Its handles can be looked into.
+        found = runner.run(most_calls_of_each(tmp_path, monkeypatch))
+
+    assert {what: calls for what, calls in found.items() if calls > CALLS_MAX} == {}
