@@ -24,7 +24,7 @@ STOP_SECONDS = 30.0
 _RETRY_SECONDS = 0.002
 _CLUSTER_ID = "cWFuYXQtYmVuY2gtMDAwMQ"
 # ApiVersions, version 0, correlation id 1, no client id: the first thing that any client asks.
-_FIRST_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+FIRST_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 KAFKA_JVM = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 _PROPERTIES = """process.roles=broker,controller
 node.id=1
@@ -112,7 +112,7 @@ def _wait_for_answer(process: subprocess.Popen[bytes], port: int, output: Path) 
         if process.poll() is not None:
             raise ServerFailedError(f"the server ended with code {process.returncode}: {_last_words(output)}")
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as asking:
-            asking.sendall(_FIRST_REQUEST)
+            asking.sendall(FIRST_REQUEST)
             if asking.recv(4):
                 return
         time.sleep(_RETRY_SECONDS)

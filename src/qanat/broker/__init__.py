@@ -12,6 +12,7 @@
 - `transaction_markers`      markers on their way into partitions, whoever asks for them
 - `transaction_gate`         whether a transactional write belongs to an open transaction
 - `internal_topic`     a topic in which a coordinator keeps its state
+- `breaths`            work of one request, in pieces that keep nobody waiting
 - `topic_settings`     every setting that a topic may have, in one table
 - `setting_kinds`      what the value of a setting may be
 - `told`               what an operator should hear of logs and groups, as events

@@ -112,6 +112,30 @@ def test_records_before_an_offset_go(broker: RunningBroker, client: RawClient, v
     assert broker.broker.partitions[TopicPartition("orders", 0)].log.log_start_offset == 5
 
 
+def test_all_new_starts_of_a_request_are_written_down_at_once(
+    broker: RunningBroker, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client, topic("orders"), topic("bills"))
+    produce(client, "orders", 3)
+    produce(client, "bills", 3)
+    runtime, checkpoints = broker.broker.runtime, 0
+    write = runtime.checkpoint
+
+    async def counted() -> None:
+        nonlocal checkpoints
+        checkpoints += 1
+        await write()
+
+    monkeypatch.setattr(runtime, "checkpoint", counted)
+
+    asked = [DeleteRecordsTopic(name, [DeleteRecordsPartition(0, 2)]) for name in ("orders", "bills")]
+    answer = client.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(asked, 10_000))
+
+    told = [(row.error_code, row.low_watermark) for one in answer.topics for row in one.partitions]
+    assert told == [(0, 2), (0, 2)]
+    assert checkpoints == 1
+
+
 def test_offsets_and_partitions_that_are_not_there_are_refused(client: RawClient) -> None:
     create(client, topic("orders"), topic("keyed", cleanup_policy="compact"), topic("__consumer_offsets"))
 
