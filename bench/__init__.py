@@ -13,6 +13,7 @@
                     cannot be compiled
 - `bare`            what stands in for Kafka where its jars cannot be had: a loop from a socket to a file
 - `page`            docs/performance-broker.md
+- `request`         one small request inside the broker, without a client: where its CPU time goes
 
 Rule 1: both sides get the same client, client settings, topic settings and processors.
 Rule 2: they take turns within each round; the ratio is taken within the round.
