@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "qanat" / "wire"
-NATIVE = ("record_reader", "column_reader", "record_writer")
+NATIVE = ("growth", "record_reader", "column_reader", "record_writer")
 ABOVE = ("records", "columns", "filtering", "control")
 
 # The capture tool's broker and the hook that compiles are part of the checkout, not of the package.
@@ -30,6 +30,7 @@ class Wire:
     """One form of the core, and the modules that stand on it."""
 
     form: str
+    growth: ModuleType
     record_reader: ModuleType
     column_reader: ModuleType
     record_writer: ModuleType

@@ -69,7 +69,15 @@ def openers(wire: Wire) -> list[Callable[[Any], object]]:
         lambda batch: wire.filtering.read_keys(batch, LIMIT),
         lambda batch: wire.filtering.check_records(batch, LIMIT),
         lambda batch: wire.filtering.retain(batch, [True] * min(check_stored_batch(batch).record_count, 20), LIMIT),
-        lambda batch: wire.columns.decode_columns([batch], limit_bytes=LIMIT),
+        lambda batch: shown(wire.columns.decode_columns([batch], limit_bytes=LIMIT)),
+    ]
+
+
+def shown(columns: Any) -> list[Any]:
+    """What the columns hold, not where they hold it."""
+    binary = (columns.keys, columns.values, columns.header_keys, columns.header_values)
+    return [list(numbers) for numbers in (columns.offsets, columns.timestamps, columns.header_offsets)] + [
+        (column.validity, list(column.offsets), column.data, column.null_count) for column in binary
     ]
 
 

@@ -12,9 +12,9 @@ Read in the data's order:
 - `patterns`      regular expressions that clients send
 - `kafka`         the messages of the protocol, generated from schemas; headers and frames
 
-Below the last four lies the per-record core, the only native code: `record_reader`,
-`column_reader` and `record_writer` are Python with a `.pxd` of C types beside each.
-They are compiled together or not at all, since the second is built on the first.
+Below the last four lies the per-record core, the only native code: `growth`,
+`record_reader`, `column_reader` and `record_writer` are Python with a `.pxd` of C types
+beside each. They are compiled together or not at all, since they are built on each other.
 
 Rule: no length that came from outside is trusted before it was compared with
 the bytes that are really there.

@@ -1,123 +1,211 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False, initializedcheck=False
-"""Records to columns: many batches into one set of buffers in Arrow's layout.
+"""Records to columns: many batches into one set of buffers in Arrow's layout, in one walk.
 
-Two walks over the same payloads: `measure` says how large the buffers must be,
-`ColumnFiller` fills them, so that nothing is ever moved or resized. Compiled
-and interpreted like `record_reader`, whose cursor does the reading.
+How large the buffers must be is known only behind the last record, so they grow
+by doubling (`growth`) and are cut at the end. That is cheaper than a first walk
+that only measures: what was reserved and not written never became memory.
+Compiled and interpreted like `record_reader`, whose cursor does the reading.
 
-Rule: room is checked before every write; a payload that changed between the
-two walks is a `CorruptBatchError`, not a write beyond a buffer.
+Rule 1: room is made before every write; the compiled code has no other protection.
+Rule 2: a column never passes `largest`, the 31 bits of Arrow's offsets.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qanat.model.errors import CorruptBatchError
+from qanat.model.errors import BatchTooLargeError
+from qanat.wire.growth import lengthen
 from qanat.wire.record_reader import RecordCursor
 
 if TYPE_CHECKING:
-    from array import array
-
     from qanat.wire.batch_header import Buffer
-    from qanat.wire.columns import BinaryColumn, Columns
 
 COMPILED = not __file__.endswith(".py")
+INT32_MAX = 2**31 - 1
+SMALLEST_ROWS = 64
+SMALLEST_BYTES = 4096
 
 
-def measure(payload: Buffer, count: int, last_offset_delta: int, first: int, end: int, totals: array[int]) -> None:
-    """Add to `totals` what the records with offset deltas from `first` to before `end` need in columns.
-
-    In this order: rows, key bytes, value bytes, headers, header key bytes, header value bytes.
-    """
-    cursor = RecordCursor(payload, last_offset_delta)
-    for _ in range(count):
-        cursor.next_record()
-        is_wanted = first <= cursor.offset_delta < end
-        for _ in range(cursor.header_count):
-            cursor.next_header()
-            if is_wanted:
-                totals[4] += cursor.header_key_length
-                totals[5] += max(cursor.header_value_length, 0)
-        cursor.end_record()
-        if is_wanted:
-            totals[0] += 1
-            totals[1] += max(cursor.key_length, 0)
-            totals[2] += max(cursor.value_length, 0)
-            totals[3] += cursor.header_count
-    cursor.end_payload()
-
-
-def writable(buffer: Buffer | None) -> bytearray:
-    """Columns to be filled are our own; only columns to be read may come from elsewhere."""
-    assert isinstance(buffer, bytearray)
-    return buffer
+def grown(needed: int, capacity: int, smallest: int, largest: int) -> int:
+    """The next capacity: twice the last one, so that what is moved in all stays below what is kept."""
+    if needed > largest:
+        raise BatchTooLargeError(
+            f"a column would need {needed} bytes or rows and can have {largest}, since Arrow's offsets have 32 bits; "
+            "ask for fewer batches at once"
+        )
+    return min(max(needed, 2 * capacity, smallest), largest)
 
 
 class BinaryFiller:
-    """A binary column of known size, and how far it is filled."""
+    """A binary column, and how far it is filled."""
 
-    __slots__ = ("capacity", "data", "null_count", "offsets", "row", "rows", "validity")
+    __slots__ = (
+        "bits",
+        "capacity",
+        "data",
+        "data_buffer",
+        "largest",
+        "null_count",
+        "offsets",
+        "offsets_buffer",
+        "position",
+        "row",
+        "rows",
+        "validity",
+    )
 
-    def __init__(self, column: BinaryColumn) -> None:
-        self.validity = writable(column.validity)
-        self.offsets = column.offsets
-        self.data = writable(column.data)
-        self.capacity = len(column.data)
-        self.rows = len(column.offsets) - 1
+    def __init__(self, data_bytes: int, largest: int) -> None:
+        self.largest = largest
         self.row = 0
+        self.rows = 0
+        self.position = 0
+        self.capacity = 0
         self.null_count = 0
-        if len(self.validity) < (self.rows + 7) // 8:
-            raise AssertionError("a column has fewer validity bits than rows")
+        self.validity: bytearray | None = None
+        self.offsets_buffer = bytearray(4)
+        self.data_buffer = bytearray()
+        self.view()
+        if data_bytes > 0:
+            self.grow_data(min(data_bytes, largest))
+
+    def view(self) -> None:
+        """The buffers as numbers; a buffer that is viewed cannot grow."""
+        self.bits = self.validity
+        self.offsets = memoryview(self.offsets_buffer).cast("i")
+        self.data = self.data_buffer
+
+    def unview(self) -> None:
+        self.bits = None
+        self.offsets = None  # type: ignore[assignment]
+        self.data = None  # type: ignore[assignment]
+
+    def grow_rows(self, needed: int) -> None:
+        rows = grown(needed, self.rows, SMALLEST_ROWS, self.largest)
+        self.unview()
+        try:
+            lengthen(self.offsets_buffer, 4 * (rows + 1))
+            if self.validity is not None:
+                self.validity.extend(b"\xff" * ((rows + 7) // 8 - len(self.validity)))
+            self.rows = rows
+        finally:
+            self.view()
+
+    def grow_data(self, needed: int) -> None:
+        capacity = grown(needed, self.capacity, SMALLEST_BYTES, self.largest)
+        self.unview()
+        try:
+            lengthen(self.data_buffer, capacity)
+            self.capacity = capacity
+        finally:
+            self.view()
+
+    def first_null(self) -> None:
+        """Validity is kept from the first null on; Arrow takes a column without as one without nulls."""
+        self.validity = bytearray(b"\xff") * ((self.rows + 7) // 8)
+        self.bits = self.validity
 
     def add(self, cursor: RecordCursor, start: int, length: int) -> None:
         """The next row, from where the cursor found it; a negative length is null."""
         if self.row >= self.rows:
-            raise CorruptBatchError("the records changed while they were being read")
-        at = self.offsets[self.row]
-        if length < 0:
-            self.validity[self.row >> 3] &= ~(1 << (self.row & 7))
+            self.grow_rows(self.row + 1)
+        if length > 0:
+            if length > self.capacity - self.position:
+                self.grow_data(self.position + length)
+            if COMPILED:
+                native_copy(self, cursor, start, length)  # type: ignore[name-defined]  # noqa: F821
+            else:
+                plain_copy(self, cursor, start, length)
+            self.position += length
+        elif length < 0:
+            if self.null_count == 0:
+                self.first_null()
+            self.bits[self.row >> 3] &= ~(1 << (self.row & 7))  # type: ignore[index]
             self.null_count += 1
-        else:
-            self.copy(cursor, start, length, at)
-            at += length
         self.row += 1
-        self.offsets[self.row] = at
+        self.offsets[self.row] = self.position
 
-    def copy(self, cursor: RecordCursor, start: int, length: int, at: int) -> None:
-        if length > self.capacity - at:
-            raise CorruptBatchError("the records changed while they were being read")
-        if COMPILED:
-            native_copy(self, at, cursor, start, length)  # type: ignore[name-defined]  # noqa: F821
-        else:
-            plain_copy(self, at, cursor, start, length)
+    def finish(self) -> None:
+        """Cut what was reserved and not filled; no room is left, so that nothing is written without a view."""
+        self.unview()
+        self.rows = self.row
+        self.capacity = self.position
+        del self.offsets_buffer[4 * (self.row + 1) :]
+        del self.data_buffer[self.position :]
+        if self.validity is not None:
+            del self.validity[(self.row + 7) // 8 :]
+
+    def buffers(self) -> tuple[bytearray | None, bytearray, bytearray, int]:
+        """Validity, offsets, data and the number of nulls of a finished column."""
+        return self.validity, self.offsets_buffer, self.data_buffer, self.null_count
 
 
-def plain_copy(target: BinaryFiller, at: int, source: RecordCursor, start: int, length: int) -> None:
+def plain_copy(target: BinaryFiller, source: RecordCursor, start: int, length: int) -> None:
     """Apart, because slices here would cost the compiled function around it 30 ns that it never uses."""
-    target.data[at : at + length] = source.data[start : start + length]
+    target.data[target.position : target.position + length] = source.data[start : start + length]
 
 
 class ColumnFiller:
-    """All columns, each of exactly the size that `measure` gave."""
+    """All columns; `expected_bytes` says how long the records of all batches may be together."""
 
-    __slots__ = ("header_keys", "header_offsets", "header_values", "keys", "offsets", "row", "timestamps", "values")
+    __slots__ = (
+        "expected_bytes",
+        "header_keys",
+        "header_offsets",
+        "header_offsets_buffer",
+        "header_values",
+        "keys",
+        "largest",
+        "offsets",
+        "offsets_buffer",
+        "row",
+        "rows",
+        "timestamps",
+        "timestamps_buffer",
+        "values",
+    )
 
-    def __init__(self, columns: Columns) -> None:
-        self.offsets = columns.offsets
-        self.timestamps = columns.timestamps
-        self.keys = BinaryFiller(columns.keys)
-        self.values = BinaryFiller(columns.values)
-        self.header_offsets = columns.header_offsets
-        self.header_keys = BinaryFiller(columns.header_keys)
-        self.header_values = BinaryFiller(columns.header_values)
+    def __init__(self, expected_bytes: int, largest: int = INT32_MAX) -> None:
+        self.largest = largest
+        self.expected_bytes = expected_bytes
         self.row = 0
-        if not len(self.offsets) == len(self.timestamps) == self.keys.rows == len(self.header_offsets) - 1:
-            raise AssertionError("the columns differ in length")
+        self.rows = 0
+        self.offsets_buffer = bytearray()
+        self.timestamps_buffer = bytearray()
+        self.header_offsets_buffer = bytearray(4)
+        self.keys = BinaryFiller(0, largest)
+        self.values = BinaryFiller(expected_bytes, largest)
+        self.header_keys = BinaryFiller(0, largest)
+        self.header_values = BinaryFiller(0, largest)
+        self.view()
 
-    def null_counts(self) -> tuple[int, int, int]:
-        """Null keys, null values, null header values."""
-        return self.keys.null_count, self.values.null_count, self.header_values.null_count
+    def view(self) -> None:
+        self.offsets = memoryview(self.offsets_buffer).cast("q")
+        self.timestamps = memoryview(self.timestamps_buffer).cast("q")
+        self.header_offsets = memoryview(self.header_offsets_buffer).cast("i")
+
+    def unview(self) -> None:
+        self.offsets = None  # type: ignore[assignment]
+        self.timestamps = None  # type: ignore[assignment]
+        self.header_offsets = None  # type: ignore[assignment]
+
+    def grow_rows(self, needed: int) -> None:
+        rows = grown(needed, self.rows, SMALLEST_ROWS, self.largest)
+        self.unview()
+        try:
+            lengthen(self.offsets_buffer, 8 * rows)
+            lengthen(self.timestamps_buffer, 8 * rows)
+            lengthen(self.header_offsets_buffer, 4 * (rows + 1))
+            self.rows = rows
+        finally:
+            self.view()
+
+    def expect_rows(self, rows: int) -> None:
+        """Room for as many rows as there will be if all batches are like the first."""
+        rows = min(rows, self.largest)
+        self.grow_rows(rows)
+        self.keys.grow_rows(rows)
+        self.values.grow_rows(rows)
 
     def fill(
         self,
@@ -130,12 +218,15 @@ class ColumnFiller:
         base_timestamp: int,
         is_timestamp_fixed: bool,
     ) -> None:
-        """Append the records of one batch that `measure` counted with the same arguments."""
+        """Append the records of one batch whose offset deltas go from `first` to before `end`."""
         cursor = RecordCursor(payload, last_offset_delta)
+        if self.rows == 0 and cursor.end > 0:
+            self.expect_rows(count + count * (self.expected_bytes // cursor.end))
         for _ in range(count):
             cursor.next_record()
             if first <= cursor.offset_delta < end:
-                # `add` refuses a row too many, before anything is written without a check.
+                if self.row >= self.rows:
+                    self.grow_rows(self.row + 1)
                 self.keys.add(cursor, cursor.key_start, cursor.key_length)
                 self.values.add(cursor, cursor.value_start, cursor.value_length)
                 self.offsets[self.row] = base_offset + cursor.offset_delta
@@ -144,6 +235,7 @@ class ColumnFiller:
             else:
                 cursor.skip_headers()
             cursor.end_record()
+        cursor.end_payload()
 
     def add_headers(self, cursor: RecordCursor) -> None:
         for _ in range(cursor.header_count):
@@ -152,3 +244,16 @@ class ColumnFiller:
             self.header_values.add(cursor, cursor.header_value_start, cursor.header_value_length)
         self.row += 1
         self.header_offsets[self.row] = self.header_keys.row
+
+    def finish(self) -> tuple[bytearray, bytearray, bytearray]:
+        """Offsets, timestamps and header offsets, once all columns are cut to what was filled."""
+        self.unview()
+        self.rows = self.row
+        del self.offsets_buffer[8 * self.row :]
+        del self.timestamps_buffer[8 * self.row :]
+        del self.header_offsets_buffer[4 * (self.row + 1) :]
+        self.keys.finish()
+        self.values.finish()
+        self.header_keys.finish()
+        self.header_values.finish()
+        return self.offsets_buffer, self.timestamps_buffer, self.header_offsets_buffer

@@ -2,8 +2,13 @@
 
 The schema is `offset int64, timestamp int64, key binary, value binary, headers
 list<struct<key utf8, value binary>>`; keys, values and header values may be null.
-The buffers are plain arrays: whoever has pyarrow wraps them without a copy,
-nobody else needs it. Validity bits are in little-endian order, 1 means present.
+The buffers are plain memory: whoever has pyarrow wraps them without a copy
+(`pyarrow.Array.from_buffers`), nobody else needs it. Validity bits are in
+little-endian order, 1 means present; a column without nulls has none.
+
+Both ways are one native walk. A buffer is filled before its size is known, so it
+may hold up to twice the memory that it shows, of which the part behind the end
+was never written. A column that would pass Arrow's 2 GiB is refused.
 
 Header keys are text in Arrow; one that is not valid UTF-8 gets replacement
 characters, as Java's client gives it.
@@ -14,11 +19,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from qanat.model.errors import BatchTooLargeError
-from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, Buffer
-from qanat.wire.column_reader import ColumnFiller, measure
+from qanat.wire.batch_header import HEADER_SIZE, Buffer
+from qanat.wire.column_reader import BinaryFiller, ColumnFiller
 from qanat.wire.compression import Codec
 from qanat.wire.record_writer import RowEncoder
 from qanat.wire.records import BatchFields, open_batch, sealed
@@ -38,10 +43,6 @@ class BinaryColumn:
     data: Buffer
     null_count: int = 0
 
-    @classmethod
-    def empty(cls, rows: int, data_bytes: int) -> BinaryColumn:
-        return cls(bytearray(b"\xff") * ((rows + 7) // 8), array("i", [0]) * (rows + 1), bytearray(data_bytes))
-
 
 @dataclass(slots=True)
 class Columns:
@@ -59,86 +60,69 @@ class Columns:
         return len(self.timestamps)
 
 
-class _Part(NamedTuple):
-    """An opened batch, and which of its records are wanted."""
-
-    header: BatchHeader
-    payload: Buffer
-    first: int
-    end: int
-
-
 def decode_columns(
     batches: Iterable[Buffer], *, limit_bytes: int, first_offset: int = 0, end_offset: int = INT64_MAX
 ) -> Columns:
     """The records of these batches with `first_offset <= offset < end_offset`.
 
     Control batches have no rows. `limit_bytes` bounds the inflated records of
-    all batches together, and with them the columns.
+    all batches together, and with them the columns. Batches are opened one by
+    one, so that no more than one is inflated at a time.
     """
-    parts = list(_open_all(batches, limit_bytes, first_offset, end_offset))
-    totals = array("q", bytes(8 * 6))
-    for header, payload, first, end in parts:
-        measure(payload, header.record_count, header.last_offset_delta, first, end, totals)
-    columns = _allocate(totals)
-    filler = ColumnFiller(columns)
-    for header, payload, first, end in parts:
-        is_fixed = header.is_log_append_time
-        timestamp = header.max_timestamp if is_fixed else header.base_timestamp
-        filler.fill(
-            payload, header.record_count, header.last_offset_delta, first, end, header.base_offset, timestamp, is_fixed
-        )
-    columns.keys.null_count, columns.values.null_count, columns.header_values.null_count = filler.null_counts()
-    columns.header_keys = _as_text(columns.header_keys)
-    return columns
-
-
-def _open_all(batches: Iterable[Buffer], limit_bytes: int, first_offset: int, end_offset: int) -> Iterator[_Part]:
-    room = limit_bytes
+    batches = list(batches)
+    filler = ColumnFiller(min(sum(map(len, batches)), limit_bytes))
     for batch in batches:
-        header, payload = open_batch(batch, room)
-        room -= len(payload)
-        if not header.is_control:
+        header, payload = open_batch(batch, limit_bytes)
+        limit_bytes -= len(payload)
+        if header.is_control:
+            continue
+        is_fixed = header.is_log_append_time
+        filler.fill(
+            payload,
+            header.record_count,
+            header.last_offset_delta,
             # Deltas have 31 bits, so that a clamped bound decides the same.
-            first = max(0, min(first_offset - header.base_offset, INT32_MAX + 1))
-            end = max(0, min(end_offset - header.base_offset, INT32_MAX + 1))
-            yield _Part(header, payload, first, end)
-
-
-def _allocate(totals: array[int]) -> Columns:
-    rows, key_bytes, value_bytes, headers, header_key_bytes, header_value_bytes = totals
-    if max(totals) > INT32_MAX:
-        raise _beyond_arrow()
+            max(0, min(first_offset - header.base_offset, INT32_MAX + 1)),
+            max(0, min(end_offset - header.base_offset, INT32_MAX + 1)),
+            header.base_offset,
+            header.max_timestamp if is_fixed else header.base_timestamp,
+            is_fixed,
+        )
+    offsets, timestamps, header_offsets = filler.finish()
     return Columns(
-        offsets=array("q", [0]) * rows,
-        timestamps=array("q", [0]) * rows,
-        keys=BinaryColumn.empty(rows, key_bytes),
-        values=BinaryColumn.empty(rows, value_bytes),
-        header_offsets=array("i", [0]) * (rows + 1),
-        header_keys=BinaryColumn.empty(headers, header_key_bytes),
-        header_values=BinaryColumn.empty(headers, header_value_bytes),
+        offsets=_typed(offsets, "q"),
+        timestamps=_typed(timestamps, "q"),
+        keys=_finished(filler.keys),
+        values=_finished(filler.values),
+        header_offsets=_typed(header_offsets, "i"),
+        header_keys=_as_text(_finished(filler.header_keys)),
+        header_values=_finished(filler.header_values),
     )
+
+
+def _finished(filler: BinaryFiller) -> BinaryColumn:
+    validity, offsets, data, null_count = filler.buffers()
+    return BinaryColumn(validity, _typed(offsets, "i"), data, null_count)
 
 
 def _as_text(column: BinaryColumn) -> BinaryColumn:
     """The same column if every row is UTF-8, otherwise one that is."""
-    data = bytes(column.data)
-    if data.isascii():
+    assert isinstance(column.data, bytearray), "only columns that were just read are mended"
+    if column.data.isascii():
         return column
+    data = bytes(column.data)
     rows = [data[start:end] for start, end in zip(column.offsets, column.offsets[1:], strict=False)]
     texts = [row.decode("utf-8", "replace").encode() for row in rows]
     if texts == rows:
         return column
     if sum(map(len, texts)) > INT32_MAX:
-        raise _beyond_arrow()
+        raise BatchTooLargeError(
+            "the mended header keys pass the 2 GiB of Arrow's 32-bit offsets; ask for fewer batches"
+        )
     offsets = array("i", [0])
     for text in texts:
         offsets.append(offsets[-1] + len(text))
     return BinaryColumn(column.validity, offsets, bytearray(b"".join(texts)))
-
-
-def _beyond_arrow() -> BatchTooLargeError:
-    return BatchTooLargeError("a column would pass the 2 GiB that Arrow's 32-bit offsets reach; ask for fewer batches")
 
 
 def encode_columns(
@@ -160,9 +144,8 @@ def encode_columns(
     encoder = RowEncoder(columns)
     end_row = len(columns) if end_row is None else end_row
     while first_row < end_row:
-        next_row, size, max_timestamp = encoder.fit(first_row, end_row, batch_bytes)
+        batch, next_row, max_timestamp = encoder.encode(first_row, end_row, batch_bytes, HEADER_SIZE)
         count = next_row - first_row
-        batch = encoder.encode(first_row, next_row, size, HEADER_SIZE)
         timestamp = columns.timestamps[first_row]
         yield sealed(batch, fields, codec, count, count - 1, timestamp, max_timestamp), count
         fields = fields.after(count)

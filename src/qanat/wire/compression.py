@@ -19,7 +19,7 @@ from struct import Struct
 from struct import error as struct_error
 
 import cramjam
-from isal import igzip
+from isal import igzip_lib
 
 from qanat.model.errors import (
     BatchTooLargeError,
@@ -58,7 +58,7 @@ class Codec(IntEnum):
     @classmethod
     def from_number(cls, number: int) -> Codec:
         if 0 <= number <= 4:
-            return cls(number)
+            return _BY_NUMBER[number]
         raise UnsupportedCompressionError(
             f"compression codec {number} does not exist (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd)"
         )
@@ -72,6 +72,7 @@ class Codec(IntEnum):
         return codec
 
 
+_BY_NUMBER = tuple(Codec)
 _NAMES = {
     "none": Codec.NONE,
     "uncompressed": Codec.NONE,
@@ -88,7 +89,7 @@ def compress(codec: Codec, data: Buffer) -> bytes:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
-            return bytes(igzip.compress(data, 1, mtime=0))
+            return bytes(igzip_lib.compress(data, 1, flag=igzip_lib.COMP_GZIP))
         case Codec.SNAPPY:
             return b"".join(_xerial_chunks(data))
         case Codec.LZ4:

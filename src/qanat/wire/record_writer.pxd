@@ -3,8 +3,10 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
+from qanat.wire.growth cimport lengthen
 
 cdef bint COMPILED
+cdef Py_ssize_t EXPECTED_BYTES
 
 @cython.locals(bits=uint64_t, size=Py_ssize_t)
 cdef Py_ssize_t varint_size(int64_t value) noexcept
@@ -14,6 +16,7 @@ cdef Py_ssize_t field_size(bytes field) except -1
 
 @cython.final
 cdef class PayloadWriter:
+    cdef bytearray buffer
     cdef unsigned char[::1] target
     cdef Py_ssize_t position, end
 
@@ -23,6 +26,9 @@ cdef class PayloadWriter:
     @cython.locals(length=Py_ssize_t)
     cdef int field(self, bytes field) except -1
     cdef int room(self, Py_ssize_t length) except -1
+    @cython.locals(size=Py_ssize_t)
+    cdef int grow(self, Py_ssize_t needed) except -1
+    cdef int cut(self) except -1
     cdef int finished(self) except -1
 
 cdef inline void native_write(PayloadWriter writer, bytes field, Py_ssize_t length) noexcept:
@@ -63,9 +69,9 @@ cdef class RowEncoder:
     cdef int check_rows(self, Py_ssize_t first, Py_ssize_t end) except -1
     @cython.locals(size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, header=Py_ssize_t)
     cdef Py_ssize_t body_size(self, Py_ssize_t first, Py_ssize_t row) except -1
-    @cython.locals(size=Py_ssize_t, body=Py_ssize_t, row=Py_ssize_t, latest=int64_t)
-    cpdef tuple fit(self, Py_ssize_t first, Py_ssize_t end, Py_ssize_t limit_bytes)
-    @cython.locals(writer=PayloadWriter, row=Py_ssize_t)
-    cpdef bytearray encode(self, Py_ssize_t first, Py_ssize_t end, Py_ssize_t size, Py_ssize_t reserved)
+    @cython.locals(
+        payload=bytearray, writer=PayloadWriter, latest=int64_t, row=Py_ssize_t, body=Py_ssize_t, record_end=Py_ssize_t
+    )
+    cpdef tuple encode(self, Py_ssize_t first, Py_ssize_t end, Py_ssize_t limit_bytes, Py_ssize_t reserved)
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t, header=Py_ssize_t)
-    cdef int write_row(self, PayloadWriter writer, Py_ssize_t first, Py_ssize_t row) except -1
+    cdef int write_row(self, PayloadWriter writer, Py_ssize_t first, Py_ssize_t row, Py_ssize_t body) except -1

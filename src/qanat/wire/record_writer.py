@@ -1,12 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False, initializedcheck=False
 """Records to the bytes of a batch's payload, from single records or from rows of columns.
 
-Sizes are computed first, so that the payload is allocated once, with room in
-front for the header. Compiled and interpreted like `record_reader`.
+Single records are measured first, so that their payload is allocated once. Rows are
+measured and written one by one, in one walk that ends where the batch is full. Both
+leave room in front for the header. Compiled and interpreted like `record_reader`.
 
 Rule 1: room in the target and bytes in the source are checked before every copy;
 columns may come from anywhere.
-Rule 2: sizes and writing agree to the byte; `finished` asserts it. These
+Rule 2: sizes and writing agree to the byte, which is asserted. These
 assertions guard memory in the compiled code, so `python -O` does not drop them.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.model.errors import InvalidRecordError
+from qanat.wire.growth import lengthen
 
 if TYPE_CHECKING:
     from array import array
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 COMPILED = not __file__.endswith(".py")
 INT64_RANGE = 1 << 64
 INT64_HALF = 1 << 63
+EXPECTED_BYTES = 1 << 20
+"""Room that rows get to begin with, unless their batch may not be so large; a larger one grows."""
 
 
 def varint_size(value: int) -> int:
@@ -54,9 +58,10 @@ def field_size(field: bytes | None) -> int:
 class PayloadWriter:
     """Bytes to be filled from `position` to the end."""
 
-    __slots__ = ("end", "position", "target")
+    __slots__ = ("buffer", "end", "position", "target")
 
     def __init__(self, target: bytearray, position: int) -> None:
+        self.buffer = target
         self.target = target
         self.position = position
         self.end = len(target)
@@ -90,6 +95,19 @@ class PayloadWriter:
             else:
                 plain_write(self, field, length)
             self.position += length
+
+    def grow(self, needed: int) -> None:
+        size = max(needed, 2 * self.end)
+        self.target = None  # type: ignore[assignment]
+        lengthen(self.buffer, size)
+        self.target = self.buffer
+        self.end = size
+
+    def cut(self) -> None:
+        """End the buffer behind what was written."""
+        self.target = None  # type: ignore[assignment]
+        del self.buffer[self.position :]
+        self.end = self.position
 
     def finished(self) -> None:
         if self.position != self.end:
@@ -223,32 +241,31 @@ class RowEncoder:
             size += self.header_keys.size(header) + self.header_values.size(header)
         return size
 
-    def fit(self, first: int, end: int, limit_bytes: int) -> tuple[int, int, int]:
-        """The row after the last that fits, at least one; the payload's size; the largest timestamp."""
+    def encode(self, first: int, end: int, limit_bytes: int, reserved: int) -> tuple[bytearray, int, int]:
+        """As many rows as fit, at least one, after `reserved` zero bytes; the row behind them; the latest timestamp."""
         self.check_rows(first, end)
-        size = 0
-        latest = self.timestamps[first]
-        for row in range(first, end):
-            body = self.body_size(first, row)
-            body += varint_size(body)
-            if row > first and size + body > limit_bytes:
-                return row, size, latest
-            size += body
-            latest = max(latest, self.timestamps[row])
-        return end, size, latest
-
-    def encode(self, first: int, end: int, size: int, reserved: int) -> bytearray:
-        """The payload of rows that `fit` measured, after `reserved` zero bytes."""
-        self.check_rows(first, end)
-        payload = bytearray(reserved + size)
+        payload = bytearray(reserved)
+        lengthen(payload, reserved + min(max(limit_bytes, 0), EXPECTED_BYTES))
         writer = PayloadWriter(payload, reserved)
-        for row in range(first, end):
-            self.write_row(writer, first, row)
-        writer.finished()
-        return payload
+        latest = self.timestamps[first]
+        row = first
+        while row < end:
+            body = self.body_size(first, row)
+            record_end = writer.position + varint_size(body) + body
+            if row > first and record_end - reserved > limit_bytes:
+                break
+            if record_end > writer.end:
+                writer.grow(record_end)
+            self.write_row(writer, first, row, body)
+            if writer.position != record_end:
+                raise AssertionError("a row differs from its measured size")
+            latest = max(latest, self.timestamps[row])
+            row += 1
+        writer.cut()
+        return payload, row, latest
 
-    def write_row(self, writer: PayloadWriter, first: int, row: int) -> None:
-        writer.varint(self.body_size(first, row))
+    def write_row(self, writer: PayloadWriter, first: int, row: int, body: int) -> None:
+        writer.varint(body)
         writer.byte(0)
         writer.varint(difference(self.timestamps[row], self.timestamps[first]))
         writer.varint(row - first)

@@ -11,7 +11,8 @@ from qanat.app.bench.plan import Bench
 
 _RECORDS_PER_SECOND = 5_000_000
 _BATCHES_AT_ONCE = 10
-"""10,000 rows in one call, as Spark takes them (arrow.maxRecordsPerBatch); one call for all meets fresh pages only."""
+"""10,000 rows in one call, as Spark takes them (arrow.maxRecordsPerBatch); one call for all meets fresh pages only, and
+must reach the same."""
 _INTERPRETED_SHARE = 25
 """The interpreted form is measured on so many times fewer records: it takes its time."""
 
@@ -33,7 +34,14 @@ def measure(bench: Bench) -> list[Row]:
     required = Required("ours", ">=", _RECORDS_PER_SECOND)
     rows = [
         row("columns", f"batches to columns, 10,000 rows a call, {form}", "records/s", decoded, limit, required),
-        row("columns", f"batches to columns, {records:,} rows in one call, {form}", "records/s", at_once, limit),
+        row(
+            "columns",
+            f"batches to columns, {records:,} rows in one call, {form}",
+            "records/s",
+            at_once,
+            limit,
+            required,
+        ),
         row("columns", f"columns to batches, {form}", "records/s", encoded, limit),
     ]
     if form == "compiled":
