@@ -202,7 +202,7 @@ log.retention.check.interval.ms=300000
             "listeners=SASL_SSL://:9092",
             (
                 "listeners = 'SASL_SSL://:9092' (-X listeners=SASL_SSL://:9092): SASL_SSL is not served yet: "
-                "security comes later, until then use PLAINTEXT"
+                "encryption comes later, until then use PLAINTEXT"
             ),
         ),
         ("nonsense", "-X nonsense: write it as -X name=value"),

@@ -31,11 +31,13 @@ from qanat.log.directory import LogDirectory
 from qanat.log.engine import StorageEngine
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import ReadOnlyError, StorageError
+from qanat.security.settings import SecuritySettings
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
+    from qanat.servers.kafka.gate import Gate
     from qanat.servers.metrics.listener import MetricsListener
 
 _EVERYWHERE = ("", "0.0.0.0", "::")
@@ -55,6 +57,7 @@ class NodeSettings:
     directory: DirectorySettings = field(default_factory=DirectorySettings)
     groups: GroupSettings = field(default_factory=GroupSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
+    security: SecuritySettings = field(default_factory=SecuritySettings)
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     """Topic settings that hold where a topic has none of its own."""
 
@@ -132,7 +135,8 @@ class Node:
             transaction_settings=settings.transactions,
             topic_defaults=settings.topic_defaults,
         )
-        self.listener = KafkaListener(self.broker, self._on_fault)
+        check_assignors(settings.groups.group_consumer_assignors)
+        self.listener = KafkaListener(self.broker, self._on_fault, _gate(settings.security))
         await self.listener.bind()
         opened.push_async_callback(self.broker.close)
         await self.broker.start(self.cluster_id, [self._advertised()])
@@ -165,7 +169,8 @@ class Node:
     def _advertised(self) -> values.Listener:
         broker = self.settings.broker
         return values.Listener(
-            name="PLAINTEXT",
+            name=self.settings.security.listener_security_protocol,
+            security_protocol=self.settings.security.listener_security_protocol,
             host=broker.advertised_host_name or reachable_host(broker.host_name),
             port=broker.advertised_port or self.listener.port,
         )
@@ -178,6 +183,30 @@ def _engine(settings: NodeSettings) -> StorageEngine:
     from qanat.app.plugins import storage_engine
 
     return storage_engine(settings.storage_engine, settings.directory)
+
+
+def check_assignors(listed: str) -> None:
+    """Refuse a name that no installed assignor has; ours are known without asking what else is installed."""
+    names = [name.strip() for name in listed.split(",") if name.strip()]
+    if not set(names) <= {"uniform", "range"}:
+        from qanat.app.plugins import partition_assignors
+
+        partition_assignors(names)
+
+
+def _gate(settings: SecuritySettings) -> Gate | None:
+    """Who is let in and who decides; None where everybody may do everything, which needs no import."""
+    is_open = settings.listener_security_protocol == "PLAINTEXT"
+    if is_open and not settings.authorizer_class_name:
+        return None
+    from qanat.app.plugins import authenticators, authorizer
+    from qanat.servers.kafka.gate import Gate
+
+    return Gate(
+        None if is_open else authenticators(settings),
+        authorizer(settings) if settings.authorizer_class_name else None,
+        settings.super_principals,
+    )
 
 
 def reachable_host(bound: str) -> str:

@@ -96,7 +96,8 @@ def _identity(broker: Broker) -> Iterator[SettingEntry]:
     """What a broker is and where, under the names that tools look for."""
     registration = broker.metadata.image.brokers[broker.node_id]
     listeners = ",".join(f"{one.name}://{one.host}:{one.port}" for one in registration.listeners)
-    bound = f"PLAINTEXT://{broker.settings.host_name}:{broker.settings.port}"
+    name = registration.listeners[0].name if registration.listeners else "PLAINTEXT"
+    bound = f"{name}://{broker.settings.host_name}:{broker.settings.port}"
     string, number = SettingKind.STRING, SettingKind.INT
     yield _broker_entry("advertised.listeners", listeners, None, string, "Addresses that clients are told.")
     yield _broker_entry("broker.id", str(broker.node_id), None, number, "This broker's number in the cluster.")

@@ -29,6 +29,8 @@ class GroupSettings(Settings, frozen=True):
     """How long an empty group waits for more members before its first rebalance."""
     group_max_size: Positive = _INT32_MAX
     """Most members that one group may have."""
+    group_consumer_assignors: str = "uniform,range"
+    """Installed partition assignors that groups may ask for, the default first, separated by commas."""
     offset_metadata_max_bytes: Annotated[int, Meta(ge=0, le=10_000)] = 4_096
     """Longest note that a client may commit with an offset."""
     offsets_retention_minutes: Positive = 7 * 24 * 60

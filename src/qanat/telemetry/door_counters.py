@@ -29,7 +29,7 @@ class ApiCounters:
 class DoorCounters:
     """One listener's connections and requests."""
 
-    __slots__ = ("accepted", "by_api", "cut_off", "refused")
+    __slots__ = ("accepted", "by_api", "cut_off", "not_authenticated", "refused")
 
     def __init__(self, api_keys: Iterable[int]) -> None:
         self.accepted = 0
@@ -37,5 +37,7 @@ class DoorCounters:
         """Connections beyond the limit, closed at once."""
         self.cut_off = 0
         """Connections that were ended because of what came over them."""
+        self.not_authenticated = 0
+        """Clients that were not let in."""
         self.by_api = {key: ApiCounters() for key in api_keys}
         """Of every API that is served, by its key."""

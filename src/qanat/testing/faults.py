@@ -47,11 +47,13 @@ class Faults:
 
     def __init__(self) -> None:
         self._plans: dict[int, deque[Fault]] = {}
+        self.beyond: Act = _handled
+        """What answers where nothing is planned: the handler, or whoever stands before it."""
 
     def delay(self, api: str, seconds: float, times: int = 1) -> Fault:
         async def act(served: ServedApi, request: Any, context: Context) -> Any:
             await asyncio.sleep(seconds)
-            return await _settled(served.handle(request, context))
+            return await _settled(self.beyond(served, request, context))
 
         return self._plan(api, f"delayed by {seconds} s", times, act)
 
@@ -63,7 +65,7 @@ class Faults:
 
     def lose_answer(self, api: str, times: int = 1) -> Fault:
         async def act(served: ServedApi, request: Any, context: Context) -> None:
-            await _settled(served.handle(request, context))
+            await _settled(self.beyond(served, request, context))
             context.connection.abort()
 
         return self._plan(api, "carried out, the answer lost", times, act)
@@ -89,7 +91,7 @@ class Faults:
         except IndexError:  # Healed in between.
             fault = None
         if fault is None:
-            return served.handle(request, context)
+            return self.beyond(served, request, context)
         fault.struck += 1
         return fault.act(served, request, context)
 
@@ -107,6 +109,10 @@ def _named(api: str) -> ServedApi:
         hint = f"did you mean {near[0]!r}?" if near else f"served are {', '.join(sorted(names))}"
         raise ValueError(f"no API {api!r} is served; {hint}")
     return names[api]
+
+
+def _handled(served: ServedApi, request: Any, context: Context) -> Any:
+    return served.handle(request, context)
 
 
 async def _settled(response: Any) -> Any:

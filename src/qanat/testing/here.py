@@ -71,7 +71,10 @@ class BrokerHere:
     async def _open(self) -> None:
         node = Node(self._settings, self._on_problem, store=self._store, engine=self._engine)
         await node.__aenter__()
-        node.listener.dispatcher.interceptor = self.faults.intercept
+        dispatcher = node.listener.dispatcher
+        if dispatcher.interceptor is not None:
+            self.faults.beyond = dispatcher.interceptor
+        dispatcher.interceptor = self.faults.intercept
         # The port is kept over a restart.
         broker = replace_fields(self._settings.broker, port=node.listener.port)
         self._settings = replace(self._settings, broker=broker)

@@ -35,6 +35,14 @@ class RawClient:
         body = APIS[key].codec.write_request(request, version)
         self._socket.sendall(b"".join(frame_request(key, version, self._correlation_id, "raw", body)))
 
+    def send_bytes(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def receive_bytes(self) -> bytes:
+        """The next frame, whatever it holds."""
+        (size,) = struct.unpack(">i", self._exactly(4))
+        return self._exactly(size)
+
     def receive(self, key: ApiKey, version: int) -> Any:
         (size,) = struct.unpack(">i", self._exactly(4))
         frame = memoryview(self._exactly(size))

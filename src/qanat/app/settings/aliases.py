@@ -71,7 +71,6 @@ FILE = (
     *_none("the operating system sizes them", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
     *_none(_STORE, "process.roles", "controller.quorum.voters", "controller.quorum.bootstrap.servers"),
     *_none(_STORE, "controller.listener.names", "inter.broker.listener.name", "zookeeper.connect"),
-    *_none("only PLAINTEXT is served yet", "listener.security.protocol.map"),
     *_none(_ONE_COPY, "offsets.topic.replication.factor", "transaction.state.log.replication.factor"),
     *_none(_ONE_COPY, "transaction.state.log.min.isr", "share.coordinator.state.topic.replication.factor"),
     *_none(_ONE_COPY, "share.coordinator.state.topic.min.isr"),

@@ -12,12 +12,14 @@ from qanat.groups.settings import GroupSettings
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import InvalidSettingError
 from qanat.model.settings import Settings
+from qanat.security.settings import SecuritySettings
 from qanat.transactions.settings import TransactionSettings
 
 Owner = type[Settings] | TopicSetting
 STRUCTS: tuple[type[Settings], ...] = (
     OwnSettings,
     BrokerSettings,
+    SecuritySettings,
     DirectorySettings,
     GroupSettings,
     TransactionSettings,

@@ -13,7 +13,7 @@ from qanat.app.settings.catalogue import SETTINGS
 from qanat.app.settings.environment import CONFIG, read_environment
 from qanat.app.settings.file import read_file
 from qanat.app.settings.given import Given
-from qanat.app.settings.listeners import EVERYWHERE, parse_listener
+from qanat.app.settings.listeners import EVERYWHERE, parse_listener, parse_protocols
 from qanat.app.settings.own import OwnSettings
 from qanat.broker.settings import BrokerSettings
 from qanat.broker.topic_settings import TopicSetting
@@ -21,6 +21,7 @@ from qanat.groups.settings import GroupSettings
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import InvalidSettingError
 from qanat.model.settings import Settings
+from qanat.security.settings import SecuritySettings
 from qanat.transactions.settings import TransactionSettings
 
 _LISTENERS = {
@@ -48,8 +49,9 @@ def load(flags: Sequence[Given], file: Path | None, environment: Mapping[str, st
     )
     notices: list[str] = []
     given: dict[str, Given] = {}
+    protocols = _protocols(sources)
     for source in sources:
-        given |= _resolved(source, notices)
+        given |= _resolved(source, protocols, notices)
     return Loaded(_compose(_checked(given, notices)), tuple(notices))
 
 
@@ -66,11 +68,20 @@ def assignment(text: str) -> Given:
     return Given(name.strip(), value.strip(), f"-X {text}")
 
 
-def _resolved(source: Iterable[Given], notices: list[str]) -> dict[str, Given]:
+def _protocols(sources: Iterable[Iterable[Given]]) -> Mapping[str, str]:
+    """What listeners with names of their own ask of clients: the last word on it, which every source goes by."""
+    maps = [given for source in sources for given in source if given.name == "listener.security.protocol.map"]
+    try:
+        return parse_protocols(maps[-1].text) if maps else {}
+    except ValueError as fault:
+        raise maps[-1].wrong(str(fault)) from None
+
+
+def _resolved(source: Iterable[Given], protocols: Mapping[str, str], notices: list[str]) -> dict[str, Given]:
     """One source under the settings' own names; a setting that one file gives twice is refused."""
     found: dict[str, Given] = {}
     for given in source:
-        for resolved in _taken_apart(_real(given, notices)):
+        for resolved in _taken_apart(_real(given, notices), protocols):
             earlier = found.get(resolved.name)
             if earlier is not None and " line " in given.origin:
                 raise InvalidSettingError(f"{resolved.name} is given twice: {earlier.origin} and {given.origin}")
@@ -78,18 +89,20 @@ def _resolved(source: Iterable[Given], notices: list[str]) -> dict[str, Given]:
     return found
 
 
-def _taken_apart(given: Given | None) -> tuple[Given, ...]:
-    """`listeners` and `advertised.listeners` as host and port, so that a later source may change either."""
+def _taken_apart(given: Given | None, protocols: Mapping[str, str]) -> tuple[Given, ...]:
+    """`listeners` and `advertised.listeners` as host, port and protocol, so that a later source may change each."""
     if given is None:
         return ()
     if given.name not in _LISTENERS:
         return (given,)
     host_name, port_name, any_host = _LISTENERS[given.name]
     try:
-        host, port = parse_listener(given.text)
+        host, port, protocol = parse_listener(given.text, protocols)
     except ValueError as fault:
         raise given.wrong(str(fault)) from None
-    return Given(host_name, host or any_host, given.origin), Given(port_name, str(port), given.origin)
+    parts = (Given(host_name, host or any_host, given.origin), Given(port_name, str(port), given.origin))
+    is_bound = given.name == "listeners"
+    return (*parts, Given("listener.security.protocol", protocol, given.origin)) if is_bound else parts
 
 
 def _real(given: Given, notices: list[str]) -> Given | None:
@@ -147,6 +160,7 @@ def _compose(given: Mapping[str, Given]) -> NodeSettings:
         directory=DirectorySettings.parse(_of(DirectorySettings, given)),
         groups=GroupSettings.parse(_of(GroupSettings, given)),
         transactions=TransactionSettings.parse(_of(TransactionSettings, given)),
+        security=SecuritySettings.parse(_of(SecuritySettings, given)),
         topic_defaults=topic_defaults,
     )
 

@@ -15,6 +15,9 @@ class OwnSettings(Settings, frozen=True):
     storage_engine: str = "file"
     """Which installed storage engine keeps the logs: `file` (also called `mmap`) or `memory`, which keeps nothing."""
     listeners: str | None = None
-    """Address to listen on in Kafka's syntax, `PLAINTEXT://host:port`; instead of `host.name` and `port`."""
+    """Address to listen on in Kafka's syntax, `PLAINTEXT://host:port` or `SASL_PLAINTEXT://host:port`; instead of
+    `host.name`, `port` and `listener.security.protocol`."""
     advertised_listeners: str | None = None
     """Address that clients are told, in the same syntax; instead of `advertised.host.name` and `advertised.port`."""
+    listener_security_protocol_map: str | None = None
+    """What a listener with a name of its own asks of clients, in Kafka's syntax: `CLIENTS:SASL_PLAINTEXT`."""

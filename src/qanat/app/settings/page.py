@@ -14,6 +14,7 @@ from qanat.groups.settings import GroupSettings
 from qanat.log.settings import NEVER_MS, DirectorySettings
 from qanat.model.setting_meanings import meanings
 from qanat.model.settings import Settings
+from qanat.security.settings import SecuritySettings
 from qanat.transactions.settings import TransactionSettings
 
 _INTRODUCTION = """\
@@ -42,6 +43,7 @@ This page is generated (`python -m qanat.app.settings.page`).
 _SECTIONS: tuple[tuple[str, str, type[Settings]], ...] = (
     ("The node", "Who it is and where its data lies.", OwnSettings),
     ("The broker", "Its listener and its limits.", BrokerSettings),
+    ("Security", "Who is let in, and who decides what they may do.", SecuritySettings),
     ("The data directory", "What all logs of the node share.", DirectorySettings),
     ("Consumer groups", "What the group coordinator allows.", GroupSettings),
     ("Transactions", "What the transaction coordinator allows.", TransactionSettings),

@@ -3,6 +3,9 @@
 - `connection` one client's socket: framing, order of answers, back-pressure
 - `dispatch`   from a frame to the API that serves it; what unknown APIs and versions get
 - `beside`     reading and writing of long messages, on a worker
+- `sasl`       what a client may say before it is authenticated
+- `gate`       who is let in and who decides what they may do; `guards` what each API asks of them
+- `error_counts` which errors an answer carries
 - `acts`       what administration has in common: carried to its end, answered in time
 - `config_resources` what configurations belong to
 - a file per API, each with its card: versions served, what each added, what deliberately differs

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from qanat.model.errors import QanatError
+from qanat.security.authentication import ANONYMOUS
+from qanat.security.conversation import Conversation
 from qanat.wire.frames import FrameReader, FrameRooms
 from qanat.wire.kafka.writing import Chunk
 
@@ -27,6 +29,10 @@ Answer = list[Chunk] | None
 Parked = asyncio.Future[Answer]
 Outcome = Answer | Parked | Coroutine[Any, Any, "Answer | Parked"]
 """A future is a parked answer; a coroutine holds up the requests behind it, and may then park."""
+
+
+def _nothing() -> None:
+    pass
 
 
 def _untouched(size: int) -> mmap.mmap:
@@ -95,6 +101,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """What is waited for on this client's behalf alone."""
         self._is_reading = True
         self._can_write = True
+        self.conversation: Conversation | None = None
+        """What a client still has to go through before it is served; None where it is authenticated, or need not be."""
+        self.principal = ANONYMOUS
+        self.on_refused: Callable[[], None] = _nothing
+        """Told when the client was not let in."""
         self.is_refused = False
         """Set before it is made, where there is no room for one more: closed at once."""
         self.peer = ""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from qanat.broker.breaths import Breaths
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError, TooManyElementsError
+from qanat.servers.kafka import sasl
 from qanat.servers.kafka.apis import SERVED, ServedApi
 from qanat.servers.kafka.beside import ON_LOOP_UNITS, Beside
 from qanat.servers.kafka.connection import Answer, KafkaConnection, Outcome, Parked
@@ -86,10 +87,12 @@ class Dispatcher:
         self._tell_slow = Rarely("slow request")
         self.beside = Beside()
         self.interceptor: Interceptor | None = None
-        """Set by tests that want trouble (`qanat.testing`); never by a broker."""
+        """Set where somebody decides what askers may do (`gate`), and by tests that want trouble (`qanat.testing`)."""
 
     def handle(self, frame: memoryview, connection: KafkaConnection) -> Outcome:
         began = perf_counter()
+        if connection.conversation is not None and (answer := sasl.admit(frame, connection)) is not None:
+            return answer
         header = read_request_header(frame)
         served = SERVED.get(header.api_key)
         if served is None:

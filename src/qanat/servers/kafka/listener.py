@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
@@ -11,17 +12,23 @@ from qanat.servers.kafka.connection import ConnectionLimits, KafkaConnection
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.telemetry.events import Rarely
 
+if TYPE_CHECKING:
+    from qanat.servers.kafka.gate import Gate
+
 OnFault = Callable[[KafkaConnection, BaseException], None]
 
 
 class KafkaListener:
     """Serves one address: `bind` claims it, `serve` begins to answer, `close` ends both."""
 
-    def __init__(self, broker: Broker, on_fault: OnFault) -> None:
+    def __init__(self, broker: Broker, on_fault: OnFault, gate: Gate | None = None) -> None:
         settings = broker.settings
         self._settings = settings
         self.dispatcher = Dispatcher(broker)
         self.counters = self.dispatcher.counters
+        self._gate = gate
+        if gate is not None and gate.authorizer is not None:
+            self.dispatcher.interceptor = gate.ask
         self._on_fault = on_fault
         self._tell_refused = Rarely("connection refused: too many")
         self._limits = ConnectionLimits(
@@ -71,11 +78,17 @@ class KafkaListener:
         connection = KafkaConnection(self.dispatcher.handle, self._limits, self._forget, self._cut_off)
         self._connections.add(connection)
         self.counters.accepted += 1
+        if self._gate is not None:
+            connection.conversation = self._gate.begin()
+            connection.on_refused = self._count_refusal
         if len(self._connections) > self._settings.max_connections:
             self.counters.refused += 1
             self._tell_refused(limit=self._settings.max_connections, setting="max.connections")
             connection.is_refused = True
         return connection
+
+    def _count_refusal(self) -> None:
+        self.counters.not_authenticated += 1
 
     def _cut_off(self, connection: KafkaConnection, fault: BaseException) -> None:
         self.counters.cut_off += 1

@@ -1,23 +1,8 @@
-"""What an asker may do, as the bits that Kafka's answers carry (KIP-430): everything, while nothing is authorised."""
+"""What can be done, as the bits that Kafka's answers carry (KIP-430): all of it, where no guard says otherwise."""
 
 from __future__ import annotations
 
-from enum import IntEnum
-
-
-class Operation(IntEnum):
-    """Kafka's operations, by the number of their bit."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
+from qanat.security.authorization import Operation
 
 
 def _bits(*operations: Operation) -> int:

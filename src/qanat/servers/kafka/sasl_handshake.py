@@ -1,8 +1,9 @@
 """SaslHandshake (17): which mechanism a client wants to authenticate with.
 
-v0   tokens follow without a frame of the protocol    v1   tokens follow in SaslAuthenticate
+v0   tokens follow in frames of their own    v1   tokens follow in SaslAuthenticate
 
-There is no authentication yet: every listener is plain, and answers as Kafka's plain listeners do.
+A mechanism that is not offered is refused with those that are. On a listener that asks for no authentication, and after
+it, the answer is Kafka's: ILLEGAL_SASL_STATE.
 """
 
 from __future__ import annotations
@@ -13,4 +14,9 @@ from qanat.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest, SaslH
 
 
 def handle(request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
-    return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, [])
+    conversation = context.connection.conversation
+    if conversation is None:
+        return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, [])
+    is_known = conversation.choose(request.mechanism, tokens_are_bare=context.version == 0)
+    code = ErrorCode.NONE if is_known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    return SaslHandshakeResponse(code, conversation.mechanisms)

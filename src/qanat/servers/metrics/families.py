@@ -152,6 +152,12 @@ FAMILIES: tuple[_Family, ...] = (
         lambda o: o.kafka.counters.cut_off,
     ),
     _one(
+        "qanat_authentications_failed_total",
+        "counter",
+        "Clients that were not let in.",
+        lambda o: o.kafka.counters.not_authenticated,
+    ),
+    _one(
         "qanat_inflight_request_bytes",
         "gauge",
         "Bytes of requests that are not answered yet; at `queued.max.request.bytes` reading stops.",

@@ -1,0 +1,56 @@
+"""The mechanism PLAIN (RFC 4616): one token with a name and a password.
+
+The password travels as it is: use it on loopback, or on a network that is trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hmac import compare_digest
+
+from qanat.security.authentication import Accepted, Principal, Refused, Step
+
+MECHANISM = "PLAIN"
+_LONGEST_TOKEN_BYTES = 16 * 1024
+_NOBODYS = "\0"
+"""A password that no token can carry: compared with where there is no such name."""
+
+
+class Plain:
+    """Lets in whoever is in `passwords`."""
+
+    mechanism = MECHANISM
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._passwords = dict(passwords)
+
+    def begin(self) -> PlainDialogue:
+        return PlainDialogue(self._passwords)
+
+
+class PlainDialogue:
+    """A single step."""
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._passwords = passwords
+
+    def step(self, token: bytes) -> Step:
+        if len(token) > _LONGEST_TOKEN_BYTES:
+            return Refused("the token is too long")
+        try:
+            parts = token.decode("utf-8").split("\0")
+        except UnicodeDecodeError:
+            return Refused("the token is not UTF-8")
+        if len(parts) != 3:
+            return Refused("the token is not authzid, name and password")
+        claimed, name, password = parts
+        if not name or not password:
+            return Refused("name or password is empty")
+        known = self._passwords.get(name)
+        expected = _NOBODYS if known is None else known
+        is_right = compare_digest(password.encode(), expected.encode())
+        if not is_right:
+            return Refused(f"unknown name or wrong password for {name!r}")
+        if claimed and claimed != name:
+            return Refused(f"{name!r} asked to act as {claimed!r}, which nobody may")
+        return Accepted(Principal(name))

@@ -1,0 +1,32 @@
+"""What a broker may be told about security, under Kafka's names where Kafka has one."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from qanat.model.settings import Settings
+
+SecurityProtocol = Literal["PLAINTEXT", "SASL_PLAINTEXT"]
+
+
+class SecuritySettings(Settings, frozen=True):
+    """Who is let in, and who decides what they may do."""
+
+    listener_security_protocol: SecurityProtocol = "PLAINTEXT"
+    """What the Kafka listener asks of clients: `SASL_PLAINTEXT` wants them to authenticate; nothing is encrypted."""
+    sasl_enabled_mechanisms: str = "PLAIN"
+    """Installed authenticators that a `SASL_PLAINTEXT` listener offers, separated by commas."""
+    sasl_plain_credentials_file: str | None = None
+    """Names and passwords for the mechanism PLAIN: a file with one `name:password` a line."""
+    authorizer_class_name: str = ""
+    """Installed authoriser that decides what a principal may do; empty lets everybody do everything."""
+    super_users: str = ""
+    """Principals that the authoriser is not asked about, such as `User:admin;User:root`."""
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.sasl_enabled_mechanisms.split(",") if name.strip())
+
+    @property
+    def super_principals(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.super_users.split(";") if name.strip())

@@ -1,0 +1,336 @@
+"""Authorisation: every API has its rule, and who may nothing gets Kafka's errors and learns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from tests.servers.kafka.raw import RawClient
+
+from qanat.model.error_codes import ErrorCode
+from qanat.security.authentication import Principal
+from qanat.security.authorization import Operation, Resource, ResourceKind
+from qanat.servers.kafka.apis import SERVED
+from qanat.servers.kafka.gate import Gate
+from qanat.servers.kafka.guards.table import GUARDS
+from qanat.testing import EmbeddedBroker
+from qanat.wire.kafka.messages import (
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_topic_partitions,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sync_group,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+TOPIC, GROUP = "secret", "hidden"
+TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+class Rules:
+    """An authoriser that allows what a test says, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.is_allowed: Callable[[Operation, Resource], bool] = lambda operation, resource: False
+        self.asked: list[tuple[Operation, Resource]] = []
+
+    def allows(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
+        assert (str(principal), host) == ("User:ANONYMOUS", "127.0.0.1")
+        self.asked.append((operation, resource))
+        return self.is_allowed(operation, resource)
+
+
+@pytest.fixture(scope="module")
+def rules() -> Rules:
+    return Rules()
+
+
+@pytest.fixture(scope="module")
+def broker(rules: Rules) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as broker:
+        broker.create_topic(TOPIC)
+        broker.node.listener.dispatcher.interceptor = Gate(authorizer=rules).ask
+        yield broker
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_allowed(rules: Rules) -> None:
+    rules.is_allowed = lambda operation, resource: False
+    rules.asked.clear()
+
+
+def codes(answer: Any) -> set[int]:
+    """Every error code anywhere in an answer, none included."""
+    found: set[int] = set()
+    if isinstance(answer, msgspec.Struct):
+        for name in answer.__struct_fields__:
+            value = getattr(answer, name)
+            if name == "error_code":
+                found.add(value)
+            found |= codes(value)
+    elif isinstance(answer, list):
+        for one in answer:
+            found |= codes(one)
+    return found
+
+
+def _commit(version: int) -> Any:
+    rows = [offset_commit.OffsetCommitRequestPartition(0, 1)]
+    return offset_commit.OffsetCommitRequest(
+        GROUP, topics=[offset_commit.OffsetCommitRequestTopic(TOPIC, partitions=rows)]
+    )
+
+
+def _fetched(version: int) -> Any:
+    if version < 8:
+        return offset_fetch.OffsetFetchRequest(GROUP, [offset_fetch.OffsetFetchRequestTopic(TOPIC, [0])])
+    topics = [offset_fetch.OffsetFetchRequestTopics(TOPIC, partition_indexes=[0])]
+    return offset_fetch.OffsetFetchRequest(groups=[offset_fetch.OffsetFetchRequestGroup(GROUP, topics=topics)])
+
+
+def _find(version: int) -> Any:
+    request = find_coordinator.FindCoordinatorRequest
+    return request(GROUP) if version < 4 else request(coordinator_keys=[GROUP])
+
+
+def _delete(version: int) -> Any:
+    request = delete_topics.DeleteTopicsRequest
+    if version < 6:
+        return request(topic_names=[TOPIC], timeout_ms=1000)
+    return request(topics=[delete_topics.DeleteTopicState(TOPIC)], timeout_ms=1000)
+
+
+REQUESTS: dict[ApiKey, tuple[Callable[[int], Any], ErrorCode, int]] = {
+    ApiKey.PRODUCE: (
+        lambda version: produce.ProduceRequest(
+            acks=1,
+            topic_data=[produce.TopicProduceData(TOPIC, partition_data=[produce.PartitionProduceData(0, None)])],
+        ),
+        TOPIC_DENIED,
+        12,
+    ),
+    ApiKey.FETCH: (
+        lambda version: fetch.FetchRequest(topics=[fetch.FetchTopic(TOPIC, partitions=[fetch.FetchPartition()])]),
+        TOPIC_DENIED,
+        12,
+    ),
+    ApiKey.LIST_OFFSETS: (
+        lambda version: list_offsets.ListOffsetsRequest(
+            -1, topics=[list_offsets.ListOffsetsTopic(TOPIC, [list_offsets.ListOffsetsPartition(0)])]
+        ),
+        TOPIC_DENIED,
+        99,
+    ),
+    ApiKey.METADATA: (
+        lambda version: metadata.MetadataRequest([metadata.MetadataRequestTopic(name=TOPIC)]),
+        TOPIC_DENIED,
+        99,
+    ),
+    ApiKey.OFFSET_COMMIT: (_commit, GROUP_DENIED, 99),
+    ApiKey.OFFSET_FETCH: (_fetched, GROUP_DENIED, 99),
+    ApiKey.FIND_COORDINATOR: (_find, GROUP_DENIED, 99),
+    ApiKey.JOIN_GROUP: (lambda version: join_group.JoinGroupRequest(GROUP, 6000), GROUP_DENIED, 99),
+    ApiKey.HEARTBEAT: (lambda version: heartbeat.HeartbeatRequest(GROUP), GROUP_DENIED, 99),
+    ApiKey.LEAVE_GROUP: (lambda version: leave_group.LeaveGroupRequest(GROUP), GROUP_DENIED, 99),
+    ApiKey.SYNC_GROUP: (lambda version: sync_group.SyncGroupRequest(GROUP), GROUP_DENIED, 99),
+    ApiKey.DESCRIBE_GROUPS: (lambda version: describe_groups.DescribeGroupsRequest([GROUP]), GROUP_DENIED, 99),
+    ApiKey.DELETE_GROUPS: (lambda version: delete_groups.DeleteGroupsRequest([GROUP]), GROUP_DENIED, 99),
+    ApiKey.OFFSET_DELETE: (lambda version: offset_delete.OffsetDeleteRequest(GROUP), GROUP_DENIED, 99),
+    ApiKey.CREATE_TOPICS: (
+        lambda version: create_topics.CreateTopicsRequest([create_topics.CreatableTopic("new", 1, 1)], 1000),
+        TOPIC_DENIED,
+        99,
+    ),
+    ApiKey.DELETE_TOPICS: (_delete, TOPIC_DENIED, 99),
+    ApiKey.DELETE_RECORDS: (
+        lambda version: delete_records.DeleteRecordsRequest(
+            [delete_records.DeleteRecordsTopic(TOPIC, [delete_records.DeleteRecordsPartition(0, 0)])], 1000
+        ),
+        TOPIC_DENIED,
+        99,
+    ),
+    ApiKey.CREATE_PARTITIONS: (
+        lambda version: create_partitions.CreatePartitionsRequest(
+            [create_partitions.CreatePartitionsTopic(TOPIC, 2, None)], 1000
+        ),
+        TOPIC_DENIED,
+        99,
+    ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (
+        lambda version: describe_topic_partitions.DescribeTopicPartitionsRequest(
+            [describe_topic_partitions.TopicRequest(TOPIC)]
+        ),
+        TOPIC_DENIED,
+        99,
+    ),
+    ApiKey.DESCRIBE_CONFIGS: (
+        lambda version: describe_configs.DescribeConfigsRequest(
+            [describe_configs.DescribeConfigsResource(4, "0", None)]
+        ),
+        CLUSTER_DENIED,
+        99,
+    ),
+    ApiKey.ALTER_CONFIGS: (
+        lambda version: alter_configs.AlterConfigsRequest([alter_configs.AlterConfigsResource(2, TOPIC)]),
+        TOPIC_DENIED,
+        99,
+    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (
+        lambda version: incremental_alter_configs.IncrementalAlterConfigsRequest(
+            [incremental_alter_configs.AlterConfigsResource(4, "0")]
+        ),
+        CLUSTER_DENIED,
+        99,
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: (lambda version: describe_log_dirs.DescribeLogDirsRequest(None), CLUSTER_DENIED, 99),
+    ApiKey.INIT_PRODUCER_ID: (lambda version: init_producer_id.InitProducerIdRequest(None, 1000), CLUSTER_DENIED, 99),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (
+        lambda version: offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+            topics=[
+                offset_for_leader_epoch.OffsetForLeaderTopic(
+                    TOPIC, [offset_for_leader_epoch.OffsetForLeaderPartition(0)]
+                )
+            ]
+        ),
+        TOPIC_DENIED,
+        99,
+    ),
+}
+"""A request per API that names one thing, what it is refused with, and the last version that names topics by name."""
+
+CELLS = [
+    (key, version)
+    for key, (_, _, last) in REQUESTS.items()
+    for version in range(SERVED[key].first_version, min(SERVED[key].last_version, last) + 1)
+    if not (key is ApiKey.DESCRIBE_LOG_DIRS and version < 3)
+]
+
+
+def test_every_api_has_a_rule() -> None:
+    assert [served.api.name for key, served in SERVED.items() if key not in GUARDS] == []
+
+
+@pytest.mark.parametrize(("key", "version"), CELLS, ids=lambda value: getattr(value, "name", str(value)))
+def test_who_may_nothing_is_refused(broker: EmbeddedBroker, key: ApiKey, version: int) -> None:
+    make, expected, _ = REQUESTS[key]
+    with RawClient(broker.bootstrap_servers) as client:
+        answer = client.ask(key, version, make(version))
+
+    assert codes(answer) - {0} == {expected}
+
+
+@pytest.mark.parametrize("key", list(REQUESTS), ids=lambda key: key.name)
+def test_who_may_everything_is_not(broker: EmbeddedBroker, rules: Rules, key: ApiKey) -> None:
+    if key is ApiKey.DELETE_TOPICS:
+        return
+    rules.is_allowed = lambda operation, resource: True
+    make, expected, last = REQUESTS[key]
+    version = min(SERVED[key].last_version, last)
+    with RawClient(broker.bootstrap_servers) as client:
+        answer = client.ask(key, version, make(version))
+
+    assert expected not in codes(answer)
+    assert rules.asked
+
+
+def test_what_may_not_be_seen_is_left_out_of_lists(broker: EmbeddedBroker, rules: Rules) -> None:
+    broker.create_topic("open")
+    rules.is_allowed = lambda operation, resource: resource == Resource(ResourceKind.TOPIC, "open")
+    with RawClient(broker.bootstrap_servers) as client:
+        for version in SERVED[ApiKey.METADATA].first_version, 12:
+            everything = client.ask(ApiKey.METADATA, version, metadata.MetadataRequest(None if version else []))
+            assert [topic.name for topic in everything.topics] == ["open"]
+        described = client.ask(
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, describe_topic_partitions.DescribeTopicPartitionsRequest([])
+        )
+        assert [topic.name for topic in described.topics] == ["open"]
+        assert client.ask(ApiKey.LIST_GROUPS, 5, list_groups.ListGroupsRequest()).groups == []
+
+
+def test_a_topic_that_may_not_be_seen_looks_like_one_that_is_not_there(broker: EmbeddedBroker) -> None:
+    with RawClient(broker.bootstrap_servers) as client:
+        names = [metadata.MetadataRequestTopic(name=name) for name in (TOPIC, "nowhere")]
+        rows = client.ask(ApiKey.METADATA, 12, metadata.MetadataRequest(names)).topics
+
+    assert [(row.error_code, row.partitions, row.topic_id) for row in rows] == [(TOPIC_DENIED, [], bytes(16))] * 2
+    assert "nowhere" not in broker.topics()
+
+
+def test_what_is_allowed_of_a_request_is_done(broker: EmbeddedBroker, rules: Rules) -> None:
+    rules.is_allowed = lambda operation, resource: resource.name == "mine"
+    topics = [create_topics.CreatableTopic(name, 1, 1) for name in ("mine", "yours")]
+    with RawClient(broker.bootstrap_servers) as client:
+        answer = client.ask(ApiKey.CREATE_TOPICS, 7, create_topics.CreateTopicsRequest(topics, 10_000))
+
+    assert {row.name: row.error_code for row in answer.topics} == {"mine": 0, "yours": TOPIC_DENIED}
+    assert "mine" in broker.topics()
+    assert "yours" not in broker.topics()
+
+
+def test_operations_are_told_as_far_as_they_are_allowed(broker: EmbeddedBroker, rules: Rules) -> None:
+    rules.is_allowed = lambda operation, resource: operation in (Operation.DESCRIBE, Operation.READ)
+    request = metadata.MetadataRequest(
+        [metadata.MetadataRequestTopic(name=TOPIC)], include_topic_authorized_operations=True
+    )
+    with RawClient(broker.bootstrap_servers) as client:
+        (topic,) = client.ask(ApiKey.METADATA, 12, request).topics
+        cluster = client.ask(ApiKey.DESCRIBE_CLUSTER, 0, describe_cluster.DescribeClusterRequest(True))
+
+    assert topic.topic_authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
+    assert cluster.cluster_authorized_operations == 1 << Operation.DESCRIBE
+
+
+def test_a_refused_produce_without_an_answer_ends_the_connection(broker: EmbeddedBroker) -> None:
+    data = [produce.TopicProduceData(TOPIC, partition_data=[produce.PartitionProduceData(0, None)])]
+    with RawClient(broker.bootstrap_servers) as client:
+        client.send(ApiKey.PRODUCE, 9, produce.ProduceRequest(acks=0, topic_data=data))
+        with pytest.raises(EOFError):
+            client.receive_bytes()
+
+
+def test_an_authoriser_means_no_fetch_sessions(broker: EmbeddedBroker, rules: Rules) -> None:
+    rules.is_allowed = lambda operation, resource: True
+    topics = [fetch.FetchTopic(TOPIC, partitions=[fetch.FetchPartition(partition_max_bytes=1000)])]
+    with RawClient(broker.bootstrap_servers) as client:
+        answer = client.ask(ApiKey.FETCH, 12, fetch.FetchRequest(session_epoch=0, topics=topics))
+
+    assert (answer.session_id, codes(answer)) == (0, {0})
+
+
+def test_super_users_are_not_asked_about(broker: EmbeddedBroker, rules: Rules) -> None:
+    dispatcher = broker.node.listener.dispatcher
+    before, dispatcher.interceptor = dispatcher.interceptor, Gate(None, rules, ("User:ANONYMOUS",)).ask
+    try:
+        with RawClient(broker.bootstrap_servers) as client:
+            rows = client.ask(ApiKey.METADATA, 12, metadata.MetadataRequest(None)).topics
+    finally:
+        dispatcher.interceptor = before
+
+    assert TOPIC in [row.name for row in rows]
+    assert rules.asked == []
