@@ -24,8 +24,9 @@ from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_configs import ConfigPlan, decide_all_configs
 from qanat.cluster.topics import CreateTopic, TopicPlan, decide_create, decide_delete
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import StorageError
+from qanat.model.errors import CorruptLogError, StorageError
 from qanat.model.ids import TopicId, TopicPartition
+from qanat.telemetry.events import FIELDS
 from qanat.wire.records import Record, encode_batch
 
 PATIENCE_S = 30.0
@@ -135,6 +136,38 @@ async def test_a_partition_whose_folder_was_removed_does_not_come_back_empty(
     async with running(tmp_path) as node:
         assert end_offset(node.broker, AT) == 0
         append(node.broker, AT)
+
+
+async def test_damage_that_a_read_meets_is_told_once_with_its_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path) as node:
+        await create(node, "orders")
+        for _ in range(3):
+            append(node.broker, AT)
+    (segment,) = (tmp_path / "data" / "broker-0" / str(AT)).glob("*.log")
+    content = segment.read_bytes()
+    size = len(content) // 3
+    segment.write_bytes(content[: size + 8] + b"\xff" * 9 + content[size + 17 :])
+
+    with caplog.at_level(logging.INFO, "qanat"):
+        async with running(tmp_path) as node:
+            partition = node.broker.partition("orders", 1)
+            assert isinstance(partition, Partition)
+            for _ in range(3):
+                with pytest.raises(
+                    CorruptLogError, match=r"orders-1: offsets 1 to 2 \(exclusive\) are damaged on disk"
+                ):
+                    await partition.read(1, 100, 3)
+            assert (await partition.read(2, 100, 3)).next_offset == 3
+    (fields,) = [getattr(one, FIELDS) for one in caplog.records if one.message == "partition is damaged"]
+    assert {name: fields[name] for name in ("partition", "segment", "byte", "offsets")} == {
+        "partition": "orders-1",
+        "segment": str(segment),
+        "byte": size,
+        "offsets": "1 to 1",
+    }
+    assert "qanat log verify" in fields["advice"]
 
 
 async def test_a_topic_whose_folder_was_removed_can_be_deleted_and_made_anew(tmp_path: Path) -> None:

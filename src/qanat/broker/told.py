@@ -18,6 +18,8 @@ def damage(log: PartitionLog, found: Iterable[Damage]) -> None:
             "partition is damaged",
             level="error",
             partition=str(log.topic_partition),
+            segment=log.segment_at(one.first_offset).file.path,
+            byte=one.start,
             offsets=f"{one.first_offset} to {one.next_offset - 1}",
             reason=one.reason,
             advice=f"look with qanat log verify {log.directory}; restore it from a backup",

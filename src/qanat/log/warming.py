@@ -37,10 +37,15 @@ def _range(segment: Segment, offsets: Buffer, offset: int, max_bytes: int, size:
 
 
 class CheckJob:
-    """Reads a segment from `position` on, for about `max_bytes`, and compares checksums: one step of scrubbing."""
+    """Reads a segment from `position` on, for about `max_bytes`, and compares checksums: one step of scrubbing.
+
+    What is appended after the first step is left to the next round.
+    """
 
     def __init__(self, segment: Segment, position: int, first_offset: int, max_bytes: int) -> None:
         self._segment = segment
+        self._size = segment.size
+        self._next_offset = segment.next_offset
         self._max_bytes = max_bytes
         self.position = position
         self.first_offset = first_offset
@@ -48,18 +53,18 @@ class CheckJob:
 
     @property
     def is_done(self) -> bool:
-        return self.position >= self._segment.size
+        return self.position >= self._size
 
     def run(self) -> None:
         segment, start = self._segment, self.position
-        for position, header, _ in read_batches(segment.file, start, segment.size, self.first_offset):
+        for position, header, _ in read_batches(segment.file, start, self._size, self.first_offset):
             self.position, self.first_offset = position + header.size, header.next_offset
             if self.position - start >= self._max_bytes:
                 return
-        if self.position < segment.size:
-            found = find_damage(segment.file, self.position, segment.size, self.first_offset, segment.next_offset)
+        if self.position < self._size:
+            found = find_damage(segment.file, self.position, self._size, self.first_offset, self._next_offset)
             self.damage = tuple(found)
-            self.position = segment.size
+            self.position = self._size
 
     def finish(self) -> None:
         self.damage = self._segment.note_damage(self.damage)

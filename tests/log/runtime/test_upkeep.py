@@ -130,9 +130,33 @@ def test_scrubbing_finds_a_flipped_bit_and_readers_are_told(damaged: int) -> Non
             hurt = log.segments[0].base_offset + 1
             assert log.damage[0][2:4] == (hurt, hurt + 1)
             assert runtime.counters.damage_found == damaged
-            assert runtime.counters.scrubbed_bytes == 2 * sum(segment.size for segment in log.segments[:-1])
+            assert runtime.counters.scrubbed_bytes == 2 * log.size
             with pytest.raises(CorruptLogError, match=f"offsets {hurt} to {hurt + 1}"):
                 log.read(hurt, 100)
+
+    asyncio.run(main())
+
+
+def test_what_rotted_in_the_last_segment_after_a_clean_stop_is_found_and_named() -> None:
+    async def main() -> None:
+        disk, catalogue = SimDisk(1), MemoryCatalogue()
+        chosen = log_settings(segment_bytes=100_000)
+        async with running(opened(disk, catalogue, topic_settings=chosen)) as runtime:
+            log = await runtime.create(AT, TOPIC_ID, chosen)
+            await produce(runtime, log, 30)
+            path, position = log.active.path(names.LOG), log.active.position_of(17)
+        disk.rot(path, 8 * (position + 65))
+        async with running(opened(disk, catalogue, settings=BUSY, topic_settings=chosen)) as runtime:
+            log, told = runtime.directory.logs[AT], list[tuple[int, int]]()
+            assert not log.damage
+            runtime.on_damage = lambda _, found: told.extend((one.first_offset, one.next_offset) for one in found)
+            assert await Upkeep(runtime, lambda _: None).scrub() == 1
+            assert await Upkeep(runtime, lambda _: None).scrub() == 0
+            assert told == [(17, 18)]
+            with pytest.raises(CorruptLogError, match=r"t-0: offsets 17 to 18 \(exclusive\) are damaged on disk"):
+                await runtime.read(log, 17, 100)
+            await produce(runtime, log, 1)
+            assert len(await values_read(runtime, log, 18)) == 13
 
     asyncio.run(main())
 

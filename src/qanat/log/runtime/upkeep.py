@@ -91,10 +91,13 @@ class Upkeep:
                     await self._runtime.compact(log, self._pacer)
 
     async def scrub(self) -> int:
-        """Compare the checksums of all sealed segments once; returns how much damage is new."""
+        """Compare the checksums of everything once; returns how much damage is new.
+
+        The last segment of each log is part of it: after a clean stop nobody else has read it.
+        """
         found = 0
         for log in self._logs():
-            for segment in [segment for segment in log.segments if segment.is_sealed]:
+            for segment in list(log.segments):
                 with suppress(PartitionDeletedError):
                     found += await self._scrub_segment(log, segment)
         return found
