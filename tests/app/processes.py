@@ -20,7 +20,8 @@ PATIENCE_SECONDS = 60
 def clean_environment(**more: str) -> dict[str, str]:
     """This process' environment without anything that is a setting of ours."""
     foreign = ("QANAT_", "NODE_ID", "BROKER_PORT", "DATA_DIR", "HTTP_PORT", "REGISTRY_URL")
-    return {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | more
+    own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return own | {"XDG_CONFIG_HOME": "/nonexistent"} | more
 
 
 @dataclass

@@ -46,7 +46,7 @@ def get(
     changed:
         Only what is not the default.
     output:
-        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+        `table` for people, the others for programs.
     """
 
     async def work(cluster: Cluster) -> list[DescribeConfigsResourceResult]:

@@ -7,8 +7,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from qanat.app.group_offsets import Lag, committed_offsets, lags
-from qanat.app.listing import Output, Row, print_rows
+from qanat.app.listing import Output, Row, counted, print_rows
+from qanat.app.printable import printable
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, run
+from qanat.app.watching import ONCE, Watch, show
 from qanat.connection.assignors import decode_assignment
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
@@ -27,8 +29,14 @@ from qanat.wire.kafka.messages.list_groups import ListGroupsRequest, ListGroupsR
 from qanat.wire.kafka.registry import ApiKey
 
 _LIST_COLUMNS = ("group", "state", "protocol", "type", "coordinator")
-_LAG_COLUMNS = ("group", "scope", "topic", "partition", "committed", "end", "lag", "member", "client", "host")
+_LAG_COLUMNS = (
+    *("group", "scope", "topic", "partition", "committed", "end", "lag", "time_lag_ms"),
+    *("member", "client", "host"),
+)
+_TABLE_COLUMNS = ("topic", "partition", "committed", "end", "lag", "time_lag_ms", "member", "host")
 _DEAD = "Dead"
+_ID_SHOWN = 7
+"""So many letters of a member's id behind its client's name tell it from its neighbours."""
 
 Groups = Annotated[list[str], Parameter(name="group", negative="")]
 
@@ -37,6 +45,7 @@ def list_groups(
     *,
     state: Annotated[list[str] | None, Parameter(name=["--state", "-s"], negative="")] = None,
     output: Output = "table",
+    watch: Watch = ONCE,
     target: Target = HERE,
 ) -> None:
     """List consumer groups.
@@ -46,7 +55,7 @@ def list_groups(
     state:
         Only groups in this state: Stable, Empty, PreparingRebalance, CompletingRebalance.
     output:
-        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+        `table` for people, the others for programs.
     """
 
     async def work(cluster: Cluster) -> list[Row]:
@@ -69,32 +78,59 @@ def list_groups(
             ]
         return sorted(rows, key=lambda row: str(row["group"]))
 
-    print_rows(run(target, work), _LIST_COLUMNS, output)
+    show(target, watch, work, lambda rows: print_rows(rows, _LIST_COLUMNS, output, spare=("type", "coordinator")))
 
 
-def describe(groups: Groups, /, *, output: Output = "table", target: Target = HERE) -> None:
+def describe(groups: Groups, /, *, output: Output = "table", watch: Watch = ONCE, target: Target = HERE) -> None:
     """Show what groups have read and how far behind they are: by partition, by topic, and in all.
 
-    Rows have a scope: `partition`, `topic` or `total`. A partition without a committed offset has no lag.
+        qanat group describe billing
+        qanat group describe billing --watch --every 5
+
+    The time lag is the age of the first record that the group has not read. A partition without a committed offset
+    has no lag. For programs, rows have a scope: `partition`, `topic` or `total`.
 
     Parameters
     ----------
     groups:
         Names.
     output:
-        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+        `table` for people, the others for programs.
     """
 
     async def work(cluster: Cluster) -> list[tuple[DescribedGroup, list[Row]]]:
         return [await _described(cluster, group) for group in groups]
 
-    described = run(target, work)
-    if output == "table":
-        for group, _ in described:
-            protocol = f", assignor {group.protocol_data}" if group.protocol_data else ""
-            members = "1 member" if len(group.members) == 1 else f"{len(group.members)} members"
-            print(f"{group.group_id}: {group.group_state}, {members}{protocol}")
-    print_rows([row for _, rows in described for row in rows], _LAG_COLUMNS, output)
+    show(target, watch, work, lambda described: _print_groups(described, output))
+
+
+def _print_groups(described: list[tuple[DescribedGroup, list[Row]]], output: str) -> None:
+    """A table per group; the member of a row goes by its client and the beginning of its id."""
+    if output != "table":
+        print_rows([row for _, rows in described for row in rows], _LAG_COLUMNS, output)
+        return
+    for index, (group, rows) in enumerate(described):
+        protocol = f", assignor {group.protocol_data}" if group.protocol_data else ""
+        members = counted(len(group.members), "member")
+        print(f"{chr(10) if index else ''}{printable(group.group_id)}: {group.group_state}, {members}{protocol}")
+        shown = [row | {"member": _short_member(row), "topic": _shown_topic(row)} for row in rows]
+        print_rows(shown, _TABLE_COLUMNS, output, spare=("host", "member"))
+
+
+def _short_member(row: Row) -> str | None:
+    if row["member"] is None:
+        return None
+    return str(row["member"])[: len(str(row["client"] or "")) + _ID_SHOWN]
+
+
+def _shown_topic(row: Row) -> str:
+    match row["scope"]:
+        case "total":
+            return "total"
+        case "topic":
+            return f"{row['topic']}, all"
+        case _:
+            return str(row["topic"])
 
 
 def delete(groups: Groups, /, *, consent: Consent = UNDECIDED, target: Target = HERE) -> int:
@@ -189,6 +225,7 @@ def _row(group: str, scope: str, topic: str | None, found: list[Lag]) -> Row:
         "committed": None,
         "end": None,
         "lag": sum(lag.records or 0 for lag in found),
+        "time_lag_ms": max((lag.age_ms for lag in found if lag.age_ms is not None), default=None),
         "member": None,
         "client": None,
         "host": None,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
-from qanat.connection.offsets import LATEST, list_offsets
+from qanat.connection.fetching import FetchLimits, fetch
+from qanat.connection.offsets import EARLIEST, LATEST, by_leader, list_offsets
 from qanat.model.ids import TopicPartition
 from qanat.wire.kafka.messages.offset_commit import (
     OffsetCommitRequest,
@@ -23,6 +26,8 @@ from qanat.wire.kafka.messages.offset_fetch import (
 )
 from qanat.wire.kafka.registry import ApiKey
 
+_ONE_BATCH = FetchLimits(max_wait_ms=0, max_bytes=64 * 1024 * 1024, partition_bytes=1)
+
 Offsets = Mapping[TopicPartition, int]
 
 
@@ -33,6 +38,8 @@ class Lag:
     at: TopicPartition
     committed: int | None
     end: int
+    age_ms: int | None = None
+    """How old the first record is that the group has not read; None where it is not known."""
 
     @property
     def records(self) -> int | None:
@@ -96,4 +103,32 @@ async def lags(cluster: Cluster, offsets: Offsets, also: set[TopicPartition], de
         wanted = {at.partition: LATEST for at in every if at.topic == topic and at.partition in view.leaders}
         for partition, found in (await list_offsets(cluster, topic, wanted, deadline)).items():
             ends[TopicPartition(topic, partition)] = found.offset
-    return [Lag(at, offsets.get(at), ends[at]) for at in every if at in ends]
+    every_lag = [Lag(at, offsets.get(at), ends[at]) for at in every if at in ends]
+    ages = await _ages_ms(cluster, [lag for lag in every_lag if lag.records], deadline)
+    return [replace(lag, age_ms=ages.get(lag.at, 0 if lag.records == 0 else None)) for lag in every_lag]
+
+
+async def _ages_ms(cluster: Cluster, behind: list[Lag], deadline: Deadline) -> dict[TopicPartition, int]:
+    """The age of the first unread record of each; where records were removed, of the first that is left."""
+    now_ms = time.time_ns() // 1_000_000
+    ages: dict[TopicPartition, int] = {}
+    for topic in dict.fromkeys(lag.at.topic for lag in behind):
+        view = await cluster.topic(topic, deadline)
+        wanted = {lag.at.partition: lag.committed or 0 for lag in behind if lag.at.topic == topic}
+        first = await list_offsets(cluster, topic, dict.fromkeys(wanted, EARLIEST), deadline)
+        for leader, partitions in by_leader(view, wanted).items():
+            link = await cluster.node_link(leader, deadline)
+            starts = {at: max(wanted[at], first[at].offset) for at in partitions}
+            for some in _by_tens(starts):
+                for one in await fetch(link, topic, some, _ONE_BATCH, deadline):
+                    if one.records and one.records[0].timestamp >= 0:
+                        at = TopicPartition(topic, one.partition)
+                        ages[at] = max(0, now_ms - one.records[0].timestamp)
+    return ages
+
+
+def _by_tens(starts: dict[int, int]) -> Iterator[dict[int, int]]:
+    """A broker answers a fetch with whole batches: not those of all partitions at once."""
+    rest = iter(starts.items())
+    while some := dict(itertools.islice(rest, 10)):
+        yield some

@@ -60,7 +60,7 @@ def reset(
     shift_by:
         So many records on from what is committed; negative goes back.
     output:
-        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+        `table` for people, the others for programs.
     """
     place = _place(to_earliest, to_latest, to_offset, to_datetime, shift_by)
     if bool(topic) == all_topics:

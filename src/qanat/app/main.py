@@ -60,6 +60,15 @@ def build_app() -> App:
     config.command("qanat.app.config_commands:get", name="get", help="Show settings in force.")
     config.command("qanat.app.config_commands:set_settings", name="set", help="Change settings.")
     app.command(config)
+    profile = App(name="profile", help="Names for clusters, so that nobody types addresses.")
+    for name, function, meaning in (
+        ("list", "list_profiles", "List the profiles of this user."),
+        ("set", "set_profile", "Add a profile, or change it."),
+        ("use", "use", "Use a profile wherever none is named."),
+        ("delete", "delete", "Forget a profile; the cluster is not touched."),
+    ):
+        profile.command(f"qanat.app.profile_commands:{function}", name=name, help=meaning)
+    app.command(profile)
     app.command(
         "qanat.app.doctor:doctor",
         name="doctor",

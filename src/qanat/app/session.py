@@ -10,13 +10,15 @@ from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 
-from qanat.app.settings.environment import BOOTSTRAP_SERVERS
+from qanat.app.profiles import profiles_path, read_profiles
+from qanat.app.settings.environment import BOOTSTRAP_SERVERS, PROFILE
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.model.errors import InvalidSettingError, QanatError
 
 Result = TypeVar("Result")
 
 TIMEOUT_S_MAX = 24 * 60 * 60
+DEFAULT_TIMEOUT_S = 15.0
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
@@ -30,19 +32,40 @@ class Target:
     """The broker that a command talks to."""
 
     bootstrap: Annotated[str | None, Parameter(name=["--bootstrap", "-b", "--bootstrap-server"])] = None
-    """Any broker of the cluster, host:port, or several with commas. Default: $QANAT_BOOTSTRAP_SERVERS, else
-    127.0.0.1:9092."""
-    timeout: Annotated[float, Parameter(name="--timeout")] = 15.0
-    """Seconds that the cluster may take to answer."""
+    """Any broker of the cluster, host:port, or several with commas. Default: --profile, $QANAT_BOOTSTRAP_SERVERS,
+    $QANAT_PROFILE, the profile in use, 127.0.0.1:9092."""
+    profile: str | None = None
+    """A cluster by its name: `qanat profile --help`."""
+    timeout: float | None = None
+    """Seconds that the cluster may take to answer; 15 unless the profile says otherwise."""
 
     def cluster(self) -> Cluster:
-        given = self.bootstrap or os.environ.get(BOOTSTRAP_SERVERS) or DEFAULT_BOOTSTRAP
-        if not 0 < self.timeout <= TIMEOUT_S_MAX:
-            raise WrongArgumentError(f"--timeout {self.timeout:g}: write seconds, above 0 and at most {TIMEOUT_S_MAX}")
+        """A client of the cluster that is meant, not connected yet."""
+        bootstrap, timeout, origin = self._resolved()
+        timeout = self.timeout if self.timeout is not None else timeout or DEFAULT_TIMEOUT_S
+        if not 0 < timeout <= TIMEOUT_S_MAX:
+            raise WrongArgumentError(f"--timeout {timeout:g}: write seconds, above 0 and at most {TIMEOUT_S_MAX}")
         try:
-            return Cluster(parse_bootstrap(given), "qanat-cli", self.timeout)
+            return Cluster(parse_bootstrap(bootstrap), "qanat-cli", timeout)
         except ValueError as fault:
-            raise InvalidSettingError(f"--bootstrap {given}: {fault}") from None
+            raise InvalidSettingError(f"{origin} {bootstrap}: {fault}") from None
+
+    def _resolved(self) -> tuple[str, float | None, str]:
+        """Address, timeout, and who says so."""
+        named = {BOOTSTRAP_SERVERS: os.environ.get(BOOTSTRAP_SERVERS), PROFILE: os.environ.get(PROFILE)}
+        if self.profile is None and self.bootstrap is not None:
+            return self.bootstrap, None, "--bootstrap"
+        if self.profile is None and named[BOOTSTRAP_SERVERS]:
+            return named[BOOTSTRAP_SERVERS] or "", None, BOOTSTRAP_SERVERS
+        path = profiles_path()
+        name, origin = (self.profile, "--profile") if self.profile is not None else (named[PROFILE], PROFILE)
+        content = read_profiles(path)
+        if not name and self.profile is None:
+            name, origin = content.chosen, str(path)
+        if name is None:
+            return DEFAULT_BOOTSTRAP, None, "--bootstrap"
+        found = content.named(name, origin)
+        return self.bootstrap or found.bootstrap, found.timeout, f"profile {name}:"
 
 
 HERE = Target()

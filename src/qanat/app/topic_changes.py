@@ -114,7 +114,7 @@ def trim(
     partitions:
         Only these partitions.
     output:
-        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+        `table` for people, the others for programs.
     """
     position = parse_position(before)
     is_meant = consent.yes and not consent.dry_run

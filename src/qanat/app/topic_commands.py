@@ -7,8 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.listing import Output, Row, print_rows
+from qanat.app.listing import Output, Row, counted, print_rows
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, assignments, run
+from qanat.app.watching import ONCE, Watch, show
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import check, refused
 from qanat.connection.offsets import list_bounds
@@ -86,9 +87,12 @@ def list_topics(
     regex: Annotated[str | None, Parameter(name=["--regex", "-r"])] = None,
     internal: Annotated[bool, Parameter(negative="")] = False,
     output: Output = "table",
+    watch: Watch = ONCE,
     target: Target = HERE,
 ) -> None:
     """List topics.
+
+        qanat topic list --regex '^orders' -o names
 
     Parameters
     ----------
@@ -97,14 +101,14 @@ def list_topics(
     internal:
         Topics that the cluster keeps for itself as well.
     output:
-        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+        `table` for people, the others for programs.
     """
 
     async def work(cluster: Cluster) -> list[Row]:
         topics = await _topics(cluster, [], regex)
         return [_list_row(topic) for topic in topics if internal or not topic.is_internal]
 
-    print_rows(run(target, work), _LIST_COLUMNS, output)
+    show(target, watch, work, lambda rows: print_rows(rows, _LIST_COLUMNS, output, spare=("topic_id", "internal")))
 
 
 def describe(
@@ -113,9 +117,13 @@ def describe(
     *,
     regex: Annotated[str | None, Parameter(name=["--regex", "-r"])] = None,
     output: Output = "table",
+    watch: Watch = ONCE,
     target: Target = HERE,
 ) -> None:
     """Show the partitions of topics: leader, replicas, first offset and end. Settings: `qanat config get topic NAME`.
+
+        qanat topic describe orders
+        qanat topic describe --regex '^orders' -o json
 
     Parameters
     ----------
@@ -124,7 +132,7 @@ def describe(
     regex:
         Topics whose name this expression finds.
     output:
-        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+        `table` for people, the others for programs.
     """
     if not topics and regex is None:
         raise WrongArgumentError("name a topic, or several with --regex")
@@ -133,7 +141,19 @@ def describe(
         found = await _topics(cluster, topics or [], regex)
         return [row for topic in found for row in await _partition_rows(cluster, topic)]
 
-    print_rows(run(target, work), _PARTITION_COLUMNS, output)
+    show(target, watch, work, lambda rows: _print_partitions(rows, output))
+
+
+def _print_partitions(rows: list[Row], output: str) -> None:
+    """A table per topic, whose name would take the room that the figures need."""
+    if output != "table":
+        print_rows(rows, _PARTITION_COLUMNS, output)
+        return
+    for index, topic in enumerate(dict.fromkeys(row["topic"] for row in rows)):
+        its_own = [row for row in rows if row["topic"] == topic]
+        records = sum(int(row["records"] or 0) for row in its_own)
+        print(f"{chr(10) if index else ''}{topic}: {counted(len(its_own), 'partition')}, {counted(records, 'record')}")
+        print_rows(its_own, _PARTITION_COLUMNS[1:], output, spare=("replicas", "in_sync"))
 
 
 def delete(

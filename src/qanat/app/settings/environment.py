@@ -8,18 +8,20 @@ reported as one; nobody else has a claim to the prefix.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 
 from qanat.app.settings.aliases import BY_VARIABLE
 from qanat.app.settings.given import Given
 from qanat.model.errors import InvalidSettingError
+from qanat.model.spelling import did_you_mean
 
 PREFIX = "QANAT_"
 CONFIG = "QANAT_CONFIG"
 BOOTSTRAP_SERVERS = "QANAT_BOOTSTRAP_SERVERS"
+PROFILE = "QANAT_PROFILE"
 OTHERS = {
     CONFIG: "the settings file, as with --config",
     BOOTSTRAP_SERVERS: "the broker that client commands talk to, as with --bootstrap",
+    PROFILE: "the profile that client commands use, as with --profile",
     "QANAT_PURE": "read when Qanat is built: 1 compiles nothing",
     "QANAT_OFFLINE": "read by the tests: 1 fetches nothing",
 }
@@ -47,8 +49,7 @@ def read_environment(environment: Mapping[str, str], names: Collection[str]) -> 
         if not variable.startswith(PREFIX) or variable in OTHERS:
             continue
         if variable not in by_variable:
-            near = get_close_matches(variable, [*by_variable, *OTHERS], n=1)
-            hint = f"; did you mean {near[0]}?" if near else "; docs/operating/settings.md lists all of them"
+            hint = did_you_mean(variable, [*by_variable, *OTHERS], "docs/operating/settings.md lists all of them")
             raise InvalidSettingError(f"unknown environment variable {variable}{hint}")
         ours.append(Given(by_variable[variable], environment[variable], f"environment variable {variable}"))
     return [*plain, *ours]
