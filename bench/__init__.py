@@ -13,6 +13,9 @@
                     cannot be compiled
 - `bare`            what stands in for Kafka where its jars cannot be had: a loop from a socket to a file
 - `page`            docs/performance-broker.md
+
+On Qanat alone, each a command of its own: `holds` measures how long one request keeps others waiting,
+`connections` what an idle connection costs (docs/performance-holds.md).
 - `request`         one small request inside the broker, without a client: where its CPU time goes
 
 Rule 1: both sides get the same client, client settings, topic settings and processors.

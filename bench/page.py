@@ -20,7 +20,8 @@ make bench-kafka ARGS="--markdown docs/performance-broker.md"
 
 `--quick` takes at most five minutes, `--only sync,start` measures less, `--json FILE` is for programs, `--check` makes
 a missed ratio an exit code. Kafka's jars come by Maven; where they cannot be had, a bare loop from a socket to a file
-stands beside Qanat instead, and nothing is required.
+stands beside Qanat instead, and nothing is required. How long one large request keeps others waiting, and what an idle
+connection costs, is on [a page of its own](performance-holds.md).
 """
 
 _HOW = """\

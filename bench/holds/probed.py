@@ -17,6 +17,7 @@ import uvloop
 
 from bench.holds.crowd import Crowd, settle
 from qanat.app.node import Node, NodeSettings
+from qanat.app.serving import collect_rarely
 from qanat.broker.settings import BrokerSettings
 from qanat.servers.kafka.connection import KafkaConnection
 
@@ -62,7 +63,7 @@ async def _serve_in(settings: NodeSettings) -> None:
     async with Node(settings, _on_fault) as node:
         await settle(node.broker, Crowd())
         gc.collect()
-        gc.freeze()
+        collect_rarely()
         probe, over = Probe(), asyncio.Event()
 
         def answer() -> None:

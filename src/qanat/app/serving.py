@@ -36,7 +36,7 @@ class StartFlags:
     config: Path | None = None
     port: int | None = None
     host: str | None = None
-    data_dir: Path | None = None
+    data_dir: str | None = None
     node_id: str | None = None
     assignments: Iterable[str] = ()
     log_format: LogFormat = "text"
@@ -78,13 +78,22 @@ async def _serve(loaded: Loaded) -> int:
     began = time.perf_counter()
     async with Node(loaded.settings, on_fault=_on_fault) as node:
         _announce(node, round((time.perf_counter() - began) * 1000))
-        # What start-up has made stays for good: nothing is gained by looking at it again and again.
-        gc.freeze()
-        gc.enable()
+        collect_rarely()
         await stop.wait()
         event("stopping")
     event("stopped")
     return 0
+
+
+def collect_rarely() -> None:
+    """Leave what start-up has made alone for good, and look at everything else seldom.
+
+    Nearly all goes by reference counting. A look at everything holds the loop for as long as there is much,
+    and a single request of a hundred thousand rows would lead to several.
+    """
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
+    gc.enable()
 
 
 def _listen_to_signals(stop: asyncio.Event) -> None:
