@@ -105,6 +105,8 @@ class PartitionLog:
         self.job_in_hand: str | None = None
         """Name of the job that is changing the set of segments; one at a time."""
         self.is_flushing = False
+        self._last_index = 0
+        """Where the segment was that was asked for last: the next question is nearly always about the same."""
 
     def __repr__(self) -> str:
         return (
@@ -267,7 +269,11 @@ class PartitionLog:
 
     def segment_index(self, offset: int) -> int:
         """Which segment an offset at or after the log's first would be in."""
-        return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
+        segments, last = self.segments, self._last_index
+        if last < len(segments) and segments[last].base_offset <= offset < segments[last].next_offset:
+            return last
+        self._last_index = found = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
+        return found
 
     def segment_at(self, offset: int) -> Segment:
         return self.segments[self.segment_index(offset)]
