@@ -173,7 +173,7 @@ class Shell:
             assert isinstance(request, InitProducer | EndTransaction)
             assert decision == Decision(reply=decision.reply), "nothing was decided"
             self.producer_ids += 1
-            fields = {name: getattr(request, name) for name in type(request).__dataclass_fields__}
+            fields = {name: getattr(request, name) for name in type(request).__struct_fields__}
             again: Request = type(request)(**{**fields, "fresh_producer_id": self.producer_ids})
             decision = self.shard.decide(again, self.now)
         self._append(call, decision)

@@ -17,8 +17,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from qanat.adapters.memory_store import MemoryStore
-from qanat.adapters.sqlite_store import SqliteStore
 from qanat.adapters.storage_engines import FileEngine
 from qanat.app.compose import Logs, open_log_directory
 from qanat.app.node_names import number_of
@@ -154,8 +152,13 @@ class Node:
         opened.push_async_callback(self.metrics.close)
 
     async def _open_store(self) -> MetadataStore:
+        # Imported where they are needed: each has its time to load.
         if self.settings.storage_engine == "memory":
+            from qanat.adapters.memory_store import MemoryStore
+
             return MemoryStore()
+        from qanat.adapters.sqlite_store import SqliteStore
+
         try:
             os.makedirs(self.settings.data_dir, exist_ok=True)
         except OSError as fault:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from qanat.broker.setting_kinds import LONG_MAX, Form, SettingKind
 from qanat.log.settings import LogSettings
 from qanat.model.errors import InvalidSettingError
+from qanat.model.spelling import did_you_mean
 
 _BOOLEAN = Form(SettingKind.BOOLEAN)
 _REPLICAS = Form(SettingKind.LIST, is_replicas=True)
@@ -299,8 +299,7 @@ def parse(overrides: Mapping[str, str]) -> TopicSettings:
 def _setting(name: str) -> TopicSetting:
     found = TOPIC_SETTINGS.get(name)
     if found is None:
-        near = get_close_matches(name, TOPIC_SETTINGS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(name, TOPIC_SETTINGS)
         raise InvalidSettingError(f"Unknown topic config name: {name}{hint}")
     return found
 

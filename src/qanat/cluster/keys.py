@@ -21,7 +21,7 @@ fits into one commit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from qanat.model.ids import TopicId
 
@@ -69,58 +69,49 @@ def partition(identity: TopicId, number: int) -> str:
     return f"{partitions_of(identity)}{number}"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterKey:
+class ClusterKey(Struct, frozen=True):
     """The cluster's identity."""
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerKey:
+class ControllerKey(Struct, frozen=True):
     """Who is controller."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdsKey:
+class ProducerIdsKey(Struct, frozen=True):
     """The counter of producer id blocks."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicKey:
+class TopicKey(Struct, frozen=True):
     """A topic by name."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class TopicIdKey:
+class TopicIdKey(Struct, frozen=True):
     """A topic by id."""
 
     topic_id: TopicId
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfigKey:
+class TopicConfigKey(Struct, frozen=True):
     """A topic's settings."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerKey:
+class BrokerKey(Struct, frozen=True):
     """A live broker."""
 
     node_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerConfigKey:
+class BrokerConfigKey(Struct, frozen=True):
     """A broker's settings, or those of all."""
 
     node_id: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionKey:
+class PartitionKey(Struct, frozen=True):
     """A partition's state."""
 
     topic_id: TopicId

@@ -21,9 +21,10 @@ Rule 6: keys are ASCII paths that start with `/`; values are bytes. What the key
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NewType, Protocol
+
+from msgspec import Struct
 
 Revision = NewType("Revision", int)
 LeaseId = NewType("LeaseId", int)
@@ -38,8 +39,7 @@ COMMIT_BYTES_MAX = 1024 * 1024
 """Keys and values of one commit together: etcd refuses more than 1.5 MiB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A key with its value, and when it came to be."""
 
     key: str
@@ -49,31 +49,27 @@ class Entry:
     lease: LeaseId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """All entries below a prefix at one revision, in key order."""
 
     entries: tuple[Entry, ...]
     revision: Revision
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(Struct, frozen=True):
     """Holds when there is no such key."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModifiedAt:
+class ModifiedAt(Struct, frozen=True):
     """Holds when the key exists and was last written at that revision."""
 
     key: str
     revision: Revision
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedAt:
+class CreatedAt(Struct, frozen=True):
     """Holds when the key exists and has done so since that revision, however often it was written."""
 
     key: str
@@ -83,8 +79,7 @@ class CreatedAt:
 Compare = Absent | ModifiedAt | CreatedAt
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(Struct, frozen=True):
     """Write a key; with a lease, until that ends. An earlier lease of the key lets go of it."""
 
     key: str
@@ -92,15 +87,13 @@ class Put:
     lease: LeaseId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     """Remove a key; a missing one is fine."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePrefix:
+class DeletePrefix(Struct, frozen=True):
     """Remove every key that starts with `prefix`."""
 
     prefix: str
@@ -109,15 +102,13 @@ class DeletePrefix:
 Operation = Put | Delete | DeletePrefix
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Struct, frozen=True):
     """All of it happened, at this revision; where nothing changed, the revision that the store has."""
 
     revision: Revision
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """None of it happened: a compare did not hold. `entries` are the compared keys as they are, in the order given."""
 
     entries: tuple[Entry | None, ...]
@@ -131,8 +122,7 @@ class EventKind(Enum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One key's change. A deletion has an empty value and no creation."""
 
     kind: EventKind
@@ -142,23 +132,20 @@ class Event:
     create_revision: Revision = NO_REVISION
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """What one commit changed below the watched prefix: never half of it."""
 
     revision: Revision
     events: tuple[Event, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(Struct, frozen=True):
     """The last thing a watcher hears: history up to `revision` is gone. List, then watch from there."""
 
     revision: Revision
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """A promise that attached keys live at least `ttl_ms` (perhaps longer than asked) after the last keep-alive."""
 
     lease_id: LeaseId

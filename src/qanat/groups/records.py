@@ -6,16 +6,16 @@ tombstone takes a key back. Their bytes are Kafka's own (`record_codec`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from qanat.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP
 
 NO_GENERATION = -1
 
 
-@dataclass(frozen=True, slots=True)
-class MemberMetadata:
+class MemberMetadata(Struct, frozen=True):
     """A member of a completed generation, with what it asked for and what it was given."""
 
     member_id: str
@@ -28,8 +28,7 @@ class MemberMetadata:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadataRecord:
+class GroupMetadataRecord(Struct, frozen=True):
     """A group between rebalances: empty where it has no members, stable otherwise."""
 
     group_id: str
@@ -41,15 +40,13 @@ class GroupMetadataRecord:
     members: tuple[MemberMetadata, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTombstone:
+class GroupTombstone(Struct, frozen=True):
     """The group is gone."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitRecord:
+class OffsetCommitRecord(Struct, frozen=True):
     """How far a group has read a partition."""
 
     group_id: str
@@ -63,8 +60,7 @@ class OffsetCommitRecord:
     """Set only by clients of before KIP-211, which chose the retention themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetTombstone:
+class OffsetTombstone(Struct, frozen=True):
     """The offset is gone."""
 
     group_id: str

@@ -7,8 +7,9 @@ so in a flag, so that no version number gets in here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from qanat.groups.records import NO_GENERATION
 from qanat.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP, TopicPartition
@@ -16,16 +17,14 @@ from qanat.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP, TopicPartition
 NO_MEMBER_ID = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Protocol:
+class Protocol(Struct, frozen=True):
     """An assignment strategy that a member knows, with its subscription as opaque bytes."""
 
     name: str
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinGroup:
+class JoinGroup(Struct, frozen=True):
     """A member wants to take part in the next generation."""
 
     group_id: str
@@ -46,8 +45,7 @@ class JoinGroup:
     """Version 9 and up: a returning static leader can be told to leave the assignment alone (KIP-814)."""
 
 
-@dataclass(frozen=True, slots=True)
-class SyncGroup:
+class SyncGroup(Struct, frozen=True):
     """A member asks for its assignment; the leader brings everybody's."""
 
     group_id: str
@@ -59,8 +57,7 @@ class SyncGroup:
     assignments: tuple[tuple[str, bytes], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(Struct, frozen=True):
     """A member is alive and wants to know whether a rebalance is on."""
 
     group_id: str
@@ -69,8 +66,7 @@ class Heartbeat:
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeavingMember:
+class LeavingMember(Struct, frozen=True):
     """By member id, or by instance id alone where an administrator removes a static member."""
 
     member_id: str
@@ -78,38 +74,33 @@ class LeavingMember:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveGroup:
+class LeaveGroup(Struct, frozen=True):
     """Members that go without waiting for their session to time out."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeGroup:
+class DescribeGroup(Struct, frozen=True):
     """One group in detail; the doors batch."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListGroups:
+class ListGroups(Struct, frozen=True):
     """Every group of the shard; empty filters let everything pass, case does not matter."""
 
     states: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteGroup:
+class DeleteGroup(Struct, frozen=True):
     """Remove an empty group with its offsets; the doors batch."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetToCommit:
+class OffsetToCommit(Struct, frozen=True):
     """One partition's new position."""
 
     topic: str
@@ -119,8 +110,7 @@ class OffsetToCommit:
     metadata: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitOffsets:
+class CommitOffsets(Struct, frozen=True):
     """Positions to remember: from a member of the generation, or from nobody in particular (generation -1)."""
 
     group_id: str
@@ -134,8 +124,7 @@ class CommitOffsets:
     """Version 9 and up."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitTransactionOffsets:
+class CommitTransactionOffsets(Struct, frozen=True):
     """Positions that count once the producer's transaction commits (KIP-98, KIP-447)."""
 
     group_id: str
@@ -147,8 +136,7 @@ class CommitTransactionOffsets:
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FetchOffsets:
+class FetchOffsets(Struct, frozen=True):
     """Where a group stands; `None` asks for every partition it knows."""
 
     group_id: str
@@ -157,8 +145,7 @@ class FetchOffsets:
     """Refuse partitions whose position hangs on an open transaction (KIP-447)."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOffsets:
+class DeleteOffsets(Struct, frozen=True):
     """Forget positions in topics that nobody in the group reads any more."""
 
     group_id: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
+
+from msgspec import Struct
 
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
@@ -20,8 +21,7 @@ from qanat.transactions.requests import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerReply:
+class ProducerReply(Struct, frozen=True):
     """To InitProducer and EndTransaction: who the producer is from now on."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -29,38 +29,32 @@ class ProducerReply:
     producer_epoch: int = NO_PRODUCER_EPOCH
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdNeeded:
+class ProducerIdNeeded(Struct, frozen=True):
     """Ask again, with a fresh producer id: nothing was decided."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddReply:
+class AddReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyReply:
+class VerifyReply(Struct, frozen=True):
     """One error per partition asked for."""
 
     errors: dict[TopicPartition, ErrorCode]
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedReply:
+class CompletedReply(Struct, frozen=True):
     """To MarkersWritten."""
 
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeReply:
+class DescribeReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     record: TransactionRecord | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListReply:
+class ListReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     records: tuple[TransactionRecord, ...] = ()
 

@@ -7,8 +7,9 @@ transaction version (`records`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from qanat.model.ids import TopicPartition
 from qanat.transactions.records import CLASSIC
@@ -21,8 +22,7 @@ class ProducerIdAndEpoch(NamedTuple):
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class InitProducer:
+class InitProducer(Struct, frozen=True):
     """A producer begins, or goes on after an error (KIP-360): give it an epoch, and end what its predecessor left."""
 
     transactional_id: str
@@ -33,8 +33,7 @@ class InitProducer:
     """An id that nobody has: the shell brings one when it is told that one is needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitions:
+class AddPartitions(Struct, frozen=True):
     """Partitions that are about to be written to."""
 
     transactional_id: str
@@ -44,8 +43,7 @@ class AddPartitions:
     client_version: int = CLASSIC
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyPartitions:
+class VerifyPartitions(Struct, frozen=True):
     """Whether partitions are part of the transaction: asked before the first write of a classic client is taken."""
 
     transactional_id: str
@@ -54,8 +52,7 @@ class VerifyPartitions:
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EndTransaction:
+class EndTransaction(Struct, frozen=True):
     """Commit or abort."""
 
     transactional_id: str
@@ -66,8 +63,7 @@ class EndTransaction:
     fresh_producer_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MarkersWritten:
+class MarkersWritten(Struct, frozen=True):
     """Every partition of a prepared transaction has its marker, or will never need one."""
 
     transactional_id: str
@@ -75,15 +71,13 @@ class MarkersWritten:
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTransaction:
+class DescribeTransaction(Struct, frozen=True):
     """One transactional id in detail; the doors batch."""
 
     transactional_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListTransactions:
+class ListTransactions(Struct, frozen=True):
     """Every transactional id of the shard; an empty filter lets everything pass."""
 
     states: tuple[str, ...] = ()
@@ -101,3 +95,11 @@ Request: TypeAlias = (
     | DescribeTransaction
     | ListTransactions
 )
+
+
+def with_producer_id(request: InitProducer | EndTransaction, fresh_producer_id: int) -> InitProducer | EndTransaction:
+    """The same request, with an id that nobody has."""
+    if isinstance(request, InitProducer):
+        return InitProducer(request.transactional_id, request.timeout_ms, request.expected, fresh_producer_id)
+    who = (request.transactional_id, request.producer_id, request.producer_epoch)
+    return EndTransaction(*who, request.is_commit, request.client_version, fresh_producer_id)
