@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "qanat" / "wire"
-NATIVE = ("growth", "record_reader", "column_reader", "record_writer")
+NATIVE = ("growth", "key_hash", "record_reader", "column_reader", "record_writer")
 ABOVE = ("records", "columns", "filtering", "control")
 
 # The capture tool's broker and the hook that compiles are part of the checkout, not of the package.
@@ -31,6 +31,7 @@ class Wire:
 
     form: str
     growth: ModuleType
+    key_hash: ModuleType
     record_reader: ModuleType
     column_reader: ModuleType
     record_writer: ModuleType

@@ -16,11 +16,11 @@ from qanat.app.lines import LINE_BYTES_MAX, LineLimit
 from qanat.app.session import WrongArgumentError
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import NotOfferedError, RefusedError
-from qanat.connection.partitioning import partition_of
 from qanat.connection.producing import NO_ACKNOWLEDGEMENT
 from qanat.connection.producing import produce as send
 from qanat.model.errors import QanatError
 from qanat.wire.compression import Codec
+from qanat.wire.key_hash import partition_of
 from qanat.wire.records import Record, encode_batch
 
 Aimed = tuple[Record, int | None]

@@ -13,7 +13,6 @@
 - `assignors`     who of a consumer group reads what
 - `membership`    one member of a consumer group: join, live, commit, leave
 - `producer`      the same counted once, and in transactions
-- `partitioning`  which partition a key has, as Java's client sees it
 
 Rule 1: every wait has a deadline; a broker that does not answer costs bounded time.
 Rule 2: topics go by name. Versions that know topics by id only are left to those who have ids.

@@ -9,12 +9,13 @@ Read in the data's order:
 - `filtering`     keys, and a batch without some of its records (compaction)
 - `columns`       the records of many batches as Arrow-shaped buffers, and back (Spark)
 - `control`       transaction markers
+- `key_hash`      which partition a key has, as Java's client sees it
 - `patterns`      regular expressions that clients send
 - `kafka`         the messages of the protocol, generated from schemas; headers and frames
 
-Below the last four lies the per-record core, the only native code: `growth`,
-`record_reader`, `column_reader` and `record_writer` are Python with a `.pxd` of C types
-beside each. They are compiled together or not at all, since they are built on each other.
+The per-record core below them is the only native code: `growth`, `record_reader`,
+`column_reader`, `record_writer` and `key_hash` are Python with a `.pxd` of C types
+beside each. They are compiled together or not at all, since most are built on each other.
 
 Rule: no length that came from outside is trusted before it was compared with
 the bytes that are really there.
