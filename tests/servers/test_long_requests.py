@@ -108,7 +108,7 @@ def check_rows(case: Case, answer: bytes) -> None:
             assert len(response.groups) >= _CROWD.groups
         case "DeleteRecords", "known partitions":
             rows = [row for topic in response.topics for row in topic.partitions]
-            assert {(row.error_code, row.low_watermark) for row in rows} == {(0, 1)}
+            assert (len(rows), {row.error_code for row in rows}) == (_CROWD.partitions, {0})
         case "Metadata", "all topics":
             assert sum(len(topic.partitions) for topic in response.topics) >= _CROWD.partitions
         case _:
