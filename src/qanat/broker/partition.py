@@ -86,7 +86,7 @@ class Partition:
 
     def obey(self, settings: TopicSettings) -> None:
         """Take over the topic's settings, with effect from now on."""
-        self.log.settings = settings.log
+        self.log.obey(settings.log)
         self.min_insync_replicas = settings.min_insync_replicas
         self.advance()
 

@@ -85,7 +85,7 @@ class PartitionLog:
         self.files = files
         self.directory = directory
         self.topic_partition = topic_partition
-        self._obey(settings)
+        self.obey(settings)
         self.segments = segments
         self.epochs = epochs
         self.producers = producers
@@ -114,17 +114,9 @@ class PartitionLog:
             f"flushed {self.flushed_offset}, {len(self.segments)} segments>"
         )
 
-    @property
-    def settings(self) -> LogSettings:
-        return self._settings
-
-    @settings.setter
-    def settings(self, settings: LogSettings) -> None:
-        self._obey(settings)
-
-    def _obey(self, settings: LogSettings) -> None:
+    def obey(self, settings: LogSettings) -> None:
         """Settings may change while the log is open; what every append asks for is kept at hand."""
-        self._settings = settings
+        self.settings = settings
         self._segment_bytes = settings.segment_bytes
         self._segment_age_ms = settings.segment_age_ms
         self._flush_messages = settings.flush_messages
@@ -357,7 +349,8 @@ class PartitionLog:
     def advance_high_watermark(self, offset: int) -> None:
         """Take note that everything below `offset` is replicated; it never retreats here."""
         assert offset <= self.end_offset, f"high watermark {offset} beyond the log's end {self.end_offset}"
-        self.high_watermark = max(self.high_watermark, offset)
+        if offset > self.high_watermark:
+            self.high_watermark = offset
 
     def advance_log_start(self, offset: int) -> bool:
         """DeleteRecords: nothing before `offset` is served any more. Whole segments go with the next retention.

@@ -156,7 +156,9 @@ class LogRuntime:
         settings, counters = log.settings, self.counters
         if size:
             if not settings.is_flushed:
-                self._leave_to_kernel(log, size)
+                # Bytes that nobody promised to flush must not keep others from appending.
+                log.unflushed_bytes -= size
+                log.state.unflushed_bytes -= size
             counters.appended_bytes += size
             counters.appended_records += appended.last_offset - appended.base_offset + 1
         if appended.is_flush_due or log.closed:
@@ -174,11 +176,6 @@ class LogRuntime:
 
     def _unflushed(self) -> list[PartitionLog]:
         return [log for log in self.directory.logs.values() if log.unflushed_bytes]
-
-    def _leave_to_kernel(self, log: PartitionLog, size_bytes: int) -> None:
-        """Bytes that nobody promised to flush must not keep others from appending."""
-        log.unflushed_bytes -= size_bytes
-        log.state.unflushed_bytes -= size_bytes
 
     def _schedule_flush(self, log: PartitionLog) -> None:
         """Flush within `flush.ms` of the first record that waits for it."""

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import Struct
+
 from qanat.broker.breaths import Breaths
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError, TooManyElementsError
@@ -112,11 +114,8 @@ class Dispatcher:
             response = served.handle(request, context)
         else:
             response = self.interceptor(served, request, context)
-        if isinstance(response, asyncio.Future):
-            counters.loop_s += perf_counter() - began
-            return self._when_done(response, Asked(served, header, connection, counters, began, context))
-        if isinstance(response, Coroutine):
-            return self._after(response, Asked(served, header, connection, counters, began, context))
+        if not (isinstance(response, Struct) or response is None):
+            return self._later(response, Asked(served, header, connection, counters, began, context))
         answer = _encoded(response, served, header, counters)
         elapsed_s = perf_counter() - began
         counters.loop_s += elapsed_s
@@ -124,6 +123,14 @@ class Dispatcher:
         if elapsed_s >= self._slow_s:
             self._note_slow(Asked(served, header, connection, counters, began, context), elapsed_s)
         return answer
+
+    def _later(self, response: Any, asked: Asked) -> Outcome:
+        """What is not answered at once: parked, or to be waited for by the requests behind it."""
+        if isinstance(response, asyncio.Future):
+            asked.counters.loop_s += perf_counter() - asked.began
+            return self._when_done(response, asked)
+        assert isinstance(response, Coroutine), f"{asked.served.api.name} is not answered by {response!r}"
+        return self._after(response, asked)
 
     def _answer(self, response: Any, asked: Asked) -> Answer:
         """The response to what had to wait, as it is sent."""
