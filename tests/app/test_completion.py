@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +17,43 @@ def test_a_script_names_the_commands_and_the_shell_can_read_it(shell: str, capsy
     script = capsys.readouterr().out
 
     assert "add-partitions" in script
-    if shutil.which(shell) is not None:
-        subprocess.run([shell, "-n"], input=script, text=True, check=True)
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell} here to read its script")
+    subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("begun", "offered"),
+    [
+        (["qanat", "to"], {"topic"}),
+        (["qanat", "topic", "add"], {"add-partitions"}),
+        (["qanat", "consume", "--wh"], {"--where"}),
+        (["qanat", "topic", "list", "--wat"], {"--watch"}),
+        (["qanat", "topic", "list", "--output", "y"], {"yaml"}),
+        (["qanat", "profile", ""], {"list", "set", "use", "delete"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bash_finishes_what_was_begun(
+    begun: list[str], offered: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("there is no bash here to complete anything")
+    assert main.run(["completion", "bash"]) == 0
+    script = tmp_path / "qanat.bash"
+    script.write_text(capsys.readouterr().out)
+    words = " ".join(f"'{word}'" for word in begun)
+    # What bash does when the tabulator is pressed: the words so far, and the function that `complete` has registered.
+    pressed = f"""
+        source {script}
+        COMP_WORDS=({words}) COMP_CWORD={len(begun) - 1}
+        handler=$(complete -p qanat | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+        $handler qanat '{begun[-1]}' '{begun[-2]}'
+        printf '%s\n' "${{COMPREPLY[@]}}"
+    """
+    result = subprocess.run(["bash", "-c", pressed], capture_output=True, text=True, check=True)
+
+    assert offered <= {line.strip() for line in result.stdout.splitlines()}, result
 
 
 def test_an_unknown_shell_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

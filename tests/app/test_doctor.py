@@ -20,14 +20,14 @@ def test_every_finding_that_is_not_ok_has_an_advice(tmp_path: Path) -> None:
 
 
 def test_json_holds_every_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    doctor.doctor(data_dir=tmp_path, output="json")
+    doctor.doctor(data_dir=str(tmp_path), output="json")
     printed = json.loads(capsys.readouterr().out)
 
     assert {"python", "native core", "sync latency", "free disk"} <= {finding["check"] for finding in printed}
 
 
 def test_the_table_shows_status_and_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    doctor.doctor(data_dir=tmp_path)
+    doctor.doctor(data_dir=str(tmp_path))
 
     assert "sync latency" in capsys.readouterr().out
 
@@ -54,7 +54,7 @@ def test_a_failed_check_makes_the_command_fail(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1))
 
     assert doctor.check_free_disk(tmp_path).status == "fail"
-    assert doctor.doctor(data_dir=tmp_path, output="json") == 1
+    assert doctor.doctor(data_dir=str(tmp_path), output="json") == 1
 
 
 def test_a_low_limit_of_open_files_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,26 @@ def test_every_command_can_be_imported_and_explains_itself(capsys: pytest.Captur
             assert name in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("command", "example"),
+    [
+        (("consume",), "qanat consume orders --tail 5 -f '%p/%o %k: %v\\n'"),
+        (("config", "get"), "qanat config get broker 1 log.retention.ms"),
+        (("completion",), "qanat completion zsh > ~/.zfunc/_qanat"),
+        (("topic", "create"), "qanat topic create orders -p 12 -c retention.ms=86400000"),
+        (("start",), "qanat start"),
+    ],
+)
+def test_examples_of_help_stand_on_lines_of_their_own(
+    capsys: pytest.CaptureFixture[str], command: tuple[str, ...], example: str
+) -> None:
+    assert main.run([*command, "--help"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+
+    assert example in lines
+    assert not any("default: False" in line or "-----" in line for line in lines)
+
+
 def test_an_unknown_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["irrigate"]) == main.EXIT_USAGE
     assert "irrigate" in capsys.readouterr().err

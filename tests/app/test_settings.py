@@ -190,13 +190,19 @@ log.retention.check.interval.ms=300000
     ("given", "sentence"),
     [
         ("num.partitons=3", "unknown setting 'num.partitons' (-X num.partitons=3); did you mean num.partitions?"),
-        ("num.partitions=many", "num.partitions = 'many' (-X num.partitions=many): expected `int`, got `str`"),
-        ("num.partitions=0", "num.partitions = '0' (-X num.partitions=0): expected `int` >= 1"),
+        ("num.partitions=many", "num.partitions = 'many' (-X num.partitions=many): a whole number is expected"),
+        ("num.partitions=0", "num.partitions = '0' (-X num.partitions=0): a whole number of at least 1 is expected"),
         (
             "log.segment.bytes=3",
             "log.segment.bytes = '3' (-X log.segment.bytes=3): Value must be at least 14",
         ),
-        ("node.id=a/b", "node.id = 'a/b' (-X node.id=a/b): write a number, or a name of letters, digits, . _ -"),
+        (
+            "node.id=a/b",
+            (
+                "node.id = 'a/b' (-X node.id=a/b): write a number from 0 on, or a name that "
+                "begins with a letter or digit and has also . _ -"
+            ),
+        ),
         ("log.dirs=a,b", "data.dir = 'a,b' (-X log.dirs=a,b): exactly one directory is needed"),
         (
             "listeners=SASL_SSL://:9092",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
-from tests.app.processes import qanat, running_broker
+from tests.app.processes import QANAT, clean_environment, qanat, running_broker
 from tests.app.test_settings import APPLICATION
 
 
@@ -122,3 +123,46 @@ def test_defaults_of_topics_that_a_broker_is_started_with_hold(tmp_path: Path) -
 
     assert created.stdout == "created orders with 2 partitions\n"
     assert [(row["value"], row["source"]) for row in [*topic, *own]] == [("1234", "broker, at start")] * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-X", "num.partitions=abc"), "num.partitions = 'abc' (-X num.partitions=abc): a whole number is expected"),
+        (
+            ("-X", "num.partitions=0"),
+            "num.partitions = '0' (-X num.partitions=0): a whole number of at least 1 is expected",
+        ),
+        (("--port=70000",), "port = '70000' (--port): a whole number of at most 65535 is expected"),
+        (
+            ("-X", "auto.create.topics.enable=maybe"),
+            "auto.create.topics.enable = 'maybe' (-X auto.create.topics.enable=maybe): true or false is expected",
+        ),
+        (("--data-dir=",), "data.dir = '' (--data-dir): exactly one directory is needed"),
+        (("--data-dir", ""), "data.dir = '' (--data-dir): exactly one directory is needed"),
+        (("--node-id=-5",), "node.id = '-5' (--node-id): write a number from 0 on, or a name that begins with "),
+        (("-X", "port=1", "-X", "port=2"), "port is given twice: -X port=1 and -X port=2"),
+        (("--port=1", "-X", "listeners=PLAINTEXT://:2"), "port is given twice: --port and -X listeners=PLAINTEXT://:2"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_setting_that_cannot_be_meant_is_refused_with_its_origin(
+    tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    result = subprocess.run(
+        [*QANAT, "start", *arguments], cwd=tmp_path, capture_output=True, text=True, env=clean_environment(), timeout=60
+    )
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"qanat: {message}")
+
+
+def test_what_dev_presets_may_be_said_otherwise(tmp_path: Path) -> None:
+    with running_broker(tmp_path, "-X", "group.initial.rebalance.delay.ms=5", command="dev") as broker:
+        assert broker.stop() == 0
+
+
+def test_a_bench_of_nothing_is_refused(tmp_path: Path) -> None:
+    result = subprocess.run([*QANAT, "bench", "log", "--only", ","], cwd=tmp_path, capture_output=True, text=True)
+
+    assert (result.returncode, result.stderr[:31]) == (1, "qanat: --only , names no figure")

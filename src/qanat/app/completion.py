@@ -9,8 +9,10 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     """Print a script that makes a shell complete `qanat`.
 
         qanat completion bash > ~/.local/share/bash-completion/completions/qanat
-        qanat completion zsh > ~/.zfunc/_qanat         (with ~/.zfunc in fpath, before compinit)
+        qanat completion zsh > ~/.zfunc/_qanat
         qanat completion fish > ~/.config/fish/completions/qanat.fish
+
+    For zsh, ~/.zfunc must be in fpath before compinit.
 
     Parameters
     ----------

@@ -27,6 +27,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from qanat.app.progress import told_status
+from qanat.app.session import WrongArgumentError
+
 Status = Literal["ok", "warn", "fail"]
 
 OLDEST_PYTHON = (3, 11)
@@ -51,7 +54,7 @@ class Finding:
 
 def doctor(
     *,
-    data_dir: Path = Path("data"),
+    data_dir: Annotated[str, Parameter(metavar="PATH")] = "data",
     output: Annotated[Literal["table", "json"], Parameter(name=["--output", "-o"])] = "table",
 ) -> int:
     """Check this machine: Python, native parts, limits, disk; say what to do about each.
@@ -63,7 +66,10 @@ def doctor(
     output:
         `table` for people, `json` for programs.
     """
-    findings = examine(data_dir)
+    if not data_dir:
+        raise WrongArgumentError("--data-dir needs a path")
+    with told_status("checking this machine: ") as tell:
+        findings = examine(Path(data_dir), tell)
     if output == "json":
         print(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -71,21 +77,25 @@ def doctor(
     return 1 if any(finding.status == "fail" for finding in findings) else 0
 
 
-def examine(data_dir: Path) -> list[Finding]:
-    """Run every check, in the order in which a person would fix things."""
+def examine(data_dir: Path, tell: Callable[[str], None] = lambda text: None) -> list[Finding]:
+    """Run every check, in the order in which a person would fix things; `tell` hears which one is next."""
     folder = nearest_folder(data_dir)
-    checks: Sequence[Callable[[], Finding]] = (
-        check_python,
-        check_native_core,
-        check_checksum,
-        check_compression,
-        check_uvloop,
-        check_open_files,
-        lambda: check_free_disk(folder),
-        lambda: check_sync_latency(folder),
-        check_java,
+    checks: Sequence[tuple[str, Callable[[], Finding]]] = (
+        ("Python", check_python),
+        ("native parts", check_native_core),
+        ("checksums", check_checksum),
+        ("compression", check_compression),
+        ("event loop", check_uvloop),
+        ("limits", check_open_files),
+        ("disk", lambda: check_free_disk(folder)),
+        ("time of a sync", lambda: check_sync_latency(folder)),
+        ("Java", check_java),
     )
-    return [check() for check in checks]
+    findings = []
+    for name, check in checks:
+        tell(name)
+        findings.append(check())
+    return findings
 
 
 def check_python() -> Finding:

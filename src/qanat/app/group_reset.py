@@ -11,6 +11,7 @@ from qanat.app.group_commands import describe_group
 from qanat.app.group_offsets import commit_offsets, committed_offsets
 from qanat.app.listing import Output, Row, print_rows
 from qanat.app.positions import Position, offsets_at, parse_moment
+from qanat.app.progress import told_status
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, run
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
@@ -80,7 +81,10 @@ def reset(
             await commit_offsets(cluster, group, new, deadline)
         return rows
 
-    print_rows(run(target, work), _COLUMNS, output)
+    with told_status(f"resetting {group}") as tell:
+        tell("")
+        rows = run(target, work)
+    print_rows(rows, _COLUMNS, output, spare=("group",))
     return 0 if is_meant else consent.withheld("reset")
 
 

@@ -41,10 +41,12 @@ Trouble with this machine? `qanat doctor` says what is missing and what to do.
 
 def build_app() -> App:
     """The tree of commands; nothing in it is imported before it is called."""
-    from cyclopts import App
+    from cyclopts import App, Parameter
 
     app = App(
         name="qanat",
+        # That a switch is off unless it is given goes without saying.
+        default_parameter=Parameter(show_default=lambda value: None if value in (False, None, "") else str(value)),
         help=DESCRIPTION,
         help_format="markdown",
         version=f"qanat {__version__}",
@@ -208,7 +210,24 @@ def _explain(app: App, arguments: Sequence[str]) -> None:
     names = [argument for argument in arguments if not argument.startswith("-")]
     asked = app.parse_commands(names)[1][-1]
     if asked.default_command is not None and asked is not app:
-        asked.help = asked.default_command.__doc__ or ""
+        asked.help = _with_fences(asked.default_command.__doc__ or "")
+
+
+def _with_fences(docstring: str) -> str:
+    """The text before the parameters, its examples in fences: the parser takes an indented first block for prose."""
+    import inspect
+
+    text = inspect.cleandoc(docstring).partition("\nParameters\n---")[0].rstrip()
+    lines: list[str] = []
+    for line in text.split("\n"):
+        is_example = line.startswith("    ")
+        is_inside = bool(lines) and lines[-1].startswith("    ")
+        if is_example != is_inside:
+            lines.append("```")
+        lines.append(line)
+    if lines[-1].startswith("    "):
+        lines.append("```")
+    return "\n".join(line.removeprefix("    ") for line in lines)
 
 
 def main() -> None:

@@ -60,4 +60,4 @@ def _is_well_formed(name: str, value: str) -> bool:
     return value in _CHOICES.get(name, (value,))
 
 
-_CONVERSIONS = {"--port": int, "--config": Path, "--data-dir": Path}
+_CONVERSIONS = {"--port": int, "--config": Path}

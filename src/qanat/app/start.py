@@ -25,7 +25,7 @@ def start(
     config: Annotated[Path | None, Parameter(name=["--config", "-c"])] = None,
     port: int | None = None,
     host: str | None = None,
-    data_dir: Path | None = None,
+    data_dir: Annotated[str | None, Parameter(metavar="PATH")] = None,
     node_id: str | None = None,
     settings: Assignments = None,
     log_format: LogFormatOption = "text",

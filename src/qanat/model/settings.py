@@ -55,4 +55,22 @@ def _readable(problem: str, given: Mapping[str, object]) -> str:
     """msgspec says where in its own notation (`$.a.b`); say which setting and what it was."""
     reason, _, where = problem.partition(" - at `$.")
     name = where.rstrip("`")
-    return f"{name} = {given[name]!r}: {reason[0].lower()}{reason[1:]}" if name in given else problem
+    return f"{name} = {given[name]!r}: {_expected(reason)}" if name in given else problem
+
+
+_PLAIN = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
+
+
+def _expected(reason: str) -> str:
+    """What is expected in plain words: msgspec says "Expected `int` >= 1" and "Expected `int`, got `str`"."""
+    parts = reason.replace("`", " ").split()
+    if parts[0] != "Expected":
+        return f"{reason[0].lower()}{reason[1:]}"
+    kind = _PLAIN.get(parts[1].rstrip(","), parts[1].rstrip(","))
+    match parts[2:]:
+        case [">=", bound]:
+            return f"{kind} of at least {bound} is expected"
+        case ["<=", bound]:
+            return f"{kind} of at most {bound} is expected"
+        case _:
+            return f"{kind} is expected"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -30,6 +29,7 @@ from qanat.app.bench.figures import FEWEST_ROUNDS, Row
 from qanat.app.bench.plan import MIB, Bench, Plan
 from qanat.app.bench.report import Result
 from qanat.app.bench.workspace import BenchRefusedError, workspace
+from qanat.app.progress import told_status
 
 _SPARE_BYTES = 256 * MIB
 EXIT_NOT_MET = 1
@@ -89,7 +89,7 @@ def bench_log(
         _check_page(markdown)
     sizes = plan.QUICK if quick else plan.FULL
     needed_bytes = _SPARE_BYTES + max(FIGURES[name].needed_bytes(sizes) for name in chosen)
-    with workspace(dir or Path.cwd(), needed_bytes) as folder, _progress() as tell:
+    with workspace(dir or Path.cwd(), needed_bytes) as folder, told_status("measuring ") as tell:
         result = measure(chosen, Bench(folder, sizes, rounds, tell, []))
     if output == "json":
         print(report.as_json(result))
@@ -120,6 +120,8 @@ def measure(chosen: Sequence[str], bench: Bench) -> Result:
 
 def _chosen(only: str) -> list[str]:
     wanted = [name.strip() for name in only.split(",") if name.strip()]
+    if only and not wanted:
+        raise BenchRefusedError(f"--only {only} names no figure; choose among {', '.join(FIGURES)}")
     unknown = [name for name in wanted if name not in FIGURES]
     if unknown:
         raise BenchRefusedError(f"there is no figure {', '.join(unknown)}; choose among {', '.join(FIGURES)}")
@@ -143,15 +145,3 @@ def _check_page(path: Path) -> None:
     """Minutes of measuring should not end at a mistyped name."""
     if path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
         raise BenchRefusedError(f"cannot write {path}: it, or the folder it would be in, is not there to be written")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Says on a terminal what is being measured; quiet otherwise."""
-    if not sys.stderr.isatty():
-        yield lambda text: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("") as status:
-        yield lambda text: status.update(f"measuring {text} ...")

@@ -78,12 +78,12 @@ def _protocols(sources: Iterable[Iterable[Given]]) -> Mapping[str, str]:
 
 
 def _resolved(source: Iterable[Given], protocols: Mapping[str, str], notices: list[str]) -> dict[str, Given]:
-    """One source under the settings' own names; a setting that one file gives twice is refused."""
+    """One source under the settings' own names; a setting that it gives twice is refused."""
     found: dict[str, Given] = {}
     for given in source:
         for resolved in _taken_apart(_real(given, notices), protocols):
             earlier = found.get(resolved.name)
-            if earlier is not None and " line " in given.origin:
+            if earlier is not None and _is_twice(earlier, given):
                 raise InvalidSettingError(f"{resolved.name} is given twice: {earlier.origin} and {given.origin}")
             found[resolved.name] = resolved
     return found
@@ -94,6 +94,11 @@ def _taken_apart(given: Given | None, protocols: Mapping[str, str]) -> tuple[Giv
     if given is None:
         return ()
     if given.name not in _LISTENERS:
+def _is_twice(earlier: Given, later: Given) -> bool:
+    """Whether one file, or one command line, says two things; what `qanat dev` presets may be said otherwise."""
+    return " line " in later.origin or (earlier.origin.startswith("-") and later.origin.startswith("-"))
+
+
         return (given,)
     host_name, port_name, any_host = _LISTENERS[given.name]
     try:
@@ -176,6 +181,8 @@ def _node_id(own: OwnSettings, given: Given | None) -> int | str:
         if int(text) >= 2**31:
             raise (given or Given("node.id", text, "default")).wrong("the highest number is 2147483647")
         return int(text)
-    if not text or len(text) > 200 or not all(letter.isalnum() or letter in "._-" for letter in text):
-        raise (given or Given("node.id", text, "default")).wrong("write a number, or a name of letters, digits, . _ -")
+    is_name = text[:1].isalnum() and len(text) <= 200 and all(one.isalnum() or one in "._-" for one in text)
+    if not is_name:
+        rule = "write a number from 0 on, or a name that begins with a letter or digit and has also . _ -"
+        raise (given or Given("node.id", text, "default")).wrong(rule)
     return text
