@@ -42,7 +42,7 @@ test: $(READY) ## run the tests; make test ARGS="-k retention -x"
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci $(ARGS)
 
 clients: $(READY) ## try every Kafka client and rewrite the table in docs/protocols/kafka.md
-	@QANAT_CLIENT_RESULTS=.cache/clients.json $(BIN)/python -m pytest -q -n 0 --maxfail 3 tests/clients/test_matrix.py $(ARGS)
+	@QANAT_CLIENT_RESULTS=.cache/clients.json $(BIN)/python -m pytest -q -n 0 --maxfail 3 tests/clients/test_matrix.py tests/clients/test_transactions.py $(ARGS)
 	@$(BIN)/python -m tools.kafka_page .cache/clients.json
 
 check: $(READY) ## formatting, lint, strict types, import contracts

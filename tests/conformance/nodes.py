@@ -16,6 +16,7 @@ from qanat.app.node import Node, NodeSettings
 from qanat.broker.settings import BrokerSettings
 from qanat.groups.settings import GroupSettings
 from qanat.servers.kafka.connection import KafkaConnection
+from qanat.transactions.settings import TransactionSettings
 
 NODE_ID = 1
 KAFKA_SETTINGS = """num.partitions=4
@@ -36,6 +37,7 @@ def _settings() -> NodeSettings:
         groups=GroupSettings(
             group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=1000, offsets_topic_num_partitions=1
         ),
+        transactions=TransactionSettings(transaction_state_log_num_partitions=1),
     )
 
 

@@ -18,10 +18,22 @@ from qanat.model.error_codes import ErrorCode
 from qanat.wire.batch_header import read_header
 from qanat.wire.kafka.layouts import ZERO_UUID
 
-_KEYS = ("group_id", "key", "name", "topic", "topic_id", "resource_name", "partition_index", "index", "partition")
+_KEYS = (
+    "group_id",
+    "transactional_id",
+    "key",
+    "name",
+    "topic",
+    "topic_id",
+    "resource_name",
+    "partition_index",
+    "index",
+    "partition",
+)
 _MORE_KEYS = ("api_key", "node_id", "broker_id", "log_dir", "group_instance_id", "member_id", "producer_id")
 _LEFT_OUT = ("throttle_time_ms", "error_message", "batch_index_error_message")
 _FOREIGN = {"ListedGroup": "group_id", "MetadataResponseTopic": "name", "DescribeLogDirsTopic": "name"}
+_FOREIGN |= {"TransactionState": "transactional_id"}
 _BATCH_PREFIX = 12
 
 
@@ -45,6 +57,9 @@ class Normaliser:
             "usable_bytes": lambda value: "<bytes>" if value > 0 else value,
             "log_append_time_ms": lambda value: "<time>" if value > 0 else value,
             "records": describe_records,
+            "last_timestamp": lambda value: "<time>" if value > 0 else value,
+            "transaction_start_time_ms": lambda value: "<time>" if value > 0 else value,
+            "partition_error_code": lambda value: ErrorCode(value).name,
             "error_code": lambda value: ErrorCode(value).name,
             "topic_config_error_code": lambda value: ErrorCode(value).name,
             "documentation": lambda value: "<text>" if value else value,

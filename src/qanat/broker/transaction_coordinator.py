@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qanat.broker.internal_topic import InternalTopic, replay
@@ -25,7 +24,14 @@ from qanat.model.moment import Now
 from qanat.transactions.decisions import Decision, Markers, coordinator_error
 from qanat.transactions.record_codec import decode_record, encode_record
 from qanat.transactions.replies import AddReply, ProducerIdNeeded, ProducerReply, Reply, VerifyReply, refused
-from qanat.transactions.requests import EndTransaction, InitProducer, ListTransactions, MarkersWritten, Request
+from qanat.transactions.requests import (
+    EndTransaction,
+    InitProducer,
+    ListTransactions,
+    MarkersWritten,
+    Request,
+    with_producer_id,
+)
 from qanat.transactions.settings import TransactionSettings
 from qanat.transactions.shard import TransactionShard
 from qanat.wire.records import Record, decode_records, encode_batch
@@ -110,7 +116,7 @@ class TransactionCoordinator:
             fresh = await self._broker.producer_ids.allocate()
         except QanatError as fault:
             return refused(request, fault.code)
-        return await shard.ask(replace(request, fresh_producer_id=fresh))
+        return await shard.ask(with_producer_id(request, fresh))
 
     async def ask_all(self, request: ListTransactions) -> list[Reply]:
         """The answers of every shard that we lead."""

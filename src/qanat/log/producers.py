@@ -217,8 +217,10 @@ class Producers:
             )
         # Where a transaction was announced, a marker must come after that, written or not.
         is_ended = not is_open and epoch == state.epoch and producer_id not in self._announced
+        # An epoch without batches was brought by the very marker that is asked for; it does not matter by whom.
+        is_own_epoch = transaction_version >= _EPOCH_PER_TRANSACTION or not state.batches
         has_marker = state.coordinator_epoch == coordinator_epoch or (
-            transaction_version >= _EPOCH_PER_TRANSACTION and state.coordinator_epoch != NO_COORDINATOR_EPOCH
+            is_own_epoch and state.coordinator_epoch != NO_COORDINATOR_EPOCH
         )
         return not (is_ended and has_marker)
 

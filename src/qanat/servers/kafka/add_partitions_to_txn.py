@@ -12,7 +12,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.dispatch import Context
-from qanat.servers.kafka.transaction_errors import abortable_as, fenced_as
+from qanat.servers.kafka.transaction_errors import fenced_as
 from qanat.transactions.records import CLASSIC, EPOCH_PER_TRANSACTION
 from qanat.transactions.replies import AddReply, VerifyReply
 from qanat.transactions.requests import AddPartitions, VerifyPartitions
@@ -26,7 +26,7 @@ from qanat.wire.kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-_FENCED_FROM, _MANY_FROM, _ABORTABLE_FROM = 2, 4, 5
+_FENCED_FROM, _MANY_FROM = 2, 4
 
 
 def handle(request: AddPartitionsToTxnRequest, context: Context) -> object:
@@ -95,8 +95,7 @@ def _topic(
     topic: AddPartitionsToTxnTopic, errors: dict[TopicPartition, ErrorCode], version: int
 ) -> AddPartitionsToTxnTopicResult:
     def told(number: int) -> ErrorCode:
-        error = fenced_as(errors[TopicPartition(topic.name, number)], version, known_from=_FENCED_FROM)
-        return abortable_as(error, version, known_from=_ABORTABLE_FROM)
+        return fenced_as(errors[TopicPartition(topic.name, number)], version, known_from=_FENCED_FROM)
 
     rows = [AddPartitionsToTxnPartitionResult(number, told(number)) for number in topic.partitions]
     return AddPartitionsToTxnTopicResult(topic.name, rows)
