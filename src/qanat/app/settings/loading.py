@@ -89,16 +89,16 @@ def _resolved(source: Iterable[Given], protocols: Mapping[str, str], notices: li
     return found
 
 
-def _taken_apart(given: Given | None, protocols: Mapping[str, str]) -> tuple[Given, ...]:
-    """`listeners` and `advertised.listeners` as host, port and protocol, so that a later source may change each."""
-    if given is None:
-        return ()
-    if given.name not in _LISTENERS:
 def _is_twice(earlier: Given, later: Given) -> bool:
     """Whether one file, or one command line, says two things; what `qanat dev` presets may be said otherwise."""
     return " line " in later.origin or (earlier.origin.startswith("-") and later.origin.startswith("-"))
 
 
+def _taken_apart(given: Given | None, protocols: Mapping[str, str]) -> tuple[Given, ...]:
+    """`listeners` and `advertised.listeners` as host, port and protocol, so that a later source may change each."""
+    if given is None:
+        return ()
+    if given.name not in _LISTENERS:
         return (given,)
     host_name, port_name, any_host = _LISTENERS[given.name]
     try:
