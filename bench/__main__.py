@@ -12,6 +12,7 @@ from tools.kafka_jars import JarsUnavailableError, have_jars
 
 from bench import bare, page
 from bench.clients import Client, DriverFailedError, make_client, python_client
+from bench.embedded import embedded_start
 from bench.processes import affinity
 from bench.rounds import Rounds
 from bench.servers import KAFKA_JVM, Server, ServerFailedError, kafka, qanat
@@ -60,6 +61,7 @@ def run(asked: argparse.Namespace) -> Result:
         rows = _measured(rounds, client, workloads)
         if START in chosen:
             rows += rounds.starts()
+            rows.append(embedded_start(asked.rounds, is_judged=not notes))
         return Result(machine.describe(folder), _settings(asked, client, other), rows, [], notes)
 
 

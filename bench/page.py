@@ -42,6 +42,7 @@ _HOW = """\
 - Without fsync both leave writing to the kernel (`flush.messages` at its largest, Kafka's default). With fsync an
   acknowledged record is on disk (`flush.messages=1`, Qanat's default).
 - **start**: from before the process is made until ApiVersions is answered; Kafka's folder is formatted before.
+  **embedded**: a fresh interpreter, from before the import of `qanat.testing` until ApiVersions is answered.
   **memory**: resident, one second after that; mapped segments count, although they are the kernel's page cache.
 """
 

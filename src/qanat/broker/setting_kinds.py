@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from qanat.model.errors import InvalidSettingError
 
@@ -34,8 +35,7 @@ _BOUNDS: dict[SettingKind, tuple[int, int]] = {
 _REPLICAS = re.compile(r"\d+:\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """A type with its bounds."""
 
     kind: SettingKind

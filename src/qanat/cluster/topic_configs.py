@@ -7,9 +7,10 @@ What a setting means is the log's business: the caller passes `check_configs`, w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import assert_never
+
+from msgspec import Struct
 
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
@@ -39,8 +40,7 @@ class ConfigAct(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(Struct, frozen=True):
     """One act on one setting."""
 
     name: str
@@ -48,8 +48,7 @@ class ConfigChange:
     value: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigPlan:
+class ConfigPlan(Struct, frozen=True):
     """One commit, and the overrides as they will be."""
 
     overrides: Mapping[str, str]

@@ -13,7 +13,8 @@ Settings are decided in `topic_configs`, names in `topic_names`, replicas in `pl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
@@ -31,29 +32,26 @@ PARTITIONS_MAX = 10_000
 """Partitions that one request may create, as in Kafka's controller."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDefaults:
+class TopicDefaults(Struct, frozen=True):
     """What a topic gets that does not say otherwise."""
 
     partitions: int = 4
     replication_factor: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTopic:
+class CreateTopic(Struct, frozen=True):
     """A wish for a topic. The id comes from the caller, who may be random; -1 asks for the default."""
 
     name: str
     topic_id: TopicId
     partitions: int = DEFAULT
     replication_factor: int = DEFAULT
-    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+    assignments: Mapping[int, Sequence[int]] = {}
+    configs: Mapping[str, str | None] = {}
     is_internal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPlan:
+class TopicPlan(Struct, frozen=True):
     """One commit, and the topic as it will be (as it was, for a deletion)."""
 
     topic: values.Topic

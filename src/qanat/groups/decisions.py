@@ -21,16 +21,16 @@ Rule 4: what can be refused before must be, for rule 3's sake: the shell asks
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from qanat.groups.records import GroupRecord
 from qanat.groups.replies import Reply
 from qanat.model.error_codes import ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class Parked:
+class Parked(Struct, frozen=True):
     """No answer yet: it will be in some later decision's `completed`, under this ticket, once."""
 
     ticket: int
@@ -50,8 +50,7 @@ class TransactionalProducer(NamedTuple):
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Records to append, then answers to give; the order is that of the module's rules."""
 
     records: tuple[GroupRecord, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from qanat.log import names
 from qanat.log.files import Files
@@ -15,8 +15,7 @@ FORMAT = 1
 _FILE = "meta.properties"
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryIdentity:
+class DirectoryIdentity(Struct, frozen=True):
     """Which broker of which cluster a directory belongs to."""
 
     cluster_id: str
@@ -56,8 +55,7 @@ def claim_identity(files: Files, path: str, wanted: DirectoryIdentity) -> Direct
     return DirectoryIdentity(wanted.cluster_id, wanted.node_id, found.get("directory.id", wanted.directory_id))
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionIdentity:
+class PartitionIdentity(Struct, frozen=True):
     """Whose log a folder holds, and a revision of the metadata store at which that topic was there (0: not known)."""
 
     topic_id: str

@@ -14,7 +14,7 @@ Rule 4: an append that fails ends the shard. Drop it, refuse every request whose
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
@@ -22,8 +22,7 @@ from qanat.transactions.records import LedgerRecord
 from qanat.transactions.replies import Reply
 
 
-@dataclass(frozen=True, slots=True)
-class Markers:
+class Markers(Struct, frozen=True):
     """A transaction that is to be ended in its partitions."""
 
     transactional_id: str
@@ -35,8 +34,7 @@ class Markers:
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Records to append, then an answer to give and markers to write; the order is that of the module's rules."""
 
     records: tuple[LedgerRecord, ...] = ()
