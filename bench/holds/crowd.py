@@ -16,6 +16,7 @@ from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
 from qanat.groups.record_codec import encode_record
 from qanat.groups.records import GroupMetadataRecord, GroupRecord, MemberMetadata, OffsetCommitRecord
+from qanat.model.error_codes import ErrorCode
 from qanat.wire.records import Record, encode_batch
 
 PARTITIONS_PER_TOPIC = 100
@@ -90,6 +91,9 @@ async def settle(broker: Broker, crowd: Crowd) -> None:
     )
     crowded = GroupMetadataRecord(CROWDED, "consumer", 1, "range", member(0), now_ms, members)
     await _remember(broker, CROWDED, [crowded])
+    for number in range(len(broker.metadata.image.topics[OFFSETS_TOPIC].partitions)):
+        while isinstance(await broker.groups.shard(number), ErrorCode):
+            pass  # It waits for a while each time, then says that loading is under way.
 
 
 async def _remember(broker: Broker, group_id: str, records: Sequence[GroupRecord]) -> None:
