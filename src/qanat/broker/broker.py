@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from qanat.broker import told, topic_settings
+from qanat.broker.dynamic_settings import InForce, check_overrides
 from qanat.broker.fetch_sessions import FetchSessions
 from qanat.broker.group_coordinator import GroupCoordinator
 from qanat.broker.hosting import Hosting
@@ -35,6 +36,7 @@ from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_c
 from qanat.groups.settings import GroupSettings
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import InvalidSettingError
 from qanat.model.ids import TopicId, TopicPartition
 from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.telemetry.events import event as tell
@@ -62,10 +64,14 @@ class Broker:
         topic_defaults: Mapping[str, str] | None = None,
         seed: int | None = None,
     ) -> None:
+        self.at_start = InForce(
+            settings, runtime.directory.settings, group_settings or GroupSettings(), topic_defaults or {}
+        )
+        """What the broker was told when it was started; some of it may have been changed since."""
         self.settings = settings
         self.node_id = node_id
-        self.topic_defaults = topic_defaults or {}
-        """Topic settings that this broker was started with, for topics that have none of their own."""
+        self.topic_defaults = self.at_start.topic_defaults
+        """Topic settings that hold for topics that have none of their own."""
         self.runtime = runtime
         self.counters = BrokerCounters()
         self.metadata = MetadataKeeper(store, self._on_events)
@@ -77,9 +83,11 @@ class Broker:
             settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
         )
         self._parked: set[asyncio.Task[Any]] = set()
+        self._obeying: asyncio.Task[None] | None = None
+        """Topics on their way to changed defaults."""
         runtime.on_damage = told.damage
         runtime.directory.state.on_failure = told.directory_failure
-        self.groups = GroupCoordinator(self, group_settings or GroupSettings(), steady_ms)
+        self.groups = GroupCoordinator(self, self.at_start.groups, steady_ms)
         self.transactions = TransactionCoordinator(self, transaction_settings or TransactionSettings(), steady_ms)
         self.hosting.is_gated = self.transactions.settings.transaction_partition_verification_enable
         self.transaction_gate = TransactionGate(self)
@@ -154,8 +162,47 @@ class Broker:
                     self.hosting.obey(name)
                 case keys.TopicKey(name):
                     self.hosting.follow(name)
+                case keys.BrokerConfigKey(node_id) if node_id in (None, self.node_id):
+                    self._obey()
                 case _:
                     pass
+
+    def _obey(self) -> None:
+        """Take over what was set for this broker or for all, with effect from now on."""
+        image = self.metadata.image
+        try:
+            in_force = self.at_start.with_changes(
+                {**image.broker_overrides(None), **image.broker_overrides(self.node_id)}
+            )
+        except InvalidSettingError as fault:
+            # Whoever set it knew other settings than we do: what was in force stays.
+            tell("settings in the store cannot be obeyed", level="error", reason=str(fault))
+            return
+        self.settings = in_force.broker
+        self.runtime.directory.settings = in_force.directory
+        self.groups.obey(in_force.groups)
+        if in_force.topic_defaults != self.topic_defaults:
+            self.topic_defaults = in_force.topic_defaults
+            self._obeying = self.park(self._obey_topics())
+
+    async def _obey_topics(self) -> None:
+        """Let every topic go by the new defaults, a few at a time: there may be very many."""
+        for name in list(self.metadata.image.topics):
+            self.hosting.obey(name)
+            await asyncio.sleep(0)
+
+    def check_topic(self, overrides: Mapping[str, str]) -> TopicSettings:
+        """What a topic would obey with these settings; raises `InvalidSettingError`."""
+        topic_settings.parse(overrides)
+        return topic_settings.parse({**self.topic_defaults, **overrides})
+
+    def check_own(self, overrides: Mapping[str, str], *, is_for_all: bool) -> None:
+        """Refuse settings that this broker, or all, could not obey; raises `InvalidSettingError`."""
+        image = self.metadata.image
+        below = image.broker_overrides(self.node_id) if is_for_all else image.broker_overrides(None)
+        both = {**overrides, **below} if is_for_all else {**below, **overrides}
+        check_overrides(self.at_start, overrides, ())
+        check_overrides(self.at_start, both, image.topic_configs.values())
 
     # Topics
 
@@ -163,7 +210,7 @@ class Broker:
         """Create a topic and host it; returns once clients can use it."""
         defaults = TopicDefaults(self.settings.num_partitions, self.settings.default_replication_factor)
         return await self.carry_out(
-            lambda image: decide_create(image, request, topic_settings.parse, defaults), is_dry_run=is_dry_run
+            lambda image: decide_create(image, request, self.check_topic, defaults), is_dry_run=is_dry_run
         )
 
     async def carry_out(
@@ -190,6 +237,10 @@ class Broker:
         if isinstance(plan, TopicPlan):
             await self.hosting.host_topic(plan.topic.name)
             self._tell_topic(plan.topic.name, before)
+        else:
+            if self._obeying is not None:
+                await self._obeying
+            tell("settings changed", of=plan.of, settings=dict(plan.overrides))
         return True
 
     def _tell_topic(self, name: str, before: values.Topic | None) -> None:

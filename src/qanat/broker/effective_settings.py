@@ -1,17 +1,18 @@
 """Which settings are in force, and where each comes from: what DescribeConfigs tells.
 
 A topic's setting comes from the topic, or is the broker's default, which has a name of its
-own (`log.retention.ms` for `retention.ms`). A broker's settings come from its start,
-or are defaults; none can be changed while it runs.
+own (`log.retention.ms` for `retention.ms`). A broker's settings were changed while it runs,
+for itself or for all brokers (`dynamic_settings`), or come from its start, or are defaults.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from qanat.broker.dynamic_settings import DYNAMIC
 from qanat.broker.setting_kinds import INT_MAX, SettingKind
 from qanat.broker.topic_settings import TOPIC_SETTINGS, TopicSetting
 from qanat.model.setting_meanings import meanings
@@ -25,6 +26,8 @@ class SettingSource(IntEnum):
     """Where a value comes from; the numbers are those of DescribeConfigs."""
 
     TOPIC = 1
+    ONE_BROKER = 2
+    ALL_BROKERS = 3
     AT_START = 4
     DEFAULT = 5
 
@@ -51,18 +54,39 @@ class SettingEntry:
     is_read_only: bool
 
 
-def topic_entries(overrides: Mapping[str, str], at_start: Mapping[str, str]) -> list[SettingEntry]:
-    """All settings of a topic, by name; `at_start` are the defaults that the broker was started with."""
-    return [_topic_entry(row, overrides.get(row.name), at_start.get(row.name)) for row in TOPIC_SETTINGS.values()]
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """What brokers were told, from the strongest word to the weakest; by brokers' names but for `at_start`."""
+
+    for_one: Mapping[str, str]
+    for_all: Mapping[str, str]
+    at_start: Mapping[str, str]
+    """Defaults of topics, by topics' names, that the broker was started with."""
+
+    def changes(self, name: str) -> list[Synonym]:
+        """What was set for a setting while the broker runs."""
+        found = ((self.for_one, SettingSource.ONE_BROKER), (self.for_all, SettingSource.ALL_BROKERS))
+        return [Synonym(name, layer[name], source) for layer, source in found if name in layer]
 
 
-def _topic_entry(row: TopicSetting, override: str | None, at_start: str | None) -> SettingEntry:
+def layers_of(broker: Broker) -> Layers:
+    image = broker.metadata.image
+    return Layers(image.broker_overrides(broker.node_id), image.broker_overrides(None), broker.at_start.topic_defaults)
+
+
+def topic_entries(overrides: Mapping[str, str], layers: Layers) -> list[SettingEntry]:
+    """All settings of a topic, by name."""
+    return [_topic_entry(row, overrides.get(row.name), layers) for row in TOPIC_SETTINGS.values()]
+
+
+def _topic_entry(row: TopicSetting, override: str | None, layers: Layers) -> SettingEntry:
     synonyms = []
     if override is not None:
         synonyms.append(Synonym(row.name, override, SettingSource.TOPIC))
-    if row.broker_name is not None and at_start is not None:
-        synonyms.append(Synonym(row.broker_name, at_start, SettingSource.AT_START))
     if row.broker_name is not None:
+        synonyms += layers.changes(row.broker_name)
+        if row.name in layers.at_start:
+            synonyms.append(Synonym(row.broker_name, layers.at_start[row.name], SettingSource.AT_START))
         synonyms.append(Synonym(row.broker_name, row.default, SettingSource.DEFAULT))
     _, value, source = synonyms[0] if synonyms else Synonym(row.name, row.default, SettingSource.DEFAULT)
     return SettingEntry(row.name, value, row.form.kind, source, tuple(synonyms), _meaning(row), is_read_only=False)
@@ -74,13 +98,14 @@ def _meaning(row: TopicSetting) -> str:
 
 def broker_entries(broker: Broker) -> list[SettingEntry]:
     """All settings of a broker, by name."""
+    layers, at_start = layers_of(broker), broker.at_start
     entries = [*_identity(broker)]
-    for settings in (broker.settings, broker.runtime.directory.settings):
+    for settings in (at_start.broker, at_start.directory, at_start.groups, broker.transactions.settings):
         entries += _of_struct(settings)
     entries += [
         _broker_entry(
             row.broker_name,
-            broker.topic_defaults.get(row.name, row.default),
+            at_start.topic_defaults.get(row.name, row.default),
             row.default,
             row.form.kind,
             _meaning(row),
@@ -88,8 +113,26 @@ def broker_entries(broker: Broker) -> list[SettingEntry]:
         for row in TOPIC_SETTINGS.values()
         if row.broker_name is not None
     ]
-    by_name = {entry.name: entry for entry in reversed(entries)}
+    by_name = {entry.name: _changed(entry, layers.changes(entry.name)) for entry in reversed(entries)}
     return [by_name[name] for name in sorted(by_name)]
+
+
+def entries_for_all(broker: Broker) -> list[SettingEntry]:
+    """What was set for all brokers."""
+    return [
+        replace(entry, value=said.value, source=said.source, synonyms=(said,))
+        for entry in broker_entries(broker)
+        for said in entry.synonyms
+        if said.source is SettingSource.ALL_BROKERS
+    ]
+
+
+def _changed(entry: SettingEntry, changes: Sequence[Synonym]) -> SettingEntry:
+    """A setting with what was said of it while the broker runs."""
+    entry = replace(entry, is_read_only=entry.name not in DYNAMIC)
+    if not changes:
+        return entry
+    return replace(entry, value=changes[0].value, source=changes[0].source, synonyms=(*changes, *entry.synonyms))
 
 
 def _identity(broker: Broker) -> Iterator[SettingEntry]:

@@ -56,6 +56,12 @@ class GroupCoordinator:
         self._loads: Loads[HostedShard] = Loads()
         self._creating = asyncio.Lock()
 
+    def obey(self, settings: GroupSettings) -> None:
+        """Take over changed settings, with effect from now on."""
+        self._settings = settings
+        for shard in self.loaded():
+            shard.obey(settings)
+
     def start(self) -> None:
         """Load what there is without being asked: members of groups must be missed when they are silent."""
         self._broker.park(self._load_all())

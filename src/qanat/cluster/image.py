@@ -86,6 +86,10 @@ class MetadataImage:
         """What was set for a topic."""
         return self.topic_configs.get(topic, _NOTHING)
 
+    def broker_overrides(self, node_id: int | None) -> Mapping[str, str]:
+        """What was set for one broker, or with `None` for all of them."""
+        return self.broker_configs.get(node_id, _NOTHING)
+
     def apply(self, event: Event) -> None:
         """Take in one event; one of the past, or a repeated one, changes nothing."""
         if event.revision >= self.revision:

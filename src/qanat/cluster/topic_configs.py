@@ -1,4 +1,4 @@
-"""What may be set for a topic, decided.
+"""What may be set for a topic, or for brokers, decided.
 
 What a setting means is the log's business: the caller passes `check_configs`, which raises
 `InvalidSettingError` (`LogSettings.parse` does).
@@ -23,6 +23,7 @@ VALUE_BYTES_MAX = 32_767
 """Longest value of one setting, as in Kafka's controller."""
 LIST_SETTINGS: Mapping[str, str] = {
     "cleanup.policy": "delete",
+    "log.cleanup.policy": "delete",
     "follower.replication.throttled.replicas": "",
     "leader.replication.throttled.replicas": "",
 }
@@ -51,6 +52,8 @@ class ConfigChange(Struct, frozen=True):
 class ConfigPlan(Struct, frozen=True):
     """One commit, and the overrides as they will be."""
 
+    of: str
+    """Whose settings: `topic orders`, `broker 1`, `all brokers`."""
     overrides: Mapping[str, str]
     compares: tuple[Compare, ...]
     operations: tuple[Operation, ...]
@@ -83,7 +86,31 @@ def decide_all_configs(
     key = keys.topic_config(topic)
     compares = (image.unchanged(keys.topic(topic)), image.unchanged(key))
     operation = Put(key, values.encode(values.TopicConfig(overrides=overrides))) if overrides else Delete(key)
-    return ConfigPlan(overrides, compares, (operation,))
+    return ConfigPlan(f"topic {topic}", overrides, compares, (operation,))
+
+
+def decide_broker_configs(
+    image: MetadataImage, node_id: int | None, changes: Sequence[ConfigChange], check_configs: CheckConfigs
+) -> ConfigPlan | Rejection:
+    """Change some settings of one broker, or with `None` of all of them."""
+    overrides: dict[str, str | None] = dict(image.broker_overrides(node_id))
+    for change in changes:
+        if (rejection := _step(overrides, change)) is not None:
+            return rejection
+    return decide_all_broker_configs(image, node_id, overrides, check_configs)
+
+
+def decide_all_broker_configs(
+    image: MetadataImage, node_id: int | None, configs: Mapping[str, str | None], check_configs: CheckConfigs
+) -> ConfigPlan | Rejection:
+    """Set exactly these for one broker, or for all of them."""
+    overrides = checked(configs, check_configs)
+    if isinstance(overrides, Rejection):
+        return Rejection(ErrorCode.INVALID_REQUEST, overrides.message)  # As Kafka has it, for brokers.
+    key = keys.broker_config(node_id)
+    operation = Put(key, values.encode(values.BrokerConfig(overrides=overrides))) if overrides else Delete(key)
+    of = "all brokers" if node_id is None else f"broker {node_id}"
+    return ConfigPlan(of, overrides, (image.unchanged(key),), (operation,))
 
 
 def checked(configs: Mapping[str, str | None], check_configs: CheckConfigs) -> dict[str, str] | Rejection:

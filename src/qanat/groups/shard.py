@@ -65,6 +65,10 @@ class GroupShard:
     def __repr__(self) -> str:
         return f"GroupShard({len(self._state.groups)} groups, {len(self._state.timers)} timers)"
 
+    def obey(self, settings: GroupSettings) -> None:
+        """Take over changed settings; sessions and rebalances that are under way keep their deadlines."""
+        self._state.settings = settings
+
     # Loading
 
     def apply(self, record: GroupRecord, producer_id: int = NO_PRODUCER_ID) -> None:

@@ -278,7 +278,7 @@ def test_a_bug_in_upkeep_is_not_kept_quiet() -> None:
             async def stumble() -> None:
                 raise RuntimeError("a bug")
 
-            upkeep._tasks = [asyncio.create_task(upkeep._every(1, stumble))]
+            upkeep._tasks = [asyncio.create_task(upkeep._every(lambda: 1, stumble))]
             await until(lambda: upkeep._tasks[0].done())
             with pytest.raises(RuntimeError, match="a bug"):
                 await upkeep.close()
@@ -304,7 +304,7 @@ def test_nothing_is_left_running_and_nothing_unawaited() -> None:
 
 def test_a_pacer_pauses_for_what_was_done() -> None:
     pauses: list[float] = []
-    pacer = Pacer(4 << 20, pauses.append)
+    pacer = Pacer(lambda: 4 << 20, pauses.append)
     for _ in range(16):
         pacer(1 << 18)
 

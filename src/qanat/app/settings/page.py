@@ -8,6 +8,7 @@ from qanat.app.settings.aliases import ENVIRONMENT, FILE, Alias
 from qanat.app.settings.catalogue import SETTINGS
 from qanat.app.settings.environment import OTHERS, variable_of
 from qanat.app.settings.own import OwnSettings
+from qanat.broker.dynamic_settings import DYNAMIC
 from qanat.broker.settings import BrokerSettings
 from qanat.broker.topic_settings import TopicSetting
 from qanat.groups.settings import GroupSettings
@@ -36,6 +37,10 @@ data.dir: ${DATA_DIR:./data}       # an environment variable, or what stands aft
 
 What is not known, mistyped or out of range is an error at start, which names the setting, the file and line, variable
 or flag it came from, and the nearest right name. What has no effect here is logged as a notice.
+
+Some settings of a broker can be changed while it runs, for one broker or for all of them, with any tool that alters
+configurations (`kafka-configs --entity-type brokers`); it takes effect at once, is kept in the metadata store, and
+counts more than all of the above. They are marked with ↻ below; the others are read at start.
 
 This page is generated (`python -m qanat.app.settings.page`).
 """
@@ -66,8 +71,12 @@ def page() -> str:
 
 def _section(title: str, lead: str, rows: Iterator[tuple[str, str, str]]) -> str:
     lines = [f"## {title}", "", lead, "", "| setting | default | meaning |", "| --- | --- | --- |"]
-    lines += [f"| `{name}` | {default} | {meaning} |" for name, default, meaning in rows]
+    lines += [f"| `{name}`{_mark(name)} | {default} | {meaning} |" for name, default, meaning in rows]
     return "\n".join([*lines, ""])
+
+
+def _mark(name: str) -> str:
+    return " ↻" if name in DYNAMIC else ""
 
 
 def _struct_rows(struct: type[Settings]) -> Iterator[tuple[str, str, str]]:

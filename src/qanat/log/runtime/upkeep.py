@@ -14,6 +14,7 @@ from qanat.log.compaction import is_compaction_due
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.segment import Segment
+from qanat.log.settings import DirectorySettings
 from qanat.log.warming import CheckJob
 from qanat.model.errors import DiskFullError, PartitionDeletedError, StorageError
 
@@ -27,7 +28,7 @@ _LONGEST_PAUSE_S = 0.1
 class Pacer:
     """Slows a worker down to so many bytes per second, pausing once a megabyte; until `hurry`."""
 
-    def __init__(self, bytes_per_second: int, pause: Callable[[float], None]) -> None:
+    def __init__(self, bytes_per_second: Callable[[], int], pause: Callable[[float], None]) -> None:
         self._bytes_per_second = bytes_per_second
         self._pause = pause
         self._owed_bytes = 0
@@ -36,7 +37,7 @@ class Pacer:
     def __call__(self, done_bytes: int) -> None:
         self._owed_bytes += done_bytes
         if self._owed_bytes >= _PAUSE_BYTES:
-            left_s = self._owed_bytes / self._bytes_per_second
+            left_s = self._owed_bytes / self._bytes_per_second()
             while left_s > 0 and not self._is_hurried:
                 self._pause(min(left_s, _LONGEST_PAUSE_S))
                 left_s -= _LONGEST_PAUSE_S
@@ -52,18 +53,22 @@ class Upkeep:
 
     def __init__(self, runtime: LogRuntime, pause: Callable[[float], None]) -> None:
         self._runtime = runtime
-        self._settings = runtime.directory.settings
-        self._pacer = Pacer(self._settings.log_cleaner_io_max_bytes_per_second, pause)
+        self._pacer = Pacer(lambda: self._settings.log_cleaner_io_max_bytes_per_second, pause)
         self._tasks: list[asyncio.Task[None]] = []
 
+    @property
+    def _settings(self) -> DirectorySettings:
+        """Looked up anew each time: they may be changed while this runs."""
+        return self._runtime.directory.settings
+
     def start(self) -> None:
-        periods: list[tuple[str, int, Callable[[], Awaitable[object]]]] = [
-            ("retention", self._settings.log_retention_check_interval_ms, self.expire),
-            ("compaction", self._settings.log_cleaner_backoff_ms, self.compact),
-            ("checkpoint", self._settings.log_flush_offset_checkpoint_interval_ms, self._runtime.checkpoint),
+        periods: list[tuple[str, Callable[[], int], Callable[[], Awaitable[object]]]] = [
+            ("retention", lambda: self._settings.log_retention_check_interval_ms, self.expire),
+            ("compaction", lambda: self._settings.log_cleaner_backoff_ms, self.compact),
+            ("checkpoint", lambda: self._settings.log_flush_offset_checkpoint_interval_ms, self._runtime.checkpoint),
         ]
         if self._settings.log_scrub_bytes_per_second:
-            periods.append(("scrub", _SCRUB_PAUSE_MS, self.scrub))
+            periods.append(("scrub", lambda: _SCRUB_PAUSE_MS, self.scrub))
         self._tasks = [asyncio.create_task(self._every(ms, act), name=f"log-{name}") for name, ms, act in periods]
 
     async def close(self) -> None:
@@ -119,9 +124,9 @@ class Upkeep:
     def _logs(self) -> list[PartitionLog]:
         return list(self._runtime.directory.logs.values())
 
-    async def _every(self, period_ms: int, act: Callable[[], Awaitable[object]]) -> None:
+    async def _every(self, period_ms: Callable[[], int], act: Callable[[], Awaitable[object]]) -> None:
         while self._runtime.directory.state.failure is None:
-            await asyncio.sleep(period_ms / 1000)
+            await asyncio.sleep(period_ms() / 1000)
             # Where the directory has failed there is nothing left to look after; a full disk may be freed.
             with suppress(StorageError):
                 await act()

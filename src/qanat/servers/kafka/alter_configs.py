@@ -1,19 +1,20 @@
-"""AlterConfigs (33): exactly these settings for a topic, everything else back to its default.
+"""AlterConfigs (33): exactly these settings for a topic, a broker or all brokers, everything else back to its default.
 
 v0   all in one    v2   flexible
 
-Clients should use IncrementalAlterConfigs, as with Kafka. Brokers' settings cannot be changed while they run.
+Clients should use IncrementalAlterConfigs, as with Kafka.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
-from qanat.broker import topic_settings
+from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
-from qanat.cluster.topic_configs import ConfigPlan, decide_all_configs
+from qanat.cluster.topic_configs import ConfigPlan, decide_all_broker_configs, decide_all_configs
 from qanat.servers.kafka.acts import attempt, carry_through
-from qanat.servers.kafka.config_resources import REPEATED, judge_change, missing_value
+from qanat.servers.kafka.config_resources import REPEATED, ResourceType, judge_change, missing_value, owner_of
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.alter_configs import (
     AlterConfigsRequest,
@@ -49,12 +50,14 @@ async def _alter(resource: AlterConfigsResource, context: Context, *, is_dry_run
         if config.value is None:
             return missing_value(config.name)
     wanted = {config.name: config.value for config in resource.configs}
-    return await attempt(
-        context.broker.carry_out(
-            lambda image: decide_all_configs(image, resource.resource_name, wanted, topic_settings.parse),
-            is_dry_run=is_dry_run,
-        )
-    )
+    broker, name = context.broker, resource.resource_name
+
+    def decide(image: MetadataImage) -> ConfigPlan | Rejection:
+        if resource.resource_type == ResourceType.TOPIC:
+            return decide_all_configs(image, name, wanted, broker.check_topic)
+        return decide_all_broker_configs(image, owner_of(name), wanted, partial(broker.check_own, is_for_all=not name))
+
+    return await attempt(broker.carry_out(decide, is_dry_run=is_dry_run))
 
 
 def _response(resource: AlterConfigsResource, outcome: ConfigPlan | Rejection) -> AlterConfigsResourceResponse:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from qanat.broker.broker import Broker
+from qanat.broker.dynamic_settings import DYNAMIC
+from qanat.broker.effective_settings import broker_entries
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_names import name_problem
@@ -63,11 +65,24 @@ def judge_change(resource_type: int, name: str, settings: Sequence[str], broker:
         return wrong_type(resource_type)
     if name and (rejection := judge_broker(name, broker, str(broker.node_id))) is not None:
         return rejection
-    listed = ", ".join(settings)
+    return _judge_own(settings, broker)
+
+
+def _judge_own(settings: Sequence[str], broker: Broker) -> Rejection | None:
+    """Why a broker's settings cannot be changed while it runs."""
+    known = {entry.name for entry in broker_entries(broker)}
+    fixed = [name for name in settings if name in known and name not in DYNAMIC]
+    if not fixed:
+        return None
     return Rejection(
         ErrorCode.INVALID_REQUEST,
-        f"Cannot update these configs dynamically: Set({listed}); set them where the broker is started",
+        f"Cannot update these configs dynamically: Set({', '.join(fixed)}); set them where the broker is started",
     )
+
+
+def owner_of(name: str) -> int | None:
+    """Whose settings a broker resource names: one broker's, or with the empty name everybody's."""
+    return int(name) if name else None
 
 
 def missing_value(name: str) -> Rejection:

@@ -10,9 +10,7 @@ it is decided upon. Replicas beyond the number of brokers are refused with what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from qanat.broker.effective_settings import topic_entries
+from qanat.broker.effective_settings import Layers, layers_of, topic_entries
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_names import INTERNAL_TOPICS
 from qanat.cluster.topics import DEFAULT, PARTITIONS_MAX, CreateTopic, TopicPlan
@@ -53,9 +51,9 @@ async def handle(request: CreateTopicsRequest, context: Context) -> CreateTopics
         await carry_through(context.broker, create_all(), request.timeout_ms)
     for name in duplicates:
         outcomes[name] = DUPLICATE
-    at_start = context.broker.topic_defaults
+    layers = layers_of(context.broker)
     rows = context.breaths.over(outcomes.items())
-    return CreateTopicsResponse(topics=[_result(name, outcome, at_start) async for name, outcome in rows])
+    return CreateTopicsResponse(topics=[_result(name, outcome, layers) async for name, outcome in rows])
 
 
 def _partitions(topics: list[CreatableTopic], context: Context) -> int:
@@ -88,7 +86,7 @@ async def _create(topic: CreatableTopic, context: Context, *, is_dry_run: bool) 
     return await attempt(context.broker.create_topic(wish, is_dry_run=is_dry_run))
 
 
-def _result(name: str, outcome: TopicPlan | Rejection, at_start: Mapping[str, str]) -> CreatableTopicResult:
+def _result(name: str, outcome: TopicPlan | Rejection, layers: Layers) -> CreatableTopicResult:
     if isinstance(outcome, Rejection):
         return CreatableTopicResult(name, error_code=outcome.code, error_message=outcome.message)
     topic = outcome.topic
@@ -100,6 +98,6 @@ def _result(name: str, outcome: TopicPlan | Rejection, at_start: Mapping[str, st
         replication_factor=len(topic.partitions[0]),
         configs=[
             CreatableTopicConfigs(entry.name, entry.value, config_source=entry.source)
-            for entry in topic_entries(outcome.overrides, at_start)
+            for entry in topic_entries(outcome.overrides, layers)
         ],
     )

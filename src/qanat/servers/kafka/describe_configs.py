@@ -3,12 +3,18 @@
 v1   sources and synonyms (what is older is not served)    v3   types and documentation    v4   flexible
 
 No names, or an empty list of them, asks for everything; names that do not exist are left out. A broker tells its own
-settings only; the empty name stands for what was set for all brokers, which is nothing yet.
+settings only; the empty name stands for what was set for all brokers.
 """
 
 from __future__ import annotations
 
-from qanat.broker.effective_settings import SettingEntry, broker_entries, topic_entries
+from qanat.broker.effective_settings import (
+    SettingEntry,
+    broker_entries,
+    entries_for_all,
+    layers_of,
+    topic_entries,
+)
 from qanat.cluster.rejection import Rejection
 from qanat.servers.kafka.config_resources import ResourceType, judge_broker, judge_topic, wrong_type
 from qanat.servers.kafka.dispatch import Context
@@ -43,10 +49,10 @@ def _entries(resource: DescribeConfigsResource, context: Context) -> list[Settin
     name, broker = resource.resource_name, context.broker
     image = broker.metadata.image
     if resource.resource_type == ResourceType.TOPIC:
-        return judge_topic(name, image) or topic_entries(image.overrides(name), broker.topic_defaults)
+        return judge_topic(name, image) or topic_entries(image.overrides(name), layers_of(broker))
     if resource.resource_type == ResourceType.BROKER:
         if not name:
-            return []
+            return entries_for_all(broker)
         return judge_broker(name, broker, f"{broker.node_id} or empty string") or broker_entries(broker)
     return wrong_type(resource.resource_type)
 

@@ -85,7 +85,6 @@ class Dispatcher:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.counters = DoorCounters(SERVED)
-        self._slow_s = broker.settings.slow_request_ms / 1000
         self._tell_slow = Rarely("slow request")
         self.beside = Beside()
         self.interceptor: Interceptor | None = None
@@ -120,7 +119,7 @@ class Dispatcher:
         elapsed_s = perf_counter() - began
         counters.loop_s += elapsed_s
         counters.duration_s.observe(elapsed_s)
-        if elapsed_s >= self._slow_s:
+        if elapsed_s * 1000 >= self._broker.settings.slow_request_ms:
             self._note_slow(Asked(served, header, connection, counters, began, context), elapsed_s)
         return answer
 
@@ -141,7 +140,7 @@ class Dispatcher:
     def _note_answered(self, asked: Asked) -> None:
         elapsed_s = perf_counter() - asked.began
         asked.counters.duration_s.observe(elapsed_s)
-        if elapsed_s >= self._slow_s:
+        if elapsed_s * 1000 >= self._broker.settings.slow_request_ms:
             self._note_slow(asked, elapsed_s)
 
     def _note_slow(self, asked: Asked, elapsed_s: float) -> None:

@@ -1,21 +1,22 @@
-"""IncrementalAlterConfigs (44): some settings of a topic, the others left as they are.
+"""IncrementalAlterConfigs (44): some settings of a topic, a broker or all brokers, the others left as they are.
 
 v0   set, delete, append to a list, subtract from a list    v1   flexible
 
-A change takes effect at once on the topic's open logs. Brokers' settings cannot be changed while they run.
+A change takes effect at once. Of a broker's settings, those in `broker.dynamic_settings` can be changed while it runs.
 Deviation: subtracting the last cleanup policy is refused (Kafka 4.1 then keeps everything).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
-from qanat.broker import topic_settings
+from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
-from qanat.cluster.topic_configs import ConfigAct, ConfigChange, ConfigPlan, decide_configs
+from qanat.cluster.topic_configs import ConfigAct, ConfigChange, ConfigPlan, decide_broker_configs, decide_configs
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.acts import attempt, carry_through
-from qanat.servers.kafka.config_resources import REPEATED, judge_change, missing_value
+from qanat.servers.kafka.config_resources import REPEATED, ResourceType, judge_change, missing_value, owner_of
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -52,12 +53,14 @@ async def _alter(resource: AlterConfigsResource, context: Context, *, is_dry_run
     changes = await _changes(resource, context)
     if rejection is not None or isinstance(changes, Rejection):
         return rejection or changes  # type: ignore[return-value]  # One of the two is a rejection.
-    return await attempt(
-        context.broker.carry_out(
-            lambda image: decide_configs(image, resource.resource_name, changes[:_CHANGES_MAX], topic_settings.parse),
-            is_dry_run=is_dry_run,
-        )
-    )
+    broker, name, some = context.broker, resource.resource_name, changes[:_CHANGES_MAX]
+
+    def decide(image: MetadataImage) -> ConfigPlan | Rejection:
+        if resource.resource_type == ResourceType.TOPIC:
+            return decide_configs(image, name, some, broker.check_topic)
+        return decide_broker_configs(image, owner_of(name), some, partial(broker.check_own, is_for_all=not name))
+
+    return await attempt(broker.carry_out(decide, is_dry_run=is_dry_run))
 
 
 async def _changes(resource: AlterConfigsResource, context: Context) -> list[ConfigChange] | Rejection:

@@ -23,7 +23,7 @@ class KafkaListener:
 
     def __init__(self, broker: Broker, on_fault: OnFault, gate: Gate | None = None) -> None:
         settings = broker.settings
-        self._settings = settings
+        self._broker = broker
         self.dispatcher = Dispatcher(broker)
         self.counters = self.dispatcher.counters
         self._gate = gate
@@ -58,7 +58,7 @@ class KafkaListener:
 
     async def bind(self) -> None:
         """Claim the address, so that its port is known; nobody is answered yet."""
-        settings = self._settings
+        settings = self._broker.settings
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
@@ -81,9 +81,9 @@ class KafkaListener:
         if self._gate is not None:
             connection.conversation = self._gate.begin()
             connection.on_refused = self._count_refusal
-        if len(self._connections) > self._settings.max_connections:
+        if len(self._connections) > self._broker.settings.max_connections:
             self.counters.refused += 1
-            self._tell_refused(limit=self._settings.max_connections, setting="max.connections")
+            self._tell_refused(limit=self._broker.settings.max_connections, setting="max.connections")
             connection.is_refused = True
         return connection
 
