@@ -155,3 +155,24 @@ def test_a_moment_before_1970_is_refused_and_not_taken_for_the_end(text: str) ->
 def test_an_envelope_without_a_value_is_no_tombstone(line: bytes) -> None:
     with pytest.raises(WrongArgumentError, match='line 7 is no envelope: it has no "value"'):
         decode_envelope(line, 7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("topic", "create", "t-huge", "-p", "99999999999"), "CreateTopics cannot be asked for: "),
+        (("topic", "create", "t-huge", "-r", "99999"), "CreateTopics cannot be asked for: "),
+        (("topic", "add-partitions", "t-huge", "--to", "99999999999"), "CreatePartitions cannot be asked for: "),
+        (
+            ("group", "describe", "x" * 40_000),
+            "FindCoordinator cannot be asked for: a string of 40000 bytes does not fit",
+        ),
+        (("group", "reset", "g", "--topic", "t", "--to-offset", "-1"), "--to-offset -1: offsets begin with 0; "),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
+)
+def test_what_the_protocol_has_no_room_for_is_one_sentence(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    result = run(*arguments)
+
+    assert (result.returncode, result.stderr[: len(message) + 7]) == (1, f"qanat: {message}")
+    assert result.stderr.count("\n") == 1

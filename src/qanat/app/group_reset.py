@@ -98,6 +98,8 @@ def _place(
     if to_latest:
         given.append(Position("end"))
     if to_offset is not None:
+        if to_offset < 0:
+            raise WrongArgumentError(f"--to-offset {to_offset}: offsets begin with 0; --shift-by goes back from here")
         given.append(Position("offset", to_offset))
     if to_datetime is not None:
         given.append(Position("moment", parse_moment(to_datetime.removeprefix("@"))))

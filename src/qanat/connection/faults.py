@@ -45,6 +45,12 @@ class NotOfferedError(QanatError):
     code = ErrorCode.UNSUPPORTED_VERSION
 
 
+class UnsendableError(QanatError):
+    """A request has a value that the protocol cannot carry: a number too large, a text too long."""
+
+    code = ErrorCode.INVALID_REQUEST
+
+
 class RefusedError(QanatError):
     """The broker answered with an error; `code` is its own."""
 

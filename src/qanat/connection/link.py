@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from qanat import __version__
 from qanat.connection.channel import Channel
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import NotOfferedError, OutOfTimeError, UnreachableError, check
+from qanat.connection.faults import NotOfferedError, OutOfTimeError, UnreachableError, UnsendableError, check
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError
 from qanat.wire.kafka.headers import read_response_header
 from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from qanat.wire.kafka.registry import APIS, Api, ApiKey
+from qanat.wire.kafka.writing import Chunk
 
 _BY_NAME_AT_MOST = {
     ApiKey.PRODUCE: 12,
@@ -79,13 +81,13 @@ class Link:
         """Ask, and wait for the response."""
         version = self.version_of(api_key, at_most)
         api = APIS[api_key]
-        frame = await self._channel.call(api_key, version, api.codec.write_request(request, version), deadline)
+        frame = await self._channel.call(api_key, version, _encoded(api, request, version), deadline)
         return _read(api, frame, version, self.address)
 
     async def tell(self, api_key: ApiKey, request: Any, deadline: Deadline) -> None:
         """Ask for what is never answered."""
         version = self.version_of(api_key)
-        await self._channel.tell(api_key, version, APIS[api_key].codec.write_request(request, version), deadline)
+        await self._channel.tell(api_key, version, _encoded(APIS[api_key], request, version), deadline)
 
 
 async def _offered(channel: Channel, deadline: Deadline) -> dict[int, tuple[int, int]]:
@@ -99,12 +101,20 @@ async def _offered(channel: Channel, deadline: Deadline) -> dict[int, tuple[int,
 async def _ask_versions(channel: Channel, version: int, deadline: Deadline) -> ApiVersionsResponse:
     api = APIS[ApiKey.API_VERSIONS]
     request = ApiVersionsRequest(client_software_name="qanat", client_software_version=__version__)
-    frame = await channel.call(ApiKey.API_VERSIONS, version, api.codec.write_request(request, version), deadline)
+    frame = await channel.call(ApiKey.API_VERSIONS, version, _encoded(api, request, version), deadline)
     # An error is told in version 0, whatever was asked; the code stands first in every version.
     if int.from_bytes(frame[4:6], signed=True) == ErrorCode.UNSUPPORTED_VERSION:
         version = 0
     response: ApiVersionsResponse = _read(api, frame, version, channel.address)
     return response
+
+
+def _encoded(api: Api, request: Any, version: int) -> list[Chunk]:
+    """The request as bytes; a number or a text that the protocol has no room for is the caller's fault, in words."""
+    try:
+        return api.codec.write_request(request, version)
+    except (struct.error, ValueError) as fault:
+        raise UnsendableError(f"{api.name} cannot be asked for: {fault}") from None
 
 
 def _read(api: Api, frame: memoryview, version: int, address: str) -> Any:
