@@ -113,6 +113,8 @@ def _encoded(api: Api, request: Any, version: int) -> list[Chunk]:
     """The request as bytes; a number or a text that the protocol has no room for is the caller's fault, in words."""
     try:
         return api.codec.write_request(request, version)
+    except UnicodeEncodeError as fault:
+        raise UnsendableError(f"{fault.object[:100]!r} is no UTF-8") from None
     except (struct.error, ValueError) as fault:
         raise UnsendableError(f"{api.name} cannot be asked for: {fault}") from None
 
