@@ -58,6 +58,12 @@ def build_app() -> App:
     app.command("qanat.app.consume_command:consume", name="consume", help="Print records of a topic.")
     app.command(_topic_commands(App(name="topic", help="Create, look at, change and delete topics.")))
     app.command(_group_commands(App(name="group", help="Consumer groups: members, lag, offsets.")))
+    transaction = App(name="transaction", help="Transactions: who has one open, and how to end one that hangs.")
+    at = "qanat.app.transaction_commands"
+    transaction.command(f"{at}:list_transactions", name="list", help="List transactional ids.")
+    transaction.command(f"{at}:describe", name="describe", help="Show transactions, or the producers of a partition.")
+    transaction.command(f"{at}:abort", name="abort", help="Abort an open transaction and fence its producer.")
+    app.command(transaction)
     config = App(name="config", help="Settings of topics and brokers that run.")
     config.command("qanat.app.config_commands:get", name="get", help="Show settings in force.")
     config.command("qanat.app.config_commands:set_settings", name="set", help="Change settings.")

@@ -1,0 +1,278 @@
+"""`qanat transaction list|describe|abort`: who has a transaction open, and how to end one that hangs.
+
+An open transaction holds back everybody who reads with `read_committed`. One whose producer is gone ends with its
+timeout; `abort` need not wait for that. A transaction that no coordinator knows any more (a hanging one, KIP-664)
+is ended in its partition: `abort --partition`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from qanat.app.listing import Output, Row, print_rows
+from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, run
+from qanat.connection.cluster import Cluster, Kind
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import check, refused
+from qanat.connection.link import Link
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicPartition
+from qanat.wire.kafka.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    ProducerState,
+    TopicRequest,
+)
+from qanat.wire.kafka.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from qanat.wire.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from qanat.wire.kafka.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from qanat.wire.kafka.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+_LIST_COLUMNS = ("transaction", "state", "producer", "coordinator")
+_COLUMNS = ("transaction", "state", "producer", "epoch", "timeout_ms", "started", "partitions")
+_PRODUCER_COLUMNS = ("partition", "producer", "epoch", "last_sequence", "last_written", "open_since_offset")
+
+Transactions = Annotated[list[str], Parameter(name="transaction", negative="")]
+
+
+def list_transactions(
+    *,
+    state: Annotated[list[str] | None, Parameter(name=["--state", "-s"], negative="")] = None,
+    longer_than: Annotated[float | None, Parameter(name="--longer-than")] = None,
+    output: Output = "table",
+    target: Target = HERE,
+) -> None:
+    """List transactional ids.
+
+        qanat transaction list --state Ongoing --longer-than 60
+
+    Parameters
+    ----------
+    state:
+        Only ids in this state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort.
+    longer_than:
+        Only transactions that have been open for more than so many seconds.
+    output:
+        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+    """
+
+    async def work(cluster: Cluster) -> list[Row]:
+        deadline = cluster.deadline()
+        rows: list[Row] = []
+        for broker in (await cluster.metadata([], deadline)).brokers:
+            link = await cluster.node_link(broker.node_id, deadline)
+            request = ListTransactionsRequest(state or [], [], -1 if longer_than is None else round(longer_than * 1000))
+            response: ListTransactionsResponse = await link.call(ApiKey.LIST_TRANSACTIONS, request, deadline)
+            check(f"transactions of broker {broker.node_id}", response.error_code)
+            if response.unknown_state_filters:
+                raise WrongArgumentError(f"there is no state {response.unknown_state_filters[0]}")
+            rows += [
+                {
+                    "transaction": one.transactional_id,
+                    "state": one.transaction_state,
+                    "producer": one.producer_id,
+                    "coordinator": broker.node_id,
+                }
+                for one in response.transaction_states
+            ]
+        return sorted(rows, key=lambda row: str(row["transaction"]))
+
+    print_rows(run(target, work), _LIST_COLUMNS, output)
+
+
+def describe(
+    transactions: Transactions = [],  # noqa: B006 - Never changed: cyclopts wants the type.
+    /,
+    *,
+    partition: Annotated[list[str] | None, Parameter(name=["--partition", "-p"], negative="")] = None,
+    output: Output = "table",
+    target: Target = HERE,
+) -> None:
+    """Show what transactional ids are doing, or which producers have something open in partitions.
+
+        qanat transaction describe my-copier
+        qanat transaction describe --partition orders:0
+
+    Parameters
+    ----------
+    transactions:
+        Transactional ids.
+    partition:
+        Instead: topic:partition, to show every producer that the partition remembers.
+    output:
+        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+    """
+    if bool(transactions) == bool(partition):
+        raise WrongArgumentError("name transactional ids, or partitions with --partition topic:partition")
+
+    async def work(cluster: Cluster) -> list[Row]:
+        deadline = cluster.deadline()
+        if not partition:
+            return [_row(await _described(cluster, name, deadline)) for name in transactions]
+        return [row for text in partition for row in await _producers(cluster, _parsed(text), deadline)]
+
+    print_rows(run(target, work), _PRODUCER_COLUMNS if partition else _COLUMNS, output)
+
+
+def abort(
+    transaction: str | None = None,
+    /,
+    *,
+    partition: Annotated[str | None, Parameter(name=["--partition", "-p"])] = None,
+    start_offset: int | None = None,
+    consent: Consent = UNDECIDED,
+    target: Target = HERE,
+) -> int:
+    """Abort an open transaction and fence its producer. Without --yes, only say which.
+
+        qanat transaction abort my-copier --yes
+        qanat transaction abort --partition orders:0 --start-offset 17 --yes
+
+    Parameters
+    ----------
+    transaction:
+        Transactional id.
+    partition:
+        Instead: topic:partition of a transaction that no coordinator knows any more.
+    start_offset:
+        Where that transaction begins in the partition; `describe --partition` shows it.
+    """
+    if (transaction is None) == (partition is None) or (partition is None) != (start_offset is None):
+        raise WrongArgumentError("name a transactional id, or --partition topic:partition with --start-offset")
+
+    async def work(cluster: Cluster) -> int:
+        if transaction is not None:
+            return await _abort_known(cluster, transaction, consent)
+        assert partition is not None
+        return await _abort_hanging(cluster, _parsed(partition), start_offset or 0, consent)
+
+    return run(target, work)
+
+
+async def _abort_known(cluster: Cluster, transaction: str, consent: Consent) -> int:
+    """A producer that begins anew aborts what its predecessor left: so does whoever takes its name."""
+    deadline = cluster.deadline()
+    found = await _described(cluster, transaction, deadline)
+    if found.transaction_state != "Ongoing":
+        raise refused(f"{transaction} has no open transaction ({found.transaction_state})", ErrorCode.INVALID_TXN_STATE)
+    if not consent.yes or consent.dry_run:
+        print(f"would abort {transaction} (producer {found.producer_id}, epoch {found.producer_epoch})")
+        return consent.withheld("aborted")
+
+    async def attempt() -> None:
+        link = await cluster.coordinator_link(transaction, deadline, Kind.TRANSACTION)
+        request = InitProducerIdRequest(transaction, found.transaction_timeout_ms)
+        response: InitProducerIdResponse = await link.call(ApiKey.INIT_PRODUCER_ID, request, deadline)
+        check(f"cannot abort {transaction}", response.error_code)
+
+    await cluster.persist(attempt, deadline)
+    print(f"aborted {transaction}")
+    return 0
+
+
+async def _abort_hanging(cluster: Cluster, at: TopicPartition, start_offset: int, consent: Consent) -> int:
+    deadline = cluster.deadline()
+    producers = await _describe_producers(cluster, at, deadline)
+    hanging = [one for one in producers if one.current_txn_start_offset == start_offset]
+    if not hanging:
+        raise refused(f"no open transaction begins at offset {start_offset} of {at}", ErrorCode.INVALID_TXN_STATE)
+    (producer,) = hanging
+    if not consent.yes or consent.dry_run:
+        print(f"would abort the transaction of producer {producer.producer_id} at offset {start_offset} of {at}")
+        return consent.withheld("aborted")
+    marker = WritableTxnMarker(
+        producer.producer_id,
+        producer.producer_epoch,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(at.topic, [at.partition])],
+        coordinator_epoch=max(producer.coordinator_epoch, 0),
+    )
+    link = await _leader_link(cluster, at, deadline)
+    response: WriteTxnMarkersResponse = await link.call(
+        ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest([marker]), deadline
+    )
+    check(f"cannot abort in {at}", response.markers[0].topics[0].partitions[0].error_code)
+    print(f"aborted the transaction of producer {producer.producer_id} in {at}")
+    return 0
+
+
+async def _described(cluster: Cluster, transaction: str, deadline: Deadline) -> TransactionState:
+    async def attempt() -> TransactionState:
+        link = await cluster.coordinator_link(transaction, deadline, Kind.TRANSACTION)
+        request = DescribeTransactionsRequest([transaction])
+        response: DescribeTransactionsResponse = await link.call(ApiKey.DESCRIBE_TRANSACTIONS, request, deadline)
+        (found,) = response.transaction_states
+        check(f"transaction {transaction}", found.error_code)
+        return found
+
+    return await cluster.persist(attempt, deadline)
+
+
+def _row(found: TransactionState) -> Row:
+    partitions = [f"{topic.topic}:{number}" for topic in found.topics for number in topic.partitions]
+    return {
+        "transaction": found.transactional_id,
+        "state": found.transaction_state,
+        "producer": found.producer_id,
+        "epoch": found.producer_epoch,
+        "timeout_ms": found.transaction_timeout_ms,
+        "started": _moment(found.transaction_start_time_ms),
+        "partitions": " ".join(partitions),
+    }
+
+
+async def _producers(cluster: Cluster, at: TopicPartition, deadline: Deadline) -> list[Row]:
+    return [
+        {
+            "partition": f"{at.topic}:{at.partition}",
+            "producer": one.producer_id,
+            "epoch": one.producer_epoch,
+            "last_sequence": one.last_sequence,
+            "last_written": _moment(one.last_timestamp),
+            "open_since_offset": one.current_txn_start_offset if one.current_txn_start_offset >= 0 else None,
+        }
+        for one in await _describe_producers(cluster, at, deadline)
+    ]
+
+
+async def _describe_producers(cluster: Cluster, at: TopicPartition, deadline: Deadline) -> list[ProducerState]:
+    link = await _leader_link(cluster, at, deadline)
+    request = DescribeProducersRequest([TopicRequest(at.topic, [at.partition])])
+    response: DescribeProducersResponse = await link.call(ApiKey.DESCRIBE_PRODUCERS, request, deadline)
+    (row,) = response.topics[0].partitions
+    check(f"producers of {at}", row.error_code, row.error_message)
+    return row.active_producers
+
+
+async def _leader_link(cluster: Cluster, at: TopicPartition, deadline: Deadline) -> Link:
+    view = await cluster.topic(at.topic, deadline)
+    if at.partition not in view.leaders:
+        raise refused(f"topic {at.topic} has no partition {at.partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return await cluster.node_link(view.leaders[at.partition], deadline)
+
+
+def _moment(timestamp_ms: int) -> str | None:
+    """A wall-clock time as people and programs read it."""
+    if timestamp_ms < 0:
+        return None
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _parsed(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition(":")
+    if not topic or not number.isdecimal():
+        raise WrongArgumentError(f"{text!r} should read topic:partition")
+    return TopicPartition(topic, int(number))
