@@ -35,6 +35,8 @@ _LEFT_OUT = ("throttle_time_ms", "error_message", "batch_index_error_message")
 _FOREIGN = {"ListedGroup": "group_id", "MetadataResponseTopic": "name", "DescribeLogDirsTopic": "name"}
 _FOREIGN |= {"TransactionState": "transactional_id"}
 _BATCH_PREFIX = 12
+_DRAWN_LENGTH, _UUID_LENGTH = 22, 36
+"""Of ids that Kafka and we draw for members of groups of the new protocol, without a name in front."""
 
 
 class Normaliser:
@@ -117,7 +119,8 @@ class Normaliser:
         head, dash, tail = value[:-36], value[-37:-36], value[-36:]
         if dash == "-" and tail.count("-") == 4:
             return head + self._alias("member", value)
-        return value
+        is_bare = len(value) == _DRAWN_LENGTH or (len(value) == _UUID_LENGTH and value.count("-") == 4)
+        return self._alias("member", value) if is_bare else value
 
 
 def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -25,13 +24,36 @@ DAY = 24 * 60 * 60 * SECOND
 R = TypeVar("R")
 
 
-class Topics(NamedTuple):
-    """Partition counts by topic; everything else does not exist."""
+class Topics:
+    """Partition counts by topic; everything else does not exist. A topic that is made anew has another id."""
 
-    counts: Mapping[str, int] = {"orders": 8, "payments": 8}
+    def __init__(self, **counts: int) -> None:
+        self.counts: dict[str, int] = {}
+        self._ids: dict[str, bytes] = {}
+        self.revision = 0
+        for topic, count in (counts or {"orders": 8, "payments": 8}).items():
+            self.make(topic, count)
+
+    def make(self, topic: str, count: int) -> None:
+        self.revision += 1
+        self.counts[topic] = count
+        self._ids.setdefault(topic, self.revision.to_bytes(16, "big"))
+
+    def delete(self, topic: str) -> None:
+        self.revision += 1
+        del self.counts[topic], self._ids[topic]
 
     def partition_count(self, topic: str) -> int | None:
         return self.counts.get(topic)
+
+    def topic_id(self, topic: str) -> bytes | None:
+        return self._ids.get(topic)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return next((name for name, one in self._ids.items() if one == topic_id), None)
+
+    def names(self) -> list[str]:
+        return list(self.counts)
 
 
 def subscription(*topics: str) -> bytes:
@@ -87,6 +109,7 @@ class Shell:
 
     def __init__(self, settings: GroupSettings | None = None, *, is_slow: bool = False) -> None:
         self.settings = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
+        self.topics = Topics()
         self.is_slow = is_slow
         self.steady_ms = 0
         self.wall_ms = WALL
@@ -110,7 +133,7 @@ class Shell:
         self.shard.start(self.now)
 
     def _loaded(self) -> GroupShard:
-        shard = GroupShard(self.settings, Topics())
+        shard = GroupShard(self.settings, self.topics)
         for entry in self.log:
             if isinstance(entry, Marker):
                 shard.apply_marker(entry.producer_id, is_commit=entry.is_commit)

@@ -76,7 +76,7 @@ def test_the_oldest_key_of_an_offset_is_read() -> None:
     assert decode_record(b"\x00\x00\x00\x01g\x00\x01t\x00\x00\x00\x00", None) == OffsetTombstone("g", "t", 0)
 
 
-@pytest.mark.parametrize("key", [b"\x00\x03\x00\x01g", b"\x00\x63whatever"])
+@pytest.mark.parametrize("key", [b"\x00\x04\x00\x01g", b"\x00\x0b\x00\x01g", b"\x00\x63whatever"])
 def test_kinds_of_others_and_of_later_kafkas_are_passed_over(key: bytes) -> None:
     assert decode_record(key, b"anything") is None
 

@@ -24,6 +24,8 @@ from qanat.broker.broker import Broker
 from qanat.broker.settings import BrokerSettings
 from qanat.cluster import keys, values
 from qanat.cluster.store import Absent, MetadataStore, Put
+from qanat.groups.assignors.assignor import Assignor
+from qanat.groups.assignors.built_in import NAMES
 from qanat.groups.settings import GroupSettings
 from qanat.log.directory import LogDirectory
 from qanat.log.engine import StorageEngine
@@ -130,10 +132,10 @@ class Node:
             store,
             runtime,
             group_settings=settings.groups,
+            assignors=assignors(settings.groups.assignor_names),
             transaction_settings=settings.transactions,
             topic_defaults=settings.topic_defaults,
         )
-        check_assignors(settings.groups.group_consumer_assignors)
         self.listener = KafkaListener(self.broker, self._on_fault, _gate(settings.security))
         await self.listener.bind()
         opened.push_async_callback(self.broker.close)
@@ -188,13 +190,13 @@ def _engine(settings: NodeSettings) -> StorageEngine:
     return storage_engine(settings.storage_engine, settings.directory)
 
 
-def check_assignors(listed: str) -> None:
-    """Refuse a name that no installed assignor has; ours are known without asking what else is installed."""
-    names = [name.strip() for name in listed.split(",") if name.strip()]
-    if not set(names) <= {"uniform", "range"}:
-        from qanat.app.plugins import partition_assignors
+def assignors(names: list[str]) -> dict[str, Assignor] | None:
+    """Those that groups may ask for; None where ours are enough, which are known without asking what is installed."""
+    if set(names) <= set(NAMES):
+        return None
+    from qanat.app.plugins import partition_assignors
 
-        partition_assignors(names)
+    return partition_assignors(names)
 
 
 def _gate(settings: SecuritySettings) -> Gate | None:

@@ -33,6 +33,7 @@ from qanat.cluster.store import Absent, Event, MetadataStore, Put
 from qanat.cluster.topic_configs import ConfigPlan
 from qanat.cluster.topic_names import INTERNAL_TOPICS
 from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
+from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.settings import GroupSettings
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
@@ -60,6 +61,7 @@ class Broker:
         runtime: LogRuntime,
         *,
         group_settings: GroupSettings | None = None,
+        assignors: dict[str, Assignor] | None = None,
         transaction_settings: TransactionSettings | None = None,
         topic_defaults: Mapping[str, str] | None = None,
         seed: int | None = None,
@@ -87,7 +89,7 @@ class Broker:
         """Topics on their way to changed defaults."""
         runtime.on_damage = told.damage
         runtime.directory.state.on_failure = told.directory_failure
-        self.groups = GroupCoordinator(self, self.at_start.groups, steady_ms)
+        self.groups = GroupCoordinator(self, self.at_start.groups, steady_ms, assignors)
         self.transactions = TransactionCoordinator(self, transaction_settings or TransactionSettings(), steady_ms)
         self.hosting.is_gated = self.transactions.settings.transaction_partition_verification_enable
         self.transaction_gate = TransactionGate(self)

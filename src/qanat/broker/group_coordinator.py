@@ -9,7 +9,7 @@ new one is loaded from the log when somebody next asks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from qanat.broker import told
@@ -18,6 +18,7 @@ from qanat.broker.internal_topic import Loads, not_loadable
 from qanat.broker.partition import EndMarker, Partition
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
+from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.decisions import Decision, Parked, coordinator_error
 from qanat.groups.record_codec import decode_record, encode_record
 from qanat.groups.replies import Reply, refused
@@ -26,7 +27,7 @@ from qanat.groups.settings import GroupSettings
 from qanat.groups.shard import GroupShard
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
-from qanat.model.ids import NO_PRODUCER_ID
+from qanat.model.ids import NO_PRODUCER_ID, TopicId
 from qanat.model.moment import Now
 from qanat.model.placement import partition_of
 from qanat.telemetry.broker_counters import BrokerCounters
@@ -48,9 +49,16 @@ Answer = asyncio.Future[Reply]
 class GroupCoordinator:
     """Every group that this broker coordinates."""
 
-    def __init__(self, broker: Broker, settings: GroupSettings, steady_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        settings: GroupSettings,
+        steady_ms: Callable[[], int],
+        assignors: dict[str, Assignor] | None = None,
+    ) -> None:
         self._broker = broker
         self._settings = settings
+        self._assignors = assignors
         self._steady_ms = steady_ms
         self._shards: dict[int, HostedShard] = {}
         self._loads: Loads[HostedShard] = Loads()
@@ -153,7 +161,7 @@ class GroupCoordinator:
         partition = self._broker.partition(OFFSETS_TOPIC, number)
         if isinstance(partition, ErrorCode):
             return not_loadable(partition)
-        shard = GroupShard(self._settings, TopicCounts(self._broker))
+        shard = GroupShard(self._settings, Topics(self._broker), self._assignors)
         try:
             await _replay(shard, partition)
         except QanatError as fault:
@@ -164,7 +172,7 @@ class GroupCoordinator:
         return self._shards[number]
 
 
-class TopicCounts:
+class Topics:
     """What groups must know of topics."""
 
     def __init__(self, broker: Broker) -> None:
@@ -173,6 +181,21 @@ class TopicCounts:
     def partition_count(self, topic: str) -> int | None:
         found = self._broker.metadata.image.topics.get(topic)
         return None if found is None else len(found.partitions)
+
+    @property
+    def revision(self) -> int:
+        return self._broker.metadata.image.revision
+
+    def topic_id(self, topic: str) -> bytes | None:
+        found = self._broker.metadata.image.topics.get(topic)
+        return None if found is None else found.identity.value.bytes
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        found = self._broker.metadata.image.topics_by_id.get(TopicId.of(topic_id))
+        return None if found is None else found.name
+
+    def names(self) -> Iterable[str]:
+        return (name for name, topic in self._broker.metadata.image.topics.items() if not topic.is_internal)
 
 
 class HostedShard:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from qanat.groups.consumer.records import ConsumerGroupRecord, ConsumerTombstone, RecordKind
 from qanat.groups.records import GroupMetadataRecord, GroupRecord, GroupTombstone
 from qanat.log.partition_log import PartitionLog
 from qanat.log.scan import Damage
@@ -49,6 +50,13 @@ def group_changes(records: Iterable[GroupRecord]) -> int:
                 members=len(record.members),
                 protocol=record.protocol_name or "",
             )
-        elif isinstance(record, GroupTombstone):
+        elif isinstance(record, ConsumerGroupRecord):
+            generations += 1
+            event("group has a new epoch", group=record.group_id, epoch=record.epoch)
+        elif isinstance(record, GroupTombstone) or _is_end_of_group(record):
             event("group deleted", group=record.group_id)
     return generations
+
+
+def _is_end_of_group(record: GroupRecord) -> bool:
+    return isinstance(record, ConsumerTombstone) and record.kind is RecordKind.GROUP

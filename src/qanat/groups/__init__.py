@@ -8,6 +8,8 @@
 - `ledger`, `offsets`    the durable part: exactly what the records say
 - `records`, `record_codec`  the records as values and as Kafka's bytes
 - `classic`       groups whose members rebalance by joining and syncing
+- `consumer`      groups of the new protocol (KIP-848), whose members follow the coordinator
+- `assignors`     who reads what, where the coordinator decides
 - `committing`    OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete
 - `retention`     how offsets and groups end
 - `timers`        what is waited for (deadlines: `model.timers`)
@@ -17,6 +19,6 @@ Rule 1: a decision changes live state and ledger at once, and its answers wait u
 Rule 2: whatever is not in the ledger may be lost: clients rejoin.
 Rule 3: order comes from dicts and lists; sets are only asked, never iterated.
 
-KIP-848 groups and share groups are to live beside `classic`, over the same
-ledger, turn and timers.
+Share groups are to live beside `classic` and `consumer`, over the same ledger,
+turn and timers.
 """

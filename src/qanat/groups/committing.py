@@ -3,7 +3,8 @@
 - OffsetCommit 2 to 4   the client says how long to keep the offset
 - OffsetCommit 6        the leader epoch is kept
 - OffsetCommit 7        static members are fenced (KIP-345)
-- OffsetCommit 9        an unknown group is GROUP_ID_NOT_FOUND
+- OffsetCommit 9        an unknown group is GROUP_ID_NOT_FOUND; members of the new protocol (`consumer.offsets`)
+- OffsetFetch 9         likewise
 - OffsetFetch 7         `require_stable` (KIP-447)
 
 Who may commit depends on the group's state: a member of the present generation
@@ -17,6 +18,8 @@ from qanat.groups.classic.group import ClassicGroup
 from qanat.groups.classic.membership import generation_error
 from qanat.groups.classic.rebalance import renew_session
 from qanat.groups.classic.states import GroupState
+from qanat.groups.consumer import offsets as consumer_offsets
+from qanat.groups.consumer.group import ConsumerGroup
 from qanat.groups.decisions import TransactionalProducer
 from qanat.groups.records import OffsetCommitRecord, OffsetTombstone
 from qanat.groups.replies import CommitReply, DeleteOffsetsReply, FetchedOffset, FetchReply, PartitionOutcome, refused
@@ -30,8 +33,7 @@ OFFSETS_AT_ONCE = 500
 
 
 def commit(turn: Turn, request: CommitOffsets) -> CommitReply:
-    group = turn.state.groups.get(request.group_id)
-    error = _commit_error(group, request)
+    error = _commit_error(turn, request)
     if error is not ErrorCode.NONE:
         return _refused(request, error)
     expire_ms = turn.now.wall_ms + request.retention_ms if request.retention_ms != NO_TIMESTAMP else NO_TIMESTAMP
@@ -46,8 +48,7 @@ def commit(turn: Turn, request: CommitOffsets) -> CommitReply:
 
 
 def commit_in_transaction(turn: Turn, request: CommitTransactionOffsets) -> CommitReply:
-    group = turn.state.groups.get(request.group_id)
-    error = _transaction_commit_error(group, request)
+    error = _transaction_commit_error(turn, request)
     if error is not ErrorCode.NONE:
         return _refused(request, error)
     producer = TransactionalProducer(request.producer_id, request.producer_epoch)
@@ -56,12 +57,16 @@ def commit_in_transaction(turn: Turn, request: CommitTransactionOffsets) -> Comm
         error = _offset_error(turn, one)
         if error is ErrorCode.NONE:
             turn.write_in_transaction(_record(turn, request.group_id, one, NO_TIMESTAMP), producer)
-            turn.live_group(request.group_id)
+            _found(turn, request.group_id)
         outcomes.append(PartitionOutcome(one.topic, one.partition, error))
     return CommitReply(tuple(outcomes))
 
 
-def _commit_error(group: ClassicGroup | None, request: CommitOffsets) -> ErrorCode:
+def _commit_error(turn: Turn, request: CommitOffsets) -> ErrorCode:
+    consumers = turn.state.ledger.consumers.get(request.group_id)
+    if consumers is not None:
+        return consumer_offsets.commit_error(consumers, request)
+    group = turn.state.groups.get(request.group_id)
     if group is None:
         if request.generation_id < 0:
             return ErrorCode.NONE
@@ -76,8 +81,12 @@ def _commit_error(group: ClassicGroup | None, request: CommitOffsets) -> ErrorCo
     return error
 
 
-def _transaction_commit_error(group: ClassicGroup | None, request: CommitTransactionOffsets) -> ErrorCode:
+def _transaction_commit_error(turn: Turn, request: CommitTransactionOffsets) -> ErrorCode:
     """Producers of before KIP-447 name no member; the transaction alone fences them."""
+    consumers = turn.state.ledger.consumers.get(request.group_id)
+    if consumers is not None:
+        return consumer_offsets.transaction_commit_error(consumers, request)
+    group = turn.state.groups.get(request.group_id)
     if group is None:
         return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
     is_anonymous = request.generation_id < 0 and request.member_id == "" and request.instance_id is None
@@ -111,11 +120,16 @@ def _record(turn: Turn, group_id: str, one: OffsetToCommit, expire_ms: int) -> O
 
 
 def _found_or_renew(turn: Turn, request: CommitOffsets) -> None:
-    """A commit is as good as a heartbeat; the first one of a group without members brings it into being."""
-    group = turn.live_group(request.group_id)
-    member = group.members.get(request.member_id)
-    if member is not None:
+    """A commit is as good as a classic heartbeat; the first one of a group without members brings it into being."""
+    group = _found(turn, request.group_id)
+    member = group.members.get(request.member_id) if group is not None else None
+    if group is not None and member is not None:
         renew_session(turn, group, member)
+
+
+def _found(turn: Turn, group_id: str) -> ClassicGroup | None:
+    """The classic group that has the offsets, made if need be; None where it is one of the new protocol."""
+    return None if group_id in turn.state.ledger.consumers else turn.live_group(group_id)
 
 
 def _refused(request: CommitOffsets | CommitTransactionOffsets, error: ErrorCode) -> CommitReply:
@@ -125,8 +139,12 @@ def _refused(request: CommitOffsets | CommitTransactionOffsets, error: ErrorCode
 
 
 def fetch(turn: Turn, request: FetchOffsets) -> FetchReply:
-    """Unknown groups and partitions have the offset -1; nothing is an error but what a transaction holds."""
+    """Unknown groups and partitions have the offset -1; an error is what a transaction holds, or a stale member."""
     offsets = turn.state.ledger.offsets
+    consumers = turn.state.ledger.consumers.get(request.group_id)
+    error = ErrorCode.NONE if consumers is None else consumer_offsets.fetch_error(consumers, request)
+    if error is not ErrorCode.NONE:
+        return FetchReply(request.group_id, error)
     if request.partitions is None:
         wanted = offsets.committed_of(request.group_id)
         if len(wanted) > OFFSETS_AT_ONCE:
@@ -149,10 +167,12 @@ def _fetched(turn: Turn, request: FetchOffsets, partition: TopicPartition) -> Fe
 
 def delete_offsets(turn: Turn, request: DeleteOffsets) -> DeleteOffsetsReply:
     """Only consumers say what they read; other kinds of group must be empty."""
-    group = turn.state.groups.get(request.group_id)
+    group: ClassicGroup | ConsumerGroup | None = turn.state.groups.get(request.group_id)
+    if group is None:
+        group = turn.state.ledger.consumers.get(request.group_id)
     if group is None:
         return DeleteOffsetsReply(ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.state is not GroupState.EMPTY and not group.is_consumer_group:
+    if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY and not group.is_consumer_group:
         return DeleteOffsetsReply(ErrorCode.NON_EMPTY_GROUP)
     outcomes = []
     offsets = turn.state.ledger.offsets

@@ -9,8 +9,8 @@ Rule 1: it changes in `apply` and `apply_marker` only, and these refuse nothing.
 
 from __future__ import annotations
 
-from typing import assert_never
-
+from qanat.groups.consumer.group import ConsumerGroup
+from qanat.groups.consumer.records import ConsumerRecord, ConsumerTombstone, RecordKind
 from qanat.groups.offsets import CommittedOffsets
 from qanat.groups.records import (
     GroupMetadataRecord,
@@ -23,18 +23,21 @@ from qanat.model.ids import NO_PRODUCER_ID
 
 
 class Ledger:
-    """The latest record of every group, and every committed offset."""
+    """The latest record of every classic group, groups of the new protocol, and every committed offset."""
 
-    __slots__ = ("groups", "offsets")
+    __slots__ = ("consumers", "groups", "offsets")
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadataRecord] = {}
+        self.consumers: dict[str, ConsumerGroup] = {}
         self.offsets = CommittedOffsets()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ledger) and (
-            (self.groups, self.offsets.as_values()) == (other.groups, other.offsets.as_values())
-        )
+        return isinstance(other, Ledger) and self._as_values() == other._as_values()
+
+    def _as_values(self) -> tuple[object, ...]:
+        consumers = {group_id: group.as_values() for group_id, group in self.consumers.items()}
+        return self.groups, consumers, self.offsets.as_values()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -50,7 +53,20 @@ class Ledger:
             case OffsetTombstone():
                 self.offsets.apply_tombstone(record)
             case _:
-                assert_never(record)
+                self._apply_consumer(record)
+
+    def _apply_consumer(self, record: ConsumerRecord) -> None:
+        """With the tombstone of its own record a group is gone, whatever compaction has left of it."""
+        if isinstance(record, ConsumerTombstone):
+            if record.kind is RecordKind.GROUP:
+                self.consumers.pop(record.group_id, None)
+            elif record.group_id in self.consumers:
+                self.consumers[record.group_id].apply(record)
+            return
+        group = self.consumers.get(record.group_id)
+        if group is None:
+            group = self.consumers[record.group_id] = ConsumerGroup(record.group_id)
+        group.apply(record)
 
     def apply_marker(self, producer_id: int, *, is_commit: bool) -> None:
         """Take the end of a producer's transaction into account."""
@@ -58,4 +74,5 @@ class Ledger:
 
     def group_ids(self) -> list[str]:
         """Every group there is a trace of, in a fixed order."""
-        return list({**dict.fromkeys(self.groups), **dict.fromkeys(self.offsets.group_ids())})
+        found = {**dict.fromkeys(self.groups), **dict.fromkeys(self.consumers)}
+        return list({**found, **dict.fromkeys(self.offsets.group_ids())})

@@ -2,14 +2,15 @@
 
 Versions are those that Kafka 2.1 and later read: offsets in 3, or in 1 where
 the client chose the retention itself; groups in 3. Everything back to 0 is
-read. Kinds of record that belong to others (KIP-848, share groups) or to a
-later Kafka are not ours to judge: they decode to None.
+read. Groups of the new protocol are in `consumer.record_codec`. Kinds of record
+that belong to others (share groups) or to a later Kafka are not ours to judge:
+they decode to None.
 """
 
 from __future__ import annotations
 
-from typing import assert_never
-
+from qanat.groups.consumer import record_codec as consumer_codec
+from qanat.groups.consumer.records import RecordKind
 from qanat.groups.records import (
     GroupMetadataRecord,
     GroupRecord,
@@ -42,7 +43,8 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
             return _group_key(record.group_id), _group_value(record)
         case GroupTombstone():
             return _group_key(record.group_id), None
-    assert_never(record)
+        case _:
+            return consumer_codec.encode(record)
 
 
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
@@ -58,7 +60,7 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
         if value is None:
             return GroupTombstone(fields.group)
         return _group_record(fields.group, read_value(CONSUMER_OFFSETS, kind, value))
-    return None
+    return consumer_codec.decode(RecordKind(kind), fields, value) if consumer_codec.is_ours(kind) else None
 
 
 def _offset_key(record: OffsetCommitRecord | OffsetTombstone) -> bytes:

@@ -1,7 +1,8 @@
 """What the ledger of groups consists of: the records of `__consumer_offsets`, as values.
 
-A group's latest `GroupMetadataRecord` is its last completed generation; a
-tombstone takes a key back. Their bytes are Kafka's own (`record_codec`).
+A classic group's latest `GroupMetadataRecord` is its last completed generation;
+a tombstone takes a key back. Groups of the new protocol have records of their
+own (`consumer.records`). Their bytes are Kafka's own (`record_codec`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from qanat.groups.consumer.records import ConsumerRecord
 from qanat.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP
 
 NO_GENERATION = -1
@@ -68,4 +70,4 @@ class OffsetTombstone(Struct, frozen=True):
     partition: int
 
 
-GroupRecord: TypeAlias = GroupMetadataRecord | GroupTombstone | OffsetCommitRecord | OffsetTombstone
+GroupRecord: TypeAlias = GroupMetadataRecord | GroupTombstone | OffsetCommitRecord | OffsetTombstone | ConsumerRecord

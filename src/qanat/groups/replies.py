@@ -6,13 +6,16 @@ from typing import TypeAlias, assert_never
 
 from msgspec import Struct
 
+from qanat.groups.consumer.records import Partitions
 from qanat.groups.records import NO_GENERATION
 from qanat.groups.requests import (
     NO_MEMBER_ID,
     CommitOffsets,
     CommitTransactionOffsets,
+    ConsumerHeartbeat,
     DeleteGroup,
     DeleteOffsets,
+    DescribeConsumerGroup,
     DescribeGroup,
     FetchOffsets,
     Heartbeat,
@@ -145,6 +148,49 @@ class DeleteOffsetsReply(Struct, frozen=True):
     partitions: tuple[PartitionOutcome, ...] = ()
 
 
+class ConsumerHeartbeatReply(Struct, frozen=True):
+    """A member's epoch, and what to read where that has changed or everything was said."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Partitions | None = None
+
+
+class NamedPartitions(Struct, frozen=True):
+    topic_id: bytes
+    topic: str
+    partitions: tuple[int, ...]
+
+
+class DescribedConsumer(Struct, frozen=True):
+    """A member of a group of the new protocol."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    expression: str
+    assigned: tuple[NamedPartitions, ...]
+    target: tuple[NamedPartitions, ...]
+    is_classic: bool
+
+
+class ConsumerDescribeReply(Struct, frozen=True):
+    group_id: str
+    error: ErrorCode = ErrorCode.NONE
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumer, ...] = ()
+
+
 Reply: TypeAlias = (
     JoinReply
     | SyncReply
@@ -156,6 +202,8 @@ Reply: TypeAlias = (
     | CommitReply
     | FetchReply
     | DeleteOffsetsReply
+    | ConsumerHeartbeatReply
+    | ConsumerDescribeReply
 )
 
 
@@ -170,16 +218,28 @@ def refused(request: Request, error: ErrorCode) -> Reply:
             return HeartbeatReply(error)
         case LeaveGroup():
             return LeaveReply(error)
-        case DescribeGroup():
-            return DescribeReply(request.group_id, error)
-        case ListGroups():
-            return ListReply(error)
-        case DeleteGroup():
-            return DeleteGroupReply(request.group_id, error)
+        case ConsumerHeartbeat():
+            return ConsumerHeartbeatReply(error)
         case CommitOffsets() | CommitTransactionOffsets():
             return CommitReply(tuple(PartitionOutcome(one.topic, one.partition, error) for one in request.offsets))
         case FetchOffsets():
             return FetchReply(request.group_id, error)
+        case _:
+            return _refused_to_administrator(request, error)
+
+
+def _refused_to_administrator(
+    request: DescribeGroup | DescribeConsumerGroup | ListGroups | DeleteGroup | DeleteOffsets, error: ErrorCode
+) -> Reply:
+    match request:
+        case DescribeGroup():
+            return DescribeReply(request.group_id, error)
+        case DescribeConsumerGroup():
+            return ConsumerDescribeReply(request.group_id, error)
+        case ListGroups():
+            return ListReply(error)
+        case DeleteGroup():
+            return DeleteGroupReply(request.group_id, error)
         case DeleteOffsets():
             return DeleteOffsetsReply(error)
     assert_never(request)

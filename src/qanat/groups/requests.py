@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from qanat.groups.consumer.records import Partitions
 from qanat.groups.records import NO_GENERATION
 from qanat.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP, TopicPartition
 
@@ -122,6 +123,8 @@ class CommitOffsets(Struct, frozen=True):
     """Versions 2 to 4: how long to keep these offsets; -1 for the broker's rule."""
     knows_group_id_not_found: bool = True
     """Version 9 and up."""
+    knows_member_epochs: bool = True
+    """Version 9 and up: members of the new protocol may say in which epoch they are."""
 
 
 class CommitTransactionOffsets(Struct, frozen=True):
@@ -143,6 +146,9 @@ class FetchOffsets(Struct, frozen=True):
     partitions: tuple[TopicPartition, ...] | None = None
     require_stable: bool = False
     """Refuse partitions whose position hangs on an open transaction (KIP-447)."""
+    member_id: str | None = None
+    """Version 9 and up: who asks, in a group of the new protocol."""
+    member_epoch: int = -1
 
 
 class DeleteOffsets(Struct, frozen=True):
@@ -150,6 +156,42 @@ class DeleteOffsets(Struct, frozen=True):
 
     group_id: str
     partitions: tuple[TopicPartition, ...]
+
+
+class ConsumerHeartbeat(Struct, frozen=True):
+    """A member of the new protocol joins (epoch 0), is alive, or leaves (-1 for good, -2 for a while); KIP-848.
+
+    None stands for what has not changed since the member last said it.
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    unique: str
+    """A member id, should one be needed; supplied by the shell."""
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] | None = None
+    expression: str | None = None
+    assignor: str | None = None
+    owned: Partitions | None = None
+    client_id: str = ""
+    client_host: str = ""
+    brings_its_id: bool = True
+    """Version 1 and up: a member draws its id itself (KIP-1082)."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the member says everything, so that it should be told everything."""
+        says_topics = self.topics is not None or self.expression is not None
+        return self.member_epoch == 0 or (self.rebalance_timeout_ms >= 0 and says_topics and self.owned is not None)
+
+
+class DescribeConsumerGroup(Struct, frozen=True):
+    """One group of the new protocol in detail; the doors batch."""
+
+    group_id: str
 
 
 Request: TypeAlias = (
@@ -164,4 +206,6 @@ Request: TypeAlias = (
     | CommitTransactionOffsets
     | FetchOffsets
     | DeleteOffsets
+    | ConsumerHeartbeat
+    | DescribeConsumerGroup
 )

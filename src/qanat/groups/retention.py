@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from qanat.groups.classic.group import ClassicGroup
 from qanat.groups.classic.states import GroupState
+from qanat.groups.consumer.group import ConsumerGroup
+from qanat.groups.consumer.removal import bury
 from qanat.groups.records import OffsetCommitRecord, OffsetTombstone
 from qanat.groups.replies import DeleteGroupReply
 from qanat.groups.requests import DeleteGroup
@@ -23,13 +25,17 @@ from qanat.model.ids import NO_TIMESTAMP, TopicPartition
 
 def delete_group(turn: Turn, request: DeleteGroup) -> DeleteGroupReply:
     group = turn.state.groups.get(request.group_id)
-    if group is None:
+    consumers = turn.state.ledger.consumers.get(request.group_id)
+    if group is None and consumers is None:
         return DeleteGroupReply(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.state is not GroupState.EMPTY:
+    if (group is not None and group.state is not GroupState.EMPTY) or (consumers is not None and consumers.members):
         return DeleteGroupReply(request.group_id, ErrorCode.NON_EMPTY_GROUP)
-    for partition in turn.state.ledger.offsets.partitions_of(group.group_id):
-        _forget(turn, group.group_id, partition)
-    turn.delete_group(group)
+    for partition in turn.state.ledger.offsets.partitions_of(request.group_id):
+        _forget(turn, request.group_id, partition)
+    if group is not None:
+        turn.delete_group(group)
+    if consumers is not None:
+        bury(turn, consumers)
     return DeleteGroupReply(request.group_id)
 
 
@@ -43,6 +49,8 @@ def forget_topic(turn: Turn, topic: str) -> None:
 
 def expire(turn: Turn) -> None:
     """Remove offsets that are too old, then groups that have neither members nor offsets left."""
+    for consumers in list(turn.state.ledger.consumers.values()):
+        _expire_consumers(turn, consumers)
     for group in list(turn.state.groups.values()):
         for record in turn.state.ledger.offsets.of_group(group.group_id):
             if _is_expired(turn, group, record):
@@ -50,6 +58,18 @@ def expire(turn: Turn) -> None:
         if _is_over(turn, group):
             turn.delete_group(group)
     schedule_next(turn)
+
+
+def _expire_consumers(turn: Turn, group: ConsumerGroup) -> None:
+    """The same for a group of the new protocol, whose offsets age from their commit while nobody reads the topic."""
+    subscribed = group.subscribed_topics()
+    for record in turn.state.ledger.offsets.of_group(group.group_id):
+        at = TopicPartition(record.topic, record.partition)
+        is_unused = record.topic not in subscribed and not turn.state.ledger.offsets.is_pending(group.group_id, at)
+        if is_unused and _is_old(turn, record, record.commit_timestamp_ms):
+            _forget(turn, group.group_id, at)
+    if not group.members and not turn.state.ledger.offsets.partitions_of(group.group_id):
+        bury(turn, group)
 
 
 def schedule_next(turn: Turn) -> None:
@@ -62,6 +82,10 @@ def _is_expired(turn: Turn, group: ClassicGroup, record: OffsetCommitRecord) -> 
     partition = TopicPartition(record.topic, record.partition)
     if since_ms is None or turn.state.ledger.offsets.is_pending(group.group_id, partition):
         return False
+    return _is_old(turn, record, since_ms)
+
+
+def _is_old(turn: Turn, record: OffsetCommitRecord, since_ms: int) -> bool:
     if record.expire_timestamp_ms != NO_TIMESTAMP:
         return turn.now.wall_ms >= record.expire_timestamp_ms
     return turn.now.wall_ms - since_ms >= turn.state.settings.offsets_retention_ms

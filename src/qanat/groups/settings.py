@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -13,6 +13,8 @@ _INT32_MAX = 2**31 - 1
 
 SmallPositive = Annotated[int, Meta(ge=1, le=_INT32_MAX)]
 """What fits the 32 bits that a record has for it."""
+
+MigrationPolicy = Literal["bidirectional", "upgrade", "downgrade", "disabled"]
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * _MINUTE_MS
 """How long a member that never saw a generation may wait for its first; Kafka has no setting for it either."""
@@ -31,6 +33,14 @@ class GroupSettings(Settings, frozen=True):
     """Most members that one group may have."""
     group_consumer_assignors: str = "uniform,range"
     """Installed partition assignors that groups may ask for, the default first, separated by commas."""
+    group_consumer_session_timeout_ms: SmallPositive = 45_000
+    """A member of the new protocol that is silent for so long is out."""
+    group_consumer_heartbeat_interval_ms: SmallPositive = 5_000
+    """How often members of the new protocol are told to send a heartbeat."""
+    group_consumer_max_size: Positive = _INT32_MAX
+    """Most members that one group of the new protocol may have."""
+    group_consumer_migration_policy: MigrationPolicy = "bidirectional"
+    """Whether groups may pass between the classic and the new protocol while they have members."""
     offset_metadata_max_bytes: Annotated[int, Meta(ge=0, le=10_000)] = 4_096
     """Longest note that a client may commit with an offset."""
     offsets_retention_minutes: Positive = 7 * 24 * 60
@@ -41,11 +51,29 @@ class GroupSettings(Settings, frozen=True):
     """Partitions of __consumer_offsets; must not change once there are groups."""
 
     def __post_init__(self) -> None:
+        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
+            raise ValueError(
+                f"group.consumer.heartbeat.interval.ms ({self.group_consumer_heartbeat_interval_ms}) must be below "
+                f"group.consumer.session.timeout.ms ({self.group_consumer_session_timeout_ms})"
+            )
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ValueError(
                 f"group.min.session.timeout.ms ({self.group_min_session_timeout_ms}) must not be above "
                 f"group.max.session.timeout.ms ({self.group_max_session_timeout_ms})"
             )
+
+    @property
+    def assignor_names(self) -> list[str]:
+        """The assignors in their order, the default first."""
+        return [name.strip() for name in self.group_consumer_assignors.split(",") if name.strip()]
+
+    @property
+    def may_upgrade(self) -> bool:
+        return self.group_consumer_migration_policy in ("bidirectional", "upgrade")
+
+    @property
+    def may_downgrade(self) -> bool:
+        return self.group_consumer_migration_policy in ("bidirectional", "downgrade")
 
     @property
     def offsets_retention_ms(self) -> int:

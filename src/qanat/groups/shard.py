@@ -17,12 +17,19 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from qanat.groups.assignors.assignor import Assignor
+from qanat.groups.assignors.built_in import built_in
 from qanat.groups.classic import rebalance
 from qanat.groups.classic.group import ClassicGroup
 from qanat.groups.classic.joining import join
 from qanat.groups.classic.membership import heartbeat, leave, sync
 from qanat.groups.classic.view import describe, list_groups
 from qanat.groups.committing import commit, commit_in_transaction, delete_offsets, fetch
+from qanat.groups.consumer import classic_members, leaving, sessions
+from qanat.groups.consumer import view as consumer_view
+from qanat.groups.consumer.group import ConsumerGroup
+from qanat.groups.consumer.heartbeat import heartbeat as consumer_heartbeat
+from qanat.groups.consumer.removal import bury
 from qanat.groups.decisions import Decision, Parked
 from qanat.groups.ledger import Ledger
 from qanat.groups.records import GroupRecord
@@ -30,8 +37,10 @@ from qanat.groups.replies import Reply, refused
 from qanat.groups.requests import (
     CommitOffsets,
     CommitTransactionOffsets,
+    ConsumerHeartbeat,
     DeleteGroup,
     DeleteOffsets,
+    DescribeConsumerGroup,
     DescribeGroup,
     FetchOffsets,
     Heartbeat,
@@ -58,8 +67,10 @@ class GroupShard:
 
     __slots__ = ("_is_started", "_state")
 
-    def __init__(self, settings: GroupSettings, topics: TopicView) -> None:
-        self._state = ShardState(settings, topics)
+    def __init__(
+        self, settings: GroupSettings, topics: TopicView, assignors: dict[str, Assignor] | None = None
+    ) -> None:
+        self._state = ShardState(settings, topics, assignors or built_in(settings.assignor_names))
         self._is_started = False
 
     def __repr__(self) -> str:
@@ -86,7 +97,11 @@ class GroupShard:
         assert not self._is_started
         self._is_started = True
         turn = Turn(self._state, now)
+        for consumers in self._state.ledger.consumers.values():
+            sessions.start(turn, consumers)
         for group_id in self._state.ledger.group_ids():
+            if group_id in self._state.ledger.consumers:
+                continue
             record = self._state.ledger.groups.get(group_id)
             group = self._state.groups[group_id] = ClassicGroup.restored(group_id, record, now.wall_ms)
             for member in group.members.values():
@@ -139,12 +154,16 @@ class GroupShard:
 
     @property
     def groups(self) -> dict[str, ClassicGroup]:
-        """The live groups; for looking at."""
+        """The live classic groups; for looking at."""
         return self._state.groups
 
     def _expire(self, turn: Turn, timer: Timer) -> None:
         if timer.kind is TimerKind.RETENTION:
             expire(turn)
+            return
+        consumers = self._state.ledger.consumers.get(timer.group_id)
+        if consumers is not None:
+            leaving.on_timer(turn, consumers, timer.member_id)
             return
         group = self._state.groups.get(timer.group_id)
         if group is None:
@@ -160,22 +179,20 @@ class GroupShard:
 
 def _answer(turn: Turn, request: Request) -> Reply | Parked:
     match request:
-        case Heartbeat():
-            return heartbeat(turn, request)
+        case JoinGroup() | SyncGroup() | Heartbeat() | LeaveGroup():
+            return _answer_member(turn, request)
+        case ConsumerHeartbeat():
+            return consumer_heartbeat(turn, request)
         case CommitOffsets():
             return commit(turn, request)
         case FetchOffsets():
             return fetch(turn, request)
-        case JoinGroup():
-            return join(turn, request)
-        case SyncGroup():
-            return sync(turn, request)
-        case LeaveGroup():
-            return leave(turn, request)
         case CommitTransactionOffsets():
             return commit_in_transaction(turn, request)
         case DescribeGroup():
             return describe(turn, request)
+        case DescribeConsumerGroup():
+            return consumer_view.describe(turn, request)
         case ListGroups():
             return list_groups(turn, request)
         case DeleteGroup():
@@ -185,12 +202,59 @@ def _answer(turn: Turn, request: Request) -> Reply | Parked:
     assert_never(request)
 
 
-def _is_valid_group_id(request: Request) -> bool:
-    """Offsets may be kept under the empty id, for the sake of very old simple consumers, and be looked at there."""
+def _answer_member(turn: Turn, request: JoinGroup | SyncGroup | Heartbeat | LeaveGroup) -> Reply | Parked:
+    """A classic member speaks, to a group of either kind."""
+    consumers = turn.state.ledger.consumers.get(request.group_id)
+    if consumers is not None and not consumers.members and isinstance(request, JoinGroup):
+        # An empty group is whoever's joins it next.
+        bury(turn, consumers)
+        turn.live_group(request.group_id)
+    elif consumers is not None:
+        return _answer_among_consumers(turn, consumers, request)
     match request:
-        case ListGroups():
+        case Heartbeat():
+            return heartbeat(turn, request)
+        case JoinGroup():
+            return join(turn, request)
+        case SyncGroup():
+            return sync(turn, request)
+        case LeaveGroup():
+            return leave(turn, request)
+    assert_never(request)
+
+
+def _answer_among_consumers(
+    turn: Turn, group: ConsumerGroup, request: JoinGroup | SyncGroup | Heartbeat | LeaveGroup
+) -> Reply:
+    """A classic member speaks to a group of the new protocol."""
+    match request:
+        case Heartbeat():
+            return classic_members.heartbeat(turn, group, request)
+        case JoinGroup():
+            return classic_members.join(turn, group, request)
+        case SyncGroup():
+            return classic_members.sync(turn, group, request)
+        case LeaveGroup():
+            return classic_members.leave(turn, group, request)
+    assert_never(request)
+
+
+def _is_valid_group_id(request: Request) -> bool:
+    """Offsets may be kept under the empty id, for the sake of very old simple consumers, and be looked at there.
+
+    Heartbeats of the new protocol are looked at as a whole (`consumer.requirements`).
+    """
+    match request:
+        case ListGroups() | ConsumerHeartbeat():
             return True
-        case CommitOffsets() | CommitTransactionOffsets() | FetchOffsets() | DescribeGroup() | DeleteGroup():
+        case (
+            CommitOffsets()
+            | CommitTransactionOffsets()
+            | FetchOffsets()
+            | DescribeGroup()
+            | DescribeConsumerGroup()
+            | DeleteGroup()
+        ):
             return len(request.group_id) <= LONGEST_GROUP_ID
         case _:
             return 0 < len(request.group_id) <= LONGEST_GROUP_ID

@@ -13,6 +13,7 @@ class TimerKind(IntEnum):
     JOIN = 1
     SYNC = 2
     RETENTION = 3
+    REVOCATION = 4
 
 
 class Timer(NamedTuple):

@@ -6,9 +6,11 @@ deliver replies and set timers through it, so that nothing is forgotten.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.classic.group import ClassicGroup
 from qanat.groups.decisions import Completed, Decision, Parked, TransactionalProducer
 from qanat.groups.ledger import Ledger
@@ -27,6 +29,19 @@ class TopicView(Protocol):
     def partition_count(self, topic: str) -> int | None:
         """How many partitions the topic has; None where there is no such topic."""
 
+    @property
+    def revision(self) -> int:
+        """A number that changes whenever a topic does."""
+
+    def topic_id(self, topic: str) -> bytes | None:
+        """The topic's id; None where there is no such topic."""
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of the topic with this id; None where there is none."""
+
+    def names(self) -> Iterable[str]:
+        """Every topic but the internal ones."""
+
 
 @dataclass(slots=True)
 class ShardState:
@@ -34,9 +49,15 @@ class ShardState:
 
     settings: GroupSettings
     topics: TopicView
+    assignors: dict[str, Assignor]
+    """By name, the default first."""
     ledger: Ledger = field(default_factory=Ledger)
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
-    """Live groups: those of the ledger, and those that are about to be in it."""
+    """Live classic groups: those of the ledger, and those that are about to be in it."""
+    seen_revisions: dict[str, int] = field(default_factory=dict)
+    """In which revision a group of the new protocol last looked at its topics."""
+    matches: tuple[int, dict[str, tuple[str, ...]]] = field(default_factory=lambda: (-1, {}))
+    """What expressions stand for in one revision."""
     timers: Timers[Timer] = field(default_factory=Timers)
     tickets: int = 0
 

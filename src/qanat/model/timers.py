@@ -29,6 +29,9 @@ class Timers(Generic[Name]):
     def __len__(self) -> int:
         return len(self._deadlines)
 
+    def __contains__(self, timer: object) -> bool:
+        return timer in self._deadlines
+
     def schedule(self, timer: Name, at_ms: int) -> None:
         self._deadlines[timer] = at_ms
         queued = self._queued.get(timer)

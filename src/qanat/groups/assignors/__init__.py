@@ -3,6 +3,7 @@
 - `assignor` the port: what an assignor is told, and what it answers
 - `uniform`  the same number for everybody, moving as little as possible
 - `range`    the same numbers of every topic to the same member
+- `built_in` these two by their names
 
 Other packages may bring more (entry points `qanat.partition_assignors`).
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from qanat.groups.classic.group import ClassicGroup, Member
 from qanat.groups.classic.states import GroupState
+from qanat.groups.consumer.view import listed as listed_consumers
 from qanat.groups.replies import DescribedMember, DescribeReply, ListedGroup, ListReply
 from qanat.groups.requests import DescribeGroup, ListGroups
 from qanat.groups.turn import Turn
@@ -45,11 +46,12 @@ def _described(member: Member, protocol_name: str | None) -> DescribedMember:
 def list_groups(turn: Turn, request: ListGroups) -> ListReply:
     states = {state.strip().lower() for state in request.states}
     types = {group_type.strip().lower() for group_type in request.types}
-    if types and CLASSIC not in types:
-        return ListReply()
+    found = [*map(_listed, turn.state.groups.values()), *map(listed_consumers, turn.state.ledger.consumers.values())]
     return ListReply(
         groups=tuple(
-            _listed(group) for group in turn.state.groups.values() if not states or group.state.value.lower() in states
+            group
+            for group in found
+            if (not states or group.state.lower() in states) and (not types or group.group_type in types)
         )
     )
 

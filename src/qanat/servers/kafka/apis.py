@@ -91,6 +91,8 @@ _SERVED = (
     ServedApi(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "describe_producers"),
     ServedApi(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "describe_transactions"),
     ServedApi(ApiKey.LIST_TRANSACTIONS, 0, 2, "list_transactions"),
+    ServedApi(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "consumer_group_heartbeat"),
+    ServedApi(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "consumer_group_describe"),
 )
 
 SERVED: dict[int, ServedApi] = {int(served.key): served for served in _SERVED}

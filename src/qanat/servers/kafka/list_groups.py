@@ -8,12 +8,14 @@ from __future__ import annotations
 from qanat.broker.breaths import Breaths
 from qanat.groups.classic.states import GroupState
 from qanat.groups.classic.view import CLASSIC
+from qanat.groups.consumer.group import ConsumerGroupState
+from qanat.groups.consumer.view import TYPE
 from qanat.groups.replies import ListReply
 from qanat.groups.requests import ListGroups
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-_NAMES = {name.lower() for name in (*GroupState, CLASSIC)}
+_NAMES = {name.lower() for name in (*GroupState, *ConsumerGroupState, CLASSIC, TYPE)}
 
 
 def handle(request: ListGroupsRequest, context: Context) -> object:

@@ -23,6 +23,7 @@ from qanat.wire.kafka.messages.offset_commit import (
 )
 
 _NOT_FOUND_FROM = 9
+_EPOCHS_FROM = 9
 
 
 def handle(request: OffsetCommitRequest, context: Context) -> object:
@@ -59,6 +60,7 @@ async def _begin(request: OffsetCommitRequest, offsets: Sequence[OffsetToCommit]
         instance_id=request.group_instance_id,
         retention_ms=request.retention_time_ms,
         knows_group_id_not_found=context.version >= _NOT_FOUND_FROM,
+        knows_member_epochs=context.version >= _EPOCHS_FROM,
     )
     return await context.broker.groups.begin(request.group_id, asked)
 

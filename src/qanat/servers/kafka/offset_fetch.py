@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from qanat.broker.breaths import FEW_ROWS
 from qanat.groups.replies import FetchedOffset, FetchReply
 from qanat.groups.requests import FetchOffsets
@@ -41,34 +43,31 @@ def handle(request: OffsetFetchRequest, context: Context) -> object:
     return context.broker.park(_fetch_many(request, context) if many else _fetch_one(request, context))
 
 
-async def _ask(group_id: str, topics: Topics, request: OffsetFetchRequest, context: Context) -> FetchReply:
+async def _ask(asker: FetchOffsets, topics: Topics, context: Context) -> FetchReply:
+    """Where `asker` wants to read; it says who it is, and not yet which partitions."""
     if topics is None:
-        reply = await _ask_shard(FetchOffsets(group_id, None, require_stable=request.require_stable), context)
-        return reply if not reply.unread else await _ask_in_pieces(group_id, reply.unread, request, context)
+        reply = await _ask_shard(asker, context)
+        return reply if not reply.unread else await _ask_in_pieces(asker, reply.unread, context)
     breaths = context.breaths
     partitions = [
         TopicPartition(topic.name, number)
         async for topic in breaths.over(topics)
         async for number in breaths.over(topic.partition_indexes)
     ]
-    return await _ask_in_pieces(group_id, partitions, request, context)
+    return await _ask_in_pieces(asker, partitions, context)
 
 
-async def _ask_in_pieces(
-    group_id: str, partitions: Sequence[TopicPartition], request: OffsetFetchRequest, context: Context
-) -> FetchReply:
+async def _ask_in_pieces(asker: FetchOffsets, partitions: Sequence[TopicPartition], context: Context) -> FetchReply:
     """Each partition's offset as it is when its piece is asked for: they do not depend on each other."""
     if len(partitions) <= FEW_ROWS:
-        asked = FetchOffsets(group_id, tuple(partitions), require_stable=request.require_stable)
-        return await _ask_shard(asked, context)
+        return await _ask_shard(replace(asker, partitions=tuple(partitions)), context)
     offsets: list[FetchedOffset] = []
     async for piece in context.breaths.pieces(partitions):
-        asked = FetchOffsets(group_id, tuple(piece), require_stable=request.require_stable)
-        reply = await _ask_shard(asked, context)
+        reply = await _ask_shard(replace(asker, partitions=tuple(piece)), context)
         if reply.error:
             return reply
         offsets += reply.offsets
-    return FetchReply(group_id, offsets=tuple(offsets))
+    return FetchReply(asker.group_id, offsets=tuple(offsets))
 
 
 async def _ask_shard(asked: FetchOffsets, context: Context) -> FetchReply:
@@ -78,7 +77,8 @@ async def _ask_shard(asked: FetchOffsets, context: Context) -> FetchReply:
 
 
 async def _fetch_one(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
-    reply = await _ask(request.group_id, request.topics, request, context)
+    asker = FetchOffsets(request.group_id, require_stable=request.require_stable)
+    reply = await _ask(asker, request.topics, context)
     offsets = reply.offsets
     if reply.error and context.version < _ERROR_FROM:
         offsets = tuple(
@@ -104,7 +104,8 @@ async def _fetch_many(request: OffsetFetchRequest, context: Context) -> OffsetFe
 async def _group(
     group: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: Context
 ) -> OffsetFetchResponseGroup:
-    reply = await _ask(group.group_id, group.topics, request, context)
+    asker = FetchOffsets(group.group_id, None, request.require_stable, group.member_id, group.member_epoch)
+    reply = await _ask(asker, group.topics, context)
     if reply.error:
         return OffsetFetchResponseGroup(group.group_id, [], reply.error)
     topics = [

@@ -9,6 +9,8 @@ from qanat.security.authorization import Operation, ResourceKind
 from qanat.servers.kafka.guards.asking import GRANTED, Asker, Denied, Granted, Guard, Verdict, sifted
 from qanat.servers.kafka.operations import ON_GROUPS
 from qanat.wire.kafka.messages import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -22,6 +24,8 @@ _DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _GROUP, _TRANSACTION = 0, 1
 _KEYS_FROM = 4
+EVERY_NAME = "*"
+"""The name that stands for all, as Kafka's rules for resources have it."""
 
 
 def reads_group(response: type[Any]) -> Guard:
@@ -150,6 +154,51 @@ def guard_describe_groups(request: describe_groups.DescribeGroupsRequest, asker:
         return response
 
     return Granted(complete)
+
+
+def guard_consumer_heartbeat(request: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest, asker: Asker) -> Verdict:
+    """Who subscribes by an expression must be allowed to see all topics: members with the same one share its topics."""
+    code = ErrorCode.NONE
+    topics = [*(request.subscribed_topic_names or ()), *([EVERY_NAME] if request.subscribed_topic_regex else ())]
+    if not asker.may_group(Operation.READ, request.group_id):
+        code = _DENIED
+    elif not all(asker.may_topic(Operation.DESCRIBE, name) for name in topics):
+        code = _TOPIC_DENIED
+    return Denied(consumer_group_heartbeat.ConsumerGroupHeartbeatResponse(error_code=code)) if code else GRANTED
+
+
+def guard_describe_consumers(request: consumer_group_describe.ConsumerGroupDescribeRequest, asker: Asker) -> Verdict:
+    kept, denied = sifted(request.group_ids, lambda group: asker.may_group(Operation.DESCRIBE, group))
+    request.group_ids = kept
+
+    def complete(
+        response: consumer_group_describe.ConsumerGroupDescribeResponse,
+    ) -> consumer_group_describe.ConsumerGroupDescribeResponse:
+        response.groups = [_shown(group, asker) for group in response.groups]
+        if request.include_authorized_operations:
+            for group in response.groups:
+                if not group.error_code:
+                    group.authorized_operations = asker.bits(ResourceKind.GROUP, group.group_id, ON_GROUPS)
+        response.groups += [consumer_group_describe.DescribedGroup(_DENIED, None, group) for group in denied]
+        return response
+
+    return Granted(complete)
+
+
+def _shown(group: consumer_group_describe.DescribedGroup, asker: Asker) -> consumer_group_describe.DescribedGroup:
+    """A group with a member that reads what the asker may not see is not shown: its members tell of topics."""
+    topics = {
+        topic: None
+        for member in group.members
+        for topic in (
+            *member.subscribed_topic_names,
+            *(row.topic_name for row in member.assignment.topic_partitions),
+            *(row.topic_name for row in member.target_assignment.topic_partitions),
+        )
+    }
+    if all(asker.may_topic(Operation.DESCRIBE, topic) for topic in topics):
+        return group
+    return consumer_group_describe.DescribedGroup(_TOPIC_DENIED, None, group.group_id)
 
 
 def guard_list_groups(request: list_groups.ListGroupsRequest, asker: Asker) -> Verdict:

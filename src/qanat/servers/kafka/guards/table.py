@@ -28,6 +28,8 @@ GUARDS: dict[int, Guard] = {
     ApiKey.SYNC_GROUP: groups.reads_group(SyncGroupResponse),
     ApiKey.DESCRIBE_GROUPS: groups.guard_describe_groups,
     ApiKey.LIST_GROUPS: groups.guard_list_groups,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.guard_consumer_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: groups.guard_describe_consumers,
     ApiKey.DELETE_GROUPS: groups.guard_delete_groups,
     ApiKey.OFFSET_DELETE: groups.guard_offset_delete,
     ApiKey.SASL_HANDSHAKE: cluster.guard_nothing,

@@ -1,0 +1,119 @@
+"""What a heartbeat must be, and who may send it.
+
+Versions 0 and 1 differ in who draws a new member's id: the coordinator, or from 1 on the member itself (KIP-1082).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from qanat.groups.consumer.group import GONE_FOR_A_WHILE, ConsumerGroup
+from qanat.groups.consumer.records import ConsumerMemberRecord, CurrentAssignmentRecord, Partitions
+from qanat.groups.consumer.subscriptions import expression_error
+from qanat.groups.requests import ConsumerHeartbeat
+from qanat.model.error_codes import ErrorCode
+
+JOINING = 0
+LEAVING = -1
+LONGEST_NAME = 8_000
+"""Characters in a member's own names: they must fit a record's key."""
+
+
+class Refusal(NamedTuple):
+    """What a member is told instead of its assignment."""
+
+    error: ErrorCode
+    message: str
+
+
+def malformed(request: ConsumerHeartbeat, assignors: Iterable[str]) -> Refusal | None:
+    """What is wrong with a heartbeat, whoever sends it; None where nothing is."""
+    fault = _missing(request)
+    if fault is not None:
+        return Refusal(ErrorCode.INVALID_REQUEST, fault)
+    if request.assignor is not None and request.assignor not in assignors:
+        names = ", ".join(assignors)
+        return Refusal(
+            ErrorCode.UNSUPPORTED_ASSIGNOR, f"ServerAssignor {request.assignor} is not supported; there are {names}."
+        )
+    if request.expression:
+        reason = expression_error(request.expression)
+        if reason is not None:
+            text = f"SubscribedTopicRegex `{request.expression}` is not a valid regular expression: {reason}."
+            return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
+    return None
+
+
+def _missing(request: ConsumerHeartbeat) -> str | None:
+    if not 0 < len(request.group_id.strip()) <= LONGEST_NAME:
+        return f"GroupId can't be empty, or longer than {LONGEST_NAME} characters."
+    for name, value in (("InstanceId", request.instance_id), ("RackId", request.rack_id)):
+        if value is not None and not 0 < len(value.strip()) <= LONGEST_NAME:
+            return f"{name} can't be empty, or longer than {LONGEST_NAME} characters."
+    if len(request.member_id) > LONGEST_NAME:
+        return f"MemberId can't be longer than {LONGEST_NAME} characters."
+    epoch = request.member_epoch
+    if not request.member_id and (epoch != JOINING or request.brings_its_id):
+        return "MemberId can't be empty."
+    if epoch == GONE_FOR_A_WHILE and request.instance_id is None:
+        return "InstanceId can't be null."
+    if epoch < GONE_FOR_A_WHILE:
+        return "MemberEpoch is invalid."
+    return _missing_to_join(request) if epoch == JOINING else None
+
+
+def _missing_to_join(request: ConsumerHeartbeat) -> str | None:
+    if request.rebalance_timeout_ms < 0:
+        return "RebalanceTimeoutMs must be provided in first request."
+    if request.owned is None or request.owned:
+        return "TopicPartitions must be empty when (re-)joining."
+    if request.topics is None and request.expression is None:
+        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+    return None
+
+
+def epoch_refusal(current: CurrentAssignmentRecord, epoch: int, owned: Partitions | None) -> Refusal | None:
+    """A member may be one epoch behind: it may not have heard of its new one, if it has nothing that is not its own."""
+    if epoch == current.epoch:
+        return None
+    is_lost_reply = (
+        epoch < current.epoch
+        and epoch == current.previous_epoch
+        and owned is not None
+        and all(at in current.assigned for at in owned)
+    )
+    if is_lost_reply:
+        return None
+    size = "greater" if epoch > current.epoch else "smaller"
+    text = (
+        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({current.epoch}). The member must abandon all its partitions and rejoin."
+    )
+    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, text)
+
+
+def unknown_member(group: ConsumerGroup, member_id: str) -> Refusal:
+    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
+
+
+def named_refusal(group: ConsumerGroup, member_id: str, instance_id: str) -> Refusal | None:
+    """Whether a static member is who it says it is."""
+    present = group.static_members.get(instance_id)
+    if present is None:
+        return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if present != member_id:
+        text = f"Static member {member_id} with instance id {instance_id} was fenced by member {present}."
+        return Refusal(ErrorCode.FENCED_INSTANCE_ID, text)
+    return None
+
+
+def unreleased(group: ConsumerGroup, present: ConsumerMemberRecord, member_id: str) -> Refusal | None:
+    """A static member's place is given to another only after it has left it for a while."""
+    if group.current_of(present.member_id).epoch == GONE_FOR_A_WHILE or present.is_classic:
+        return None
+    text = (
+        f"Static member {member_id} with instance id {present.instance_id} cannot join the group because the "
+        f"instance id is owned by {present.member_id} member."
+    )
+    return Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, text)

@@ -1,0 +1,85 @@
+"""What a group reads: named topics, topics that an expression stands for, and whether that has changed.
+
+Expressions are in RE2's language, which needs time in proportion to the names (KIP-848); they must match a whole
+name and never stand for internal topics. Topics are looked at again when the cluster's metadata has a new revision.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+from qanat.groups.consumer.group import ConsumerGroup
+from qanat.groups.consumer.records import ConsumerGroupRecord, ConsumerTombstone, ExpressionRecord, RecordKind
+from qanat.groups.turn import TopicView, Turn
+
+_DIGEST_BYTES = 8
+
+
+def expression_error(expression: str) -> str | None:
+    """What is wrong with an expression; None where nothing is."""
+    # Imported late: most brokers never see an expression.
+    import re2
+
+    try:
+        _compiled(expression)
+    except re2.error as fault:
+        reason = fault.args[0] if fault.args else ""
+        return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+    return None
+
+
+def _compiled(expression: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(expression, options)
+
+
+def refresh(turn: Turn, group: ConsumerGroup, *, is_changed: bool) -> None:
+    """A new epoch where members or their subscriptions have changed, or the topics that they read."""
+    topics, seen = turn.state.topics, turn.state.seen_revisions
+    if not is_changed and seen.get(group.group_id) == topics.revision:
+        return
+    _resolve(turn, group)
+    seen[group.group_id] = topics.revision
+    digest = topics_digest(group, topics)
+    if is_changed or digest != group.topics_digest:
+        turn.write(ConsumerGroupRecord(group.group_id, group.epoch + 1, digest))
+
+
+def topics_digest(group: ConsumerGroup, topics: TopicView) -> int:
+    """A number that changes with the topics that the group reads, their ids and their partitions; 0 for none."""
+    digest, is_empty = blake2b(digest_size=_DIGEST_BYTES), True
+    for name in sorted(group.subscribed_topics()):
+        topic_id, count = topics.topic_id(name), topics.partition_count(name)
+        if topic_id is not None and count is not None:
+            is_empty = False
+            digest.update(topic_id + count.to_bytes(4, "big"))
+    return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def _resolve(turn: Turn, group: ConsumerGroup) -> None:
+    """Write down what the members' expressions stand for now; those that nobody uses any more are forgotten."""
+    used = {member.expression: None for member in group.members.values() if member.expression}
+    for expression in [one for one in group.expressions if one not in used]:
+        turn.write(ConsumerTombstone(group.group_id, RecordKind.EXPRESSION, expression))
+    for expression in used:
+        names = _matching(turn, expression)
+        present = group.expressions.get(expression)
+        if present is None or present.topics != names:
+            revision = turn.state.topics.revision
+            turn.write(ExpressionRecord(group.group_id, expression, names, revision, turn.now.wall_ms))
+
+
+def _matching(turn: Turn, expression: str) -> tuple[str, ...]:
+    """Topics whose names match; groups with the same expression share one look at them."""
+    revision, known = turn.state.matches
+    if revision != turn.state.topics.revision:
+        known = {}
+        turn.state.matches = (turn.state.topics.revision, known)
+    if expression not in known:
+        pattern = _compiled(expression)
+        known[expression] = tuple(name for name in sorted(turn.state.topics.names()) if pattern.fullmatch(name))
+    return known[expression]
