@@ -27,7 +27,19 @@ from qanat.wire.kafka.writing import Chunk
 Answer = list[Chunk] | None
 """None is no answer at all: produce with acks=0."""
 Parked = asyncio.Future[Answer]
-Outcome = Answer | Parked | Coroutine[Any, Any, "Answer | Parked"]
+
+
+class Later:
+    """A parked answer without a future: who has it sends it in the turn in which it is made."""
+
+    __slots__ = ()
+
+    def then(self, send: Callable[[Answer], None]) -> None:
+        """Call `send` once, when the answer is there."""
+        raise NotImplementedError
+
+
+Outcome = Answer | Parked | Later | Coroutine[Any, Any, "Answer | Parked"]
 """A future is a parked answer; a coroutine holds up the requests behind it, and may then park."""
 
 
@@ -213,6 +225,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._finish(slot, outcome)
         elif isinstance(outcome, asyncio.Future):
             outcome.add_done_callback(lambda future: self._on_parked(slot, future))
+        elif isinstance(outcome, Later):
+            outcome.then(lambda answer: self._on_later(slot, answer))
         else:
             assert isinstance(outcome, Coroutine)
             self._held_by = asyncio.get_running_loop().create_task(outcome)
@@ -221,6 +235,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _on_parked(self, slot: _Slot, future: Parked) -> None:
         if not self._is_lost(future):
             self._finish(slot, future.result())
+            self._advance()
+
+    def _on_later(self, slot: _Slot, answer: Answer) -> None:
+        if self._transport is not None:
+            self._finish(slot, answer)
             self._advance()
 
     def _on_held(self, slot: _Slot, task: asyncio.Future[Answer | Parked]) -> None:

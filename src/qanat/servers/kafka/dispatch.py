@@ -25,6 +25,7 @@ from qanat.servers.kafka import sasl
 from qanat.servers.kafka.apis import SERVED, ServedApi
 from qanat.servers.kafka.beside import ON_LOOP_UNITS, Beside
 from qanat.servers.kafka.connection import Answer, KafkaConnection, Outcome, Parked
+from qanat.servers.kafka.lone_produce import LoneProduces
 from qanat.telemetry.door_counters import ApiCounters, DoorCounters
 from qanat.telemetry.events import Rarely
 from qanat.wire.kafka.headers import RequestHeader, frame_response, read_request_header
@@ -87,6 +88,7 @@ class Dispatcher:
         self.counters = DoorCounters(SERVED)
         self._tell_slow = Rarely("slow request")
         self.beside = Beside()
+        self._lone_produces = LoneProduces(broker, self.counters.by_api[ApiKey.PRODUCE])
         self.interceptor: Interceptor | None = None
         """Set where somebody decides what askers may do (`gate`), and by tests that want trouble (`qanat.testing`)."""
 
@@ -94,6 +96,8 @@ class Dispatcher:
         began = perf_counter()
         if connection.conversation is not None and (answer := sasl.admit(frame, connection)) is not None:
             return answer
+        if self.interceptor is None and (taken := self._lone_produces.take(frame)) is not None:
+            return self._lone_produces.answer(taken, len(frame), began)
         header = read_request_header(frame)
         served = SERVED.get(header.api_key)
         if served is None:

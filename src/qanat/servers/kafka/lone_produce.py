@@ -1,0 +1,148 @@
+"""Produce (0), the short way: one batch for one partition, which nearly every small request is.
+
+The same as `produce`, with nothing made that this one does not need. Whatever is not as usual (what that is,
+`wire.kafka.lone_produce` says), must wait for the disk before it can be appended, or is refused, goes the long way from
+the start: a refusal changes nothing, so that it is refused again there, in words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import perf_counter
+from typing import NamedTuple
+
+from qanat.broker.broker import Broker
+from qanat.broker.partition import Partition, Written
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.servers.kafka.connection import Answer, Later, Outcome
+from qanat.telemetry.door_counters import ApiCounters
+from qanat.wire.kafka.headers import frame_response
+from qanat.wire.kafka.lone_produce import LoneProduce, read_lone, write_lone
+from qanat.wire.kafka.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+    write_response,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+ALL, NONE = -1, 0
+
+
+class Taken(NamedTuple):
+    """A request whose batch is in its log."""
+
+    request: LoneProduce
+    partition: Partition
+    written: Written
+
+
+class LoneProduces:
+    """Takes lone requests of all connections of one listener."""
+
+    def __init__(self, broker: Broker, counters: ApiCounters) -> None:
+        self._writable = broker.hosting.writable
+        self._counters = counters
+
+    def take(self, frame: memoryview) -> Taken | None:
+        """Append the batch of a lone request; None where the request goes the long way."""
+        request = read_lone(frame)
+        if request is None:
+            return None
+        partition = self._writable.get((request.name.decode(), request.index))
+        if partition is None or (request.acks == ALL and partition.in_sync_replicas < partition.min_insync_replicas):
+            return None
+        try:
+            written = partition.append_now(frame[request.start : request.end])
+        except QanatError:
+            return None
+        return None if written is None else Taken(request, partition, written)
+
+    def answer(self, taken: Taken, frame_bytes: int, began: float) -> Outcome:
+        """What a request that was taken is answered with, now or once its batch is on disk."""
+        request, _, written = taken
+        counters = self._counters
+        counters.requests += 1
+        counters.request_bytes += frame_bytes
+        outcome: Outcome
+        if request.acks == NONE:
+            outcome = None
+        elif request.acks == ALL and written.durable is not None:
+            counters.parked += 1
+            counters.loop_s += perf_counter() - began
+            return _OnceDurable(taken, counters, began)
+        else:
+            outcome = [_encoded(taken)]
+            counters.response_bytes += len(outcome[0])
+        elapsed_s = perf_counter() - began
+        counters.loop_s += elapsed_s
+        counters.duration_s.observe(elapsed_s)
+        return outcome
+
+
+class _OnceDurable(Later):
+    """An answer that waits for the disk, as long as the client is willing to."""
+
+    __slots__ = ("_began", "_counters", "_send", "_taken", "_timer")
+
+    def __init__(self, taken: Taken, counters: ApiCounters, began: float) -> None:
+        self._taken = taken
+        self._counters = counters
+        self._began = began
+
+    def then(self, send: Callable[[Answer], None]) -> None:
+        self._send: Callable[[Answer], None] | None = send
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(self._taken.request.timeout_ms, 0) / 1000, self._time_out)
+        durable = self._taken.written.durable
+        assert durable is not None
+        durable.add_done_callback(self._done)
+
+    def _done(self, durable: asyncio.Future[None]) -> None:
+        if durable.cancelled():
+            self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker is stopping")
+        elif (fault := durable.exception()) is None:
+            self._answer(_encoded(self._taken))
+        elif isinstance(fault, QanatError):
+            self._refuse(fault.code, str(fault))
+        else:
+            self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
+
+    def _time_out(self) -> None:
+        self._refuse(ErrorCode.REQUEST_TIMED_OUT, "the batch was not on disk in time")
+
+    def _refuse(self, code: ErrorCode, message: str) -> None:
+        if self._send is None:
+            return
+        request, partition, written = self._taken
+        self._counters.errors[code] = self._counters.errors.get(code, 0) + 1
+        part = PartitionProduceResponse(
+            request.index,
+            code,
+            written.base_offset,
+            written.append_time_ms,
+            partition.log.log_start_offset,
+            error_message=message,
+        )
+        response = ProduceResponse([TopicProduceResponse(request.name.decode(), partition_responses=[part])])
+        body = write_response(response, request.version)
+        chunks = frame_response(ApiKey.PRODUCE, request.version, request.correlation_id, body)
+        self._answer(b"".join(chunks))
+
+    def _answer(self, answer: bytes) -> None:
+        send, self._send = self._send, None
+        if send is None:
+            return
+        self._timer.cancel()
+        counters = self._counters
+        counters.parked -= 1
+        counters.response_bytes += len(answer)
+        counters.duration_s.observe(perf_counter() - self._began)
+        send([answer])
+
+
+def _encoded(taken: Taken) -> bytes:
+    request, partition, written = taken
+    return write_lone(request, written.base_offset, written.append_time_ms, partition.log.log_start_offset)

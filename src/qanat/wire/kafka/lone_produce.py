@@ -1,0 +1,183 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False, initializedcheck=False
+"""The commonest request of all, a Produce of one batch for one partition outside transactions, read natively.
+
+A client that does not batch sends nothing else, and what it waits for is mostly the interpreter. `read_lone` looks
+at a frame once and says where the batch is. It decides nothing: whatever is unusual, wrong or too new for it is None,
+and goes the way of all requests (`messages/produce`), which also finds the words for what is wrong.
+
+Compiled and interpreted like `wire.record_reader`.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from qanat.wire.batch_header import Buffer
+
+COMPILED = not __file__.endswith(".py")
+FIRST_VERSION = 3
+FLEXIBLE_FROM = 9
+LAST_VERSION = 12
+"""Later ones know topics by id."""
+ZSTD_FROM = 7
+START_FROM = 5
+ERRORS_FROM = 8
+SMALLEST_BATCH = 61
+ATTRIBUTES_AT = 22
+
+
+def is_compiled() -> bool:
+    return COMPILED
+
+
+class LoneProduce:
+    """What such a request says; the batch is `frame[start:end]`."""
+
+    __slots__ = ("acks", "correlation_id", "end", "index", "name", "start", "timeout_ms", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.correlation_id = 0
+        self.acks = 0
+        self.timeout_ms = 0
+        self.index = 0
+        self.start = 0
+        self.end = 0
+        self.name = b""
+
+
+def int16_at(data: Buffer, position: int) -> int:
+    value = data[position] << 8 | data[position + 1]
+    return value - 0x10000 if value & 0x8000 else value
+
+
+def int32_at(data: Buffer, position: int) -> int:
+    high = int16_at(data, position)
+    return high * 0x10000 + (data[position + 2] << 8 | data[position + 3])
+
+
+def read_lone(data: Buffer) -> LoneProduce | None:
+    """The request in a frame, if it is a lone Produce of today."""
+    size = len(data)
+    if size < 10 or data[0] != 0 or data[1] != 0:
+        return None
+    version = int16_at(data, 2)
+    if not FIRST_VERSION <= version <= LAST_VERSION:
+        return None
+    length = int16_at(data, 8)
+    if length < -1:
+        return None
+    position = 10
+    if length > 0:
+        position += length
+    # Everything but the topic's name and the batch fits into the bytes of the smallest batch.
+    if position + SMALLEST_BATCH > size:
+        return None
+    for at in range(10, position):
+        if data[at] >= 0x80:
+            return None
+    request = LoneProduce()
+    request.version = version
+    request.correlation_id = int32_at(data, 4)
+    if version >= FLEXIBLE_FROM:
+        return _flexible(data, position, size, request)
+    return _plain(data, position, size, request)
+
+
+def _plain(data: Buffer, position: int, size: int, request: LoneProduce) -> LoneProduce | None:
+    if int16_at(data, position) != -1 or int32_at(data, position + 8) != 1:
+        return None
+    request.acks = int16_at(data, position + 2)
+    request.timeout_ms = int32_at(data, position + 4)
+    length = int16_at(data, position + 12)
+    position += 14
+    if length < 1 or position + length + 12 > size or not _is_plain_name(data, position, length):
+        return None
+    request.name = bytes(data[position : position + length])
+    position += length
+    if int32_at(data, position) != 1:
+        return None
+    request.index = int32_at(data, position + 4)
+    length = int32_at(data, position + 8)
+    request.start = position + 12
+    request.end = request.start + length
+    if request.end != size:
+        return None
+    return request if _is_usual(data, request) else None
+
+
+def _flexible(data: Buffer, position: int, size: int, request: LoneProduce) -> LoneProduce | None:
+    # No tags, no transactional id; then acks, timeout, and a list of one topic.
+    if data[position] != 0 or data[position + 1] != 0 or data[position + 8] != 2:
+        return None
+    request.acks = int16_at(data, position + 2)
+    request.timeout_ms = int32_at(data, position + 4)
+    length = data[position + 9] - 1
+    position += 10
+    if not 1 <= length <= 126 or position + length + 10 > size or not _is_plain_name(data, position, length):
+        return None
+    request.name = bytes(data[position : position + length])
+    position += length
+    if data[position] != 2:
+        return None
+    request.index = int32_at(data, position + 1)
+    position += 5
+    length = 0
+    shift = 0
+    while True:
+        if position >= size or shift > 28:
+            return None
+        length |= (data[position] & 0x7F) << shift
+        position += 1
+        if data[position - 1] < 0x80:
+            break
+        shift += 7
+    request.start = position
+    request.end = position + length - 1
+    # No tags behind the partition, the topic and the request, and nothing else.
+    if request.end + 3 != size or data[size - 3] != 0 or data[size - 2] != 0 or data[size - 1] != 0:
+        return None
+    return request if _is_usual(data, request) else None
+
+
+def _is_plain_name(data: Buffer, position: int, length: int) -> bool:
+    for at in range(position, position + length):  # noqa: SIM110 - a generator is not compiled to a loop
+        if data[at] >= 0x80:
+            return False
+    return True
+
+
+def _is_usual(data: Buffer, request: LoneProduce) -> bool:
+    """Whether the batch is in no transaction, and in a codec that the version has."""
+    if request.end - request.start < SMALLEST_BATCH or not -1 <= request.acks <= 1 or request.index < 0:
+        return False
+    attributes = data[request.start + ATTRIBUTES_AT]
+    return (attributes & 0x30) == 0 and ((attributes & 0x07) != 4 or request.version >= ZSTD_FROM)
+
+
+_plain_head = Struct(">iiih").pack
+_plain_partitions = Struct(">i").pack(1)
+_flexible_head = Struct(">iixBB").pack
+_before_start = Struct(">ihqqi").pack
+_with_start = Struct(">ihqqqi").pack
+_with_errors = Struct(">ihqqqihi").pack
+_flexible_tail = Struct(">BihqqqBBBBiB").pack
+
+
+def write_lone(request: LoneProduce, base_offset: int, append_time_ms: int, log_start_offset: int) -> bytes:
+    """The answer to a request that was taken in, size and header included."""
+    name, index, version = request.name, request.index, request.version
+    if version >= FLEXIBLE_FROM:
+        tail = _flexible_tail(2, index, 0, base_offset, append_time_ms, log_start_offset, 1, 0, 0, 0, 0, 0)
+        head = _flexible_head(7 + len(name) + len(tail), request.correlation_id, 2, len(name) + 1)
+        return head + name + tail
+    if version >= ERRORS_FROM:
+        tail = _with_errors(index, 0, base_offset, append_time_ms, log_start_offset, 0, -1, 0)
+    elif version >= START_FROM:
+        tail = _with_start(index, 0, base_offset, append_time_ms, log_start_offset, 0)
+    else:
+        tail = _before_start(index, 0, base_offset, append_time_ms, 0)
+    head = _plain_head(14 + len(name) + len(tail), request.correlation_id, 1, len(name))
+    return head + name + _plain_partitions + tail

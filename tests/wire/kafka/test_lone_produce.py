@@ -1,0 +1,138 @@
+"""The short way reads and writes what the generated codec reads and writes, or steps aside."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from qanat.wire.kafka import lone_produce
+from qanat.wire.kafka.headers import frame_request, frame_response, read_request_header
+from qanat.wire.kafka.messages import produce as codec
+from qanat.wire.kafka.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from qanat.wire.records import Record, encode_batch
+
+VERSIONS = range(3, 13)
+BATCH = encode_batch([Record(0, 0, b"key", b"value")])
+
+
+def interpreted() -> ModuleType:
+    file = Path(lone_produce.__file__).parent / "lone_produce.py"
+    spec = importlib.util.spec_from_file_location("interpreted_lone_produce", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FORMS = [lone_produce, interpreted()]
+EACH_FORM = pytest.mark.parametrize("form", FORMS, ids=["as installed", "interpreted"])
+
+
+def lone(name: str = "orders", index: int = 3, batch: bytes = BATCH, **more: Any) -> ProduceRequest:
+    topic = TopicProduceData(name, partition_data=[PartitionProduceData(index, memoryview(batch))])
+    return ProduceRequest(**{"acks": -1, "timeout_ms": 30_000, "topic_data": [topic], **more})
+
+
+def framed(request: ProduceRequest, version: int, client_id: str | None = "client") -> bytes:
+    body = codec.write_request(request, version)
+    return b"".join(bytes(chunk) for chunk in frame_request(0, version, 77, client_id, body))[4:]
+
+
+@EACH_FORM
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("client_id", [None, "", "client"])
+def test_a_lone_produce_is_read_as_the_codec_reads_it(form: ModuleType, version: int, client_id: str | None) -> None:
+    for size in (0, 1, 100, 20_000):
+        batch = bytes(encode_batch([Record(0, 0, None, b"x" * size)]))
+        frame = framed(lone(batch=batch, acks=1), version, client_id)
+        found = form.read_lone(memoryview(frame))
+
+        assert found is not None
+        assert (found.version, found.correlation_id, found.acks, found.timeout_ms) == (version, 77, 1, 30_000)
+        assert (found.name, found.index, frame[found.start : found.end]) == (b"orders", 3, batch)
+
+
+@EACH_FORM
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_answer_is_the_codecs(form: ModuleType, version: int) -> None:
+    found = form.read_lone(framed(lone("a" * 126), version))
+    part = PartitionProduceResponse(3, base_offset=2**40, log_append_time_ms=-1, log_start_offset=17)
+    response = ProduceResponse([TopicProduceResponse("a" * 126, partition_responses=[part])])
+    whole = frame_response(0, version, 77, codec.write_response(response, version))
+
+    assert form.write_lone(found, 2**40, -1, 17) == b"".join(bytes(chunk) for chunk in whole)
+
+
+@EACH_FORM
+@pytest.mark.parametrize(
+    "request_",
+    [
+        lone(transactional_id="t"),
+        lone(topic_data=[]),
+        lone(topic_data=lone().topic_data * 2),
+        lone(topic_data=[TopicProduceData("orders", partition_data=[])]),
+        lone(topic_data=[TopicProduceData("orders", partition_data=lone().topic_data[0].partition_data * 2)]),
+        lone(topic_data=[TopicProduceData("orders", partition_data=[PartitionProduceData(0, None)])]),
+        lone("größe"),
+        lone(""),
+        lone(batch=b"short"),
+        lone(index=-1),
+        lone(acks=2),
+        lone(batch=bytes(encode_batch([Record(0, 0, None, b"")], producer_id=1, is_transactional=True))),
+    ],
+)
+def test_what_is_not_alone_or_not_usual_goes_the_way_of_all(form: ModuleType, request_: ProduceRequest) -> None:
+    for version in VERSIONS:
+        assert form.read_lone(framed(request_, version)) is None
+
+
+@EACH_FORM
+def test_other_apis_and_versions_are_not_looked_at(form: ModuleType) -> None:
+    frame = bytearray(framed(lone(), 12))
+    for first_bytes in (b"\0\1\0\14", b"\0\0\0\15", b"\0\0\0\2", b"\0\0\xff\xff"):
+        frame[:4] = first_bytes
+        assert form.read_lone(bytes(frame)) is None
+
+
+@EACH_FORM
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_frame_that_is_cut_off_or_too_long_is_left_to_others(form: ModuleType, version: int) -> None:
+    frame = framed(lone(), version)
+    for length in range(len(frame)):
+        assert form.read_lone(frame[:length]) is None
+    assert form.read_lone(frame + b"\0") is None
+
+
+@given(st.sampled_from(VERSIONS), st.integers(0, 10_000), st.integers(0, 255), st.binary(max_size=80))
+@example(12, 8, 0xFF, b"")
+def test_both_forms_agree_on_damaged_frames(version: int, place: int, value: int, tail: bytes) -> None:
+    """And what they take for a lone request, the codec takes for the same one."""
+    frame = bytearray(framed(lone(), version))
+    frame[place % len(frame)] = value
+    frame += tail
+    found, again = (form.read_lone(bytes(frame)) for form in FORMS)
+
+    assert (found is None) == (again is None)
+    if found is None:
+        return
+    header = read_request_header(memoryview(frame))
+    request = codec.read_request(memoryview(frame), header.api_version, header.body_position)
+    (topic,) = request.topic_data
+    (part,) = topic.partition_data
+    assert (request.transactional_id, request.acks, request.timeout_ms) == (None, found.acks, found.timeout_ms)
+    assert (topic.name.encode(), part.index, part.records) == (found.name, found.index, frame[found.start : found.end])
+    assert (found.start, found.end) == (again.start, again.end)
