@@ -19,6 +19,7 @@ from qanat.broker.topic_settings import TopicSettings
 from qanat.log.files import Buffer
 from qanat.log.partition_log import Appended, PartitionLog
 from qanat.log.reading import LogRead
+from qanat.log.runtime.group_commit import Flushed
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import TimestampType
 from qanat.model.errors import OffsetOutOfRangeError
@@ -45,7 +46,7 @@ class Written(Struct, frozen=True):
 
     base_offset: int
     append_time_ms: int
-    durable: asyncio.Future[None] | None
+    durable: Flushed | None
 
 
 class Partition:
@@ -128,7 +129,7 @@ class Partition:
             self.advance()
         return self._runtime.when_flushed(self.log, self.log.end_offset)
 
-    def when_durable(self) -> asyncio.Future[None] | None:
+    def when_durable(self) -> Flushed | None:
         """When everything appended so far is on disk; None where it is, or nobody promised that."""
         if not self.log.settings.is_flushed:
             return None

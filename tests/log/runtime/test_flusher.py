@@ -7,21 +7,34 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from qanat.log.runtime.flusher import Flusher
 
 
+def run(flusher: Flusher, function: Callable[[Any], Any], argument: object) -> asyncio.Future[Any]:
+    """A future of what came of it."""
+    outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def then(result: Any, fault: BaseException | None) -> None:
+        if not outcome.done():
+            outcome.set_result(result) if fault is None else outcome.set_exception(fault)
+
+    flusher.run(function, argument, then)
+    return outcome
+
+
 def with_flusher(main: Callable[[Flusher], Coroutine[None, None, None]]) -> None:
-    async def run() -> None:
+    async def serve() -> None:
         flusher = Flusher()
         try:
             await main(flusher)
         finally:
             flusher.close()
 
-    asyncio.run(run())
+    asyncio.run(serve())
 
 
 def test_work_is_done_in_order_on_one_other_thread() -> None:
@@ -32,7 +45,7 @@ def test_work_is_done_in_order_on_one_other_thread() -> None:
             seen.append((number, threading.current_thread().name))
             return number * 2
 
-        results = await asyncio.gather(*(flusher.run(note, number) for number in range(20)))
+        results = await asyncio.gather(*(run(flusher, note, number) for number in range(20)))
 
         assert results == [number * 2 for number in range(20)]
         assert seen == [(number, "log-flush") for number in range(20)]
@@ -46,8 +59,8 @@ def test_what_goes_wrong_reaches_whoever_waits_and_nobody_else() -> None:
             raise OSError(words)
 
         with pytest.raises(OSError, match="the disk is gone"):
-            await flusher.run(fail, "the disk is gone")
-        assert await flusher.run(str, 5) == "5"
+            await run(flusher, fail, "the disk is gone")
+        assert await run(flusher, str, 5) == "5"
 
     with_flusher(main)
 
@@ -55,7 +68,7 @@ def test_what_goes_wrong_reaches_whoever_waits_and_nobody_else() -> None:
 def test_close_returns_when_everything_given_is_done() -> None:
     async def main(flusher: Flusher) -> None:
         done: list[int] = []
-        waiting = [flusher.run(done.append, number) for number in range(100)]
+        waiting = [run(flusher, done.append, number) for number in range(100)]
 
         flusher.close()
 
@@ -68,11 +81,11 @@ def test_close_returns_when_everything_given_is_done() -> None:
 def test_whoever_gives_up_waiting_does_not_disturb_the_thread() -> None:
     async def main(flusher: Flusher) -> None:
         let_go = threading.Event()
-        waiting = flusher.run(let_go.wait, 60.0)
+        waiting = run(flusher, let_go.wait, 60.0)
         waiting.cancel()
         let_go.set()
 
-        assert await flusher.run(str, 5) == "5"
+        assert await run(flusher, str, 5) == "5"
 
     with_flusher(main)
 
@@ -84,7 +97,7 @@ def test_an_idle_thread_keeps_nothing_of_what_it_did() -> None:
     async def main(flusher: Flusher) -> None:
         thing = Thing()
         watched = weakref.ref(thing)
-        await flusher.run(id, thing)
+        await run(flusher, id, thing)
         del thing
 
         async with asyncio.timeout(60):

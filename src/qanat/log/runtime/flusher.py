@@ -16,24 +16,30 @@ from typing import Any, TypeVar
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
-_Work = tuple[Callable[[Any], Any], Any, "asyncio.Future[Any]"]
+Then = Callable[[Any, BaseException | None], None]
+"""Called on the loop with what was returned, or with what was raised."""
 
 
 class Flusher:
     """One thread, started when there is first something to do. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._work: SimpleQueue[_Work | None] = SimpleQueue()
+        self._work: SimpleQueue[tuple[Callable[[Any], Any], Any, asyncio.AbstractEventLoop, Then] | None] = (
+            SimpleQueue()
+        )
         self._thread: Thread | None = None
 
-    def run(self, function: Callable[[Argument], Result], argument: Argument) -> asyncio.Future[Result]:
-        """Call a function on the thread; a future of what it returns or raises."""
+    def run(
+        self,
+        function: Callable[[Argument], Result],
+        argument: Argument,
+        then: Callable[[Result | None, BaseException | None], None],
+    ) -> None:
+        """Call a function on the thread, then `then` on the loop."""
         if self._thread is None:
             self._thread = Thread(target=self._serve, name="log-flush", daemon=True)
             self._thread.start()
-        outcome: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._work.put((function, argument, outcome))
-        return outcome
+        self._work.put((function, argument, asyncio.get_running_loop(), then))
 
     def close(self) -> None:
         """Return once the thread has done what it was given."""
@@ -48,16 +54,10 @@ class Flusher:
             del work  # Or a log would live on here until the next one comes.
 
 
-def _do(function: Callable[[Any], Any], argument: object, outcome: asyncio.Future[Any]) -> None:
-    call_on_loop = outcome.get_loop().call_soon_threadsafe
+def _do(function: Callable[[Any], Any], argument: object, loop: asyncio.AbstractEventLoop, then: Then) -> None:
     try:
         result = function(argument)
     except BaseException as fault:  # noqa: BLE001 - whoever waits for it is told, whatever it is
-        call_on_loop(_settle, outcome, outcome.set_exception, fault)
+        loop.call_soon_threadsafe(then, None, fault)
     else:
-        call_on_loop(_settle, outcome, outcome.set_result, result)
-
-
-def _settle(outcome: asyncio.Future[Any], settle: Callable[[Any], None], value: object) -> None:
-    if not outcome.done():  # Whoever waited may have been cancelled meanwhile.
-        settle(value)
+        loop.call_soon_threadsafe(then, result, None)

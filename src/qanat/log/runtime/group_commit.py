@@ -3,13 +3,16 @@
 While the disk works, appends go on and wait for the next round. What is on its
 way is bounded (`log.unflushed.bytes.max`): a long queue in front of one fsync
 would stall every write beside it.
+
+Rounds are callbacks, not a task: from the end of an fsync to the answers it releases
+there is one turn of the loop, and a client that waits for each answer waits for all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from qanat.log.directory_state import DirectoryState
@@ -18,9 +21,33 @@ from qanat.log.partition_log import PartitionLog
 from qanat.model.errors import DiskFullError, StorageError
 from qanat.telemetry.log_counters import LogCounters
 
-_Waiters = deque[tuple[int, asyncio.Future[None]]]
 Postponed = dict[FlushJob, DiskFullError]
 """Jobs of a round that found no room for a small file; nothing is lost by trying them again."""
+Launch = Callable[[list[FlushJob], Callable[[Postponed | None, BaseException | None], None]], None]
+"""Runs jobs beside the loop, then calls back on it with what was postponed, or with what went wrong."""
+
+
+class Flushed(asyncio.Future[None]):
+    """Done when records are on disk. `at_once` is called in the same turn, other callbacks in the next."""
+
+    at_once: Callable[[Flushed], None] | None = None
+
+    def settle(self, fault: Exception | None = None) -> None:
+        if self.done():  # Whoever waited may have been cancelled meanwhile.
+            return
+        if fault is None:
+            self.set_result(None)
+        else:
+            self.set_exception(fault)
+        if self.at_once is not None:
+            try:
+                self.at_once(self)
+            except Exception as bug:  # noqa: BLE001 - one who waits must not take the disk from the others
+                told = {"message": "a callback of group commit failed", "exception": bug}
+                self.get_loop().call_exception_handler(told)
+
+
+_Waiters = deque[tuple[int, Flushed]]
 
 
 class GroupCommit:
@@ -30,25 +57,34 @@ class GroupCommit:
         self,
         state: DirectoryState,
         unflushed_bytes_max: int,
-        run_all: Callable[[list[FlushJob]], Awaitable[Postponed]],
+        launch: Launch,
         on_flushed: Callable[[PartitionLog], None],
         counters: LogCounters,
     ) -> None:
         self._on_flushed = on_flushed
         self._state = state
         self._unflushed_bytes_max = unflushed_bytes_max
-        self._run_all = run_all
+        self._launch = launch
         self._counters = counters
         self._asked: dict[PartitionLog, None] = {}
         self._waiting: dict[PartitionLog, _Waiters] = {}
         self._short_of_room: deque[asyncio.Future[None]] = deque()
-        self._wake = asyncio.Event()
+        self._is_started = False
         self._is_closing = False
+        self._is_begun = False
+        """Whether a round is under way, or about to begin."""
+        self._over: asyncio.Future[None] | None = None
+        """Set where somebody waits for the end of the last round."""
+        self._bug: BaseException | None = None
+
+    def start(self) -> None:
+        self._is_started = True
+        self.wake()
 
     def ask(self, log: PartitionLog) -> None:
         """Let the next round take this log along."""
         self._asked[log] = None
-        self._wake.set()
+        self.wake()
 
     async def wait(self, log: PartitionLog, end_offset: int) -> None:
         """Return once everything below `end_offset` is on disk; raise if that can no longer be said."""
@@ -56,7 +92,7 @@ class GroupCommit:
         if flushed is not None:
             await flushed
 
-    def when(self, log: PartitionLog, end_offset: int) -> asyncio.Future[None] | None:
+    def when(self, log: PartitionLog, end_offset: int) -> Flushed | None:
         """A future of the same; None where everything below `end_offset` is on disk already."""
         log.state.require_working()
         return self._next_round(log, end_offset) if log.flushed_offset < end_offset else None
@@ -70,17 +106,17 @@ class GroupCommit:
         """Return once no flush of a log is under way; none must be asked for any more."""
         while log.is_flushing:
             self._state.require_working()
-            over = asyncio.get_running_loop().create_future()
+            over = Flushed()
             self._waiting.setdefault(log, deque()).append((0, over))
             with suppress(DiskFullError):
                 await over
 
-    def _next_round(self, log: PartitionLog, end_offset: int) -> asyncio.Future[None]:
+    def _next_round(self, log: PartitionLog, end_offset: int) -> Flushed:
         log.state.require_working()
         self._require_open()
         if end_offset > log.end_offset:
             raise StorageError(f"{log.topic_partition} ends at {log.end_offset}: the records after that were cut off")
-        flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        flushed = Flushed()
         self._waiting.setdefault(log, deque()).append((end_offset, flushed))
         self.ask(log)
         return flushed
@@ -102,47 +138,68 @@ class GroupCommit:
         """Tell whoever waits for a log that it is gone."""
         self._asked.pop(log, None)
         for _, flushed in self._waiting.pop(log, ()):
-            if not flushed.done():
-                flushed.set_exception(log.state.failed_error())
+            flushed.settle(log.state.failed_error())
         _wake_all(self._short_of_room)
 
     def wake(self) -> None:
-        """Let those who wait hear of a failure that somebody else met."""
-        self._wake.set()
+        """Begin a round when this turn is over, so that all that is appended in it shares the round.
 
-    async def run(self) -> None:
-        """Serve until `close`. From a failure of the disk on, everybody is told of it."""
+        Or let those who wait hear of a failure that somebody else met.
+        """
+        if self._is_started and not self._is_begun:
+            self._is_begun = True
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    # A round
+
+    def _begin(self) -> None:
         try:
-            while not self._is_closing:
-                await self._wake.wait()
-                self._wake.clear()
-                await self._commit()
-        finally:
-            if self._waiting or self._short_of_room:
-                self._state.fail(StorageError("group commit came to an end before its time"))
-                self._fail()
+            self._begin_round()
+        except BaseException as bug:  # noqa: BLE001 - nobody may wait on for a round that will never come
+            self._die(bug)
 
-    async def _commit(self) -> None:
-        while self._asked and self._state.failure is None:
-            await self._commit_round()
+    def _begin_round(self) -> None:
         if self._state.failure is not None:
             self._fail()
-
-    async def _commit_round(self) -> None:
+        if self._state.failure is not None or not self._asked:
+            self._rest()
+            return
         logs = list(self._asked)
         self._asked.clear()
         jobs = {log: job for log in logs if (job := begin_flush(log)) is not None}
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        try:
-            postponed = await self._run_all(list(jobs.values()))
-        except StorageError as error:
-            self._state.fail(error)
-            return
-        if self._state.failure is not None:
-            return  # Whatever reached the disk in this round: nothing is acknowledged any more.
+        began = asyncio.get_running_loop().time()
+
+        def end(postponed: Postponed | None, fault: BaseException | None) -> None:
+            try:
+                self._end_round(logs, jobs, began, postponed, fault)
+            except BaseException as bug:  # noqa: BLE001 - as above
+                self._die(bug)
+
         if jobs:
-            self._counters.flush_s.observe(clock() - began)
+            self._launch(list(jobs.values()), end)
+        else:
+            asyncio.get_running_loop().call_soon(end, {}, None)
+
+    def _end_round(
+        self,
+        logs: list[PartitionLog],
+        jobs: dict[PartitionLog, FlushJob],
+        began: float,
+        postponed: Postponed | None,
+        fault: BaseException | None,
+    ) -> None:
+        if isinstance(fault, StorageError):
+            self._state.fail(fault)
+        elif fault is not None:
+            raise fault
+        # Whatever reached the disk in a round that failed: nothing is acknowledged any more.
+        if self._state.failure is None:
+            if jobs:
+                self._counters.flush_s.observe(asyncio.get_running_loop().time() - began)
+            self._acknowledge(logs, jobs, postponed or {})
+        self._begin_round()
+
+    def _acknowledge(self, logs: list[PartitionLog], jobs: dict[PartitionLog, FlushJob], postponed: Postponed) -> None:
         acknowledged = 0
         for log in logs:
             job = jobs.get(log)
@@ -160,11 +217,21 @@ class GroupCommit:
         if not postponed:
             _wake_all(self._short_of_room)
 
+    def _rest(self) -> None:
+        self._is_begun = False
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+    def _die(self, bug: BaseException) -> None:
+        self._bug = bug
+        self._state.fail(StorageError("group commit came to an end before its time"))
+        self._fail()
+        self._rest()
+
     def _refuse(self, log: PartitionLog, error: DiskFullError) -> None:
         """Tell those who wait for a log, or for room, that the disk is full."""
         for _, flushed in self._waiting.pop(log, ()):
-            if not flushed.done():
-                flushed.set_exception(DiskFullError(str(error)))
+            flushed.settle(DiskFullError(str(error)))
         while self._short_of_room:
             room = self._short_of_room.popleft()
             if not room.done():
@@ -177,8 +244,7 @@ class GroupCommit:
         while waiters and waiters[0][0] <= log.flushed_offset:
             _, flushed = waiters.popleft()
             count += 1
-            if not flushed.done():
-                flushed.set_result(None)
+            flushed.settle()
         if waiters:
             self.ask(log)
         else:
@@ -188,8 +254,7 @@ class GroupCommit:
     def _fail(self) -> None:
         for log in list(self._waiting):
             for _, flushed in self._waiting.pop(log):
-                if not flushed.done():
-                    flushed.set_exception(self._state.failed_error())
+                flushed.settle(self._state.failed_error())
         _wake_all(self._short_of_room)
 
     def _require_open(self) -> None:
@@ -197,9 +262,21 @@ class GroupCommit:
             raise StorageError("the data directory is being closed: try again when the broker is back")
 
     def close(self) -> None:
-        """Let `run` end after the round that is under way."""
+        """Refuse whoever wants to wait from now on."""
         self._is_closing = True
-        self._wake.set()
+
+    async def closed(self) -> None:
+        """Return after the last round; raises what ended group commit before its time, if anything did."""
+        self.close()
+        while self._is_begun:
+            self._over = asyncio.get_running_loop().create_future()
+            await self._over
+        self._is_started = False
+        if self._waiting or self._short_of_room:
+            self._state.fail(StorageError("group commit came to an end before its time"))
+            self._fail()
+        if self._bug is not None:
+            raise self._bug
 
 
 def _wake_all(waiting: deque[asyncio.Future[None]]) -> None:

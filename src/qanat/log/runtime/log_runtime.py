@@ -21,7 +21,7 @@ from qanat.log.partition_log import Appended, PartitionLog
 from qanat.log.reading import LogRead
 from qanat.log.retention import begin_retention
 from qanat.log.runtime.cold import ColdReads
-from qanat.log.runtime.group_commit import GroupCommit, Postponed
+from qanat.log.runtime.group_commit import Flushed, GroupCommit, Postponed
 from qanat.log.runtime.turns import Turns
 from qanat.log.runtime.workers import Workers
 from qanat.log.scan import Damage
@@ -59,7 +59,6 @@ class LogRuntime:
         """Told of every log that has more on disk than before."""
         self.on_damage: Callable[[PartitionLog, Sequence[Damage]], None] | None = None
         """Told of damage when it is found."""
-        self._commit_task: asyncio.Task[None] | None = None
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
         self._workers = Workers(directory.state, self._commits.wake)
@@ -73,7 +72,7 @@ class LogRuntime:
         )
 
     async def start(self) -> None:
-        self._commit_task = asyncio.create_task(self._commits.run(), name="log-group-commit")
+        self._commits.start()
 
     async def close(self) -> None:
         """Finish the jobs and the flush under way, then close the directory cleanly."""
@@ -81,14 +80,12 @@ class LogRuntime:
             timer.cancel()
         try:
             await self._workers.settle()
-            self._commits.close()
-            if self._commit_task is not None:
-                await asyncio.wait([self._commit_task])
-            await self._workers.run(self._workers.upkeeper, self.directory.close)
+            try:
+                await self._commits.closed()
+            finally:
+                await self._workers.run(self._workers.upkeeper, self.directory.close)
         finally:
             self._workers.close()
-        if self._commit_task is not None:
-            self._commit_task.result()
 
     # Appending
 
@@ -170,7 +167,7 @@ class LogRuntime:
         """Return once everything below `end_offset` is on disk."""
         await self._commits.wait(log, end_offset)
 
-    def when_flushed(self, log: PartitionLog, end_offset: int) -> asyncio.Future[None] | None:
+    def when_flushed(self, log: PartitionLog, end_offset: int) -> Flushed | None:
         """A future of the same; None where it is so already."""
         return self._commits.when(log, end_offset)
 
@@ -356,11 +353,10 @@ class LogRuntime:
         if self.on_flushed is not None:
             self.on_flushed(log)
 
-    async def _run_flushes(self, jobs: Sequence[FlushJob]) -> Postponed:
-        if not jobs:
-            await asyncio.sleep(0)
-            return {}
-        return await self._workers.flusher.run(_run_all, jobs)
+    def _run_flushes(
+        self, jobs: list[FlushJob], then: Callable[[Postponed | None, BaseException | None], None]
+    ) -> None:
+        self._workers.flusher.run(_run_all, jobs, then)
 
 
 def _run_all(jobs: Sequence[FlushJob]) -> Postponed:

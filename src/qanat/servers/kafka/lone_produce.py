@@ -98,7 +98,7 @@ class _OnceDurable(Later):
         self._timer = loop.call_later(max(self._taken.request.timeout_ms, 0) / 1000, self._time_out)
         durable = self._taken.written.durable
         assert durable is not None
-        durable.add_done_callback(self._done)
+        durable.at_once = self._done
 
     def _done(self, durable: asyncio.Future[None]) -> None:
         if durable.cancelled():
