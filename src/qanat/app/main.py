@@ -64,6 +64,12 @@ def build_app() -> App:
     transaction.command(f"{at}:describe", name="describe", help="Show transactions, or the producers of a partition.")
     transaction.command(f"{at}:abort", name="abort", help="Abort an open transaction and fence its producer.")
     app.command(transaction)
+    pipeline = App(name="pipeline", help="Pipelines on Spark: topics read, computed and written, exactly once.")
+    at = "qanat.app.pipelines.command"
+    pipeline.command(f"{at}:list_pipelines", name="list", help="List the pipelines that come with Qanat.")
+    pipeline.command(f"{at}:show", name="show", help="Print a pipeline and its settings.")
+    pipeline.command(f"{at}:run", name="run", help="Run a pipeline until it is told to stop.")
+    app.command(pipeline)
     config = App(name="config", help="Settings of topics and brokers that run.")
     config.command("qanat.app.config_commands:get", name="get", help="Show settings in force.")
     config.command("qanat.app.config_commands:set_settings", name="set", help="Change settings.")

@@ -50,6 +50,10 @@ class Target:
         except ValueError as fault:
             raise InvalidSettingError(f"{origin} {bootstrap}: {fault}") from None
 
+    def address(self) -> str:
+        """The brokers that are meant, for those who connect by themselves."""
+        return self._resolved()[0]
+
     def _resolved(self) -> tuple[str, float | None, str]:
         """Address, timeout, and who says so."""
         named = {BOOTSTRAP_SERVERS: os.environ.get(BOOTSTRAP_SERVERS), PROFILE: os.environ.get(PROFILE)}

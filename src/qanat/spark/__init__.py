@@ -17,8 +17,10 @@
 - `sending`        batches on their way to the brokers
 - `staging`        where encoded rows wait for their transaction
 - `exactly_once`   a micro-batch in one transaction, unless it is there already
+- `pipelines`      whole pipelines, declared in YAML and ready-made
 
 Rule 1: executors and drivers are other people's processes: nothing here imports the broker.
 Rule 2: no record becomes a Python object on the way: batches are decoded into column buffers natively.
-Rule 3: only `session`, `source`, `schemas` and the readers and writers import PySpark; the rest is tested without.
+Rule 3: only `session`, `source`, `schemas`, the readers and writers and what runs a pipeline import PySpark; the rest
+        is tested without.
 """

@@ -51,6 +51,8 @@ _DEFAULTS = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    # Moments that every reader of Parquet knows to be UTC; Spark's own default is a form of its own.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 

@@ -1,0 +1,9 @@
+"""`qanat pipeline`: pipelines on Spark from the command line.
+
+- `command`  `list`, `show`, `run`
+- `running`  a pipeline in this process: Spark started, signals heeded, progress told and served
+- `live`     progress in the terminal: a table that is drawn again, or lines where nobody looks
+- `metrics`  the same for Prometheus, on a port of its own
+
+What a pipeline is lives in `qanat.spark.pipelines`; PySpark is imported only when one runs.
+"""

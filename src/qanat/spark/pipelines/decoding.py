@@ -1,0 +1,232 @@
+"""A pipeline's text as a `Definition`: settings filled in, every key known, every value of its kind.
+
+`${name}` in any value stands for a setting: one of the pipeline's own, given in `settings` with its default. A value
+that is nothing but a setting, and the setting empty, counts as not given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar, get_args
+
+import msgspec
+
+from qanat.spark.pipelines.definition import Definition, Sink, Source, Step
+from qanat.spark.pipelines.document import Document, Path, PipelineError, read_document
+from qanat.spark.pipelines.durations import seconds_of
+
+Entry = TypeVar("Entry", Source, Step, Sink)
+
+_SECTIONS = ("name", "meaning", "settings", "checkpoint", "sources", "steps", "sinks")
+_SETTING = re.compile(r"\$\{([A-Za-z_]\w*)\}")
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_TABLE = re.compile(r"[a-z][a-z0-9_]*")
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`")
+_MISSING = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
+_CHOICE = re.compile(r"Invalid enum value '(?P<value>[^']*)'")
+_AT = re.compile(r" - at `\$(?P<path>[^`]*)`")
+
+
+def decode(text: str, origin: str, given: Mapping[str, str] | None = None) -> Definition:
+    """The pipeline that a text describes, with settings given by the caller; raises `PipelineError`."""
+    document = read_document(text, origin)
+    content = document.content
+    for name in content:
+        if name not in _SECTIONS:
+            raise document.wrong((name,), f"there is no such key{nearest(name, _SECTIONS)}")
+    settings = _settings(document, given or {})
+    filled = {key: _filled(value, (key,), document, settings) for key, value in content.items() if key != "settings"}
+    title = filled.get("name")
+    if not isinstance(title, str) or not _NAME.fullmatch(title):
+        raise document.wrong(("name",), "a pipeline needs a name of small letters, digits, - and _")
+    result = Definition(
+        name=title,
+        meaning=_text(document, filled, "meaning") or "",
+        checkpoint=_text(document, filled, "checkpoint"),
+        settings=settings,
+        sources=_entries(document, filled, "sources", Source, is_needed=True),
+        steps=_entries(document, filled, "steps", Step, is_needed=False),
+        sinks=_entries(document, filled, "sinks", Sink, is_needed=True),
+    )
+    _check(document, result)
+    return result
+
+
+def nearest(name: str, known: Mapping[str, object] | tuple[str, ...] | list[str]) -> str:
+    """What might have been meant, as the end of a sentence.
+
+    >>> nearest("sink", ("sources", "sinks")), nearest("x", ("a", "b"))
+    ('; did you mean sinks?', '; there are a, b')
+    """
+    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; there are {', '.join(known)}" if known else ""
+
+
+def _settings(document: Document, given: Mapping[str, str]) -> dict[str, str]:
+    declared = document.content.get("settings") or {}
+    if not isinstance(declared, dict):
+        raise document.wrong(("settings",), "names and defaults were expected")
+    for name, value in declared.items():
+        if isinstance(value, dict | list):
+            raise document.wrong(("settings", name), "a text or a number was expected")
+    for name in given:
+        if name not in declared:
+            told = nearest(name, declared) if declared else "; it has none"
+            raise PipelineError(f"{document.origin} has no setting {name}{told}")
+    defaults = {name: _plain(value) for name, value in declared.items()}
+    return {**defaults, **given}
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _filled(value: Any, path: Path, document: Document, settings: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        filled = {name: _filled(item, (*path, name), document, settings) for name, item in value.items()}
+        return {name: item for name, item in filled.items() if item is not _ABSENT}
+    if isinstance(value, list):
+        items = [_filled(item, (*path, number), document, settings) for number, item in enumerate(value)]
+        return [item for item in items if item is not _ABSENT]
+    if not isinstance(value, str):
+        return value
+
+    def replacement(found: re.Match[str]) -> str:
+        if found[1] not in settings:
+            raise document.wrong(path, f"there is no setting {found[1]}{nearest(found[1], settings)}")
+        return settings[found[1]]
+
+    filled_in = _SETTING.sub(replacement, value)
+    return _ABSENT if not filled_in and _SETTING.fullmatch(value) else filled_in
+
+
+_ABSENT = object()
+
+
+def _text(document: Document, content: Mapping[str, Any], key: str) -> str | None:
+    value = content.get(key)
+    if value is not None and not isinstance(value, str):
+        raise document.wrong((key,), "a text was expected")
+    return value
+
+
+def _entries(
+    document: Document, content: Mapping[str, Any], section: str, kind: type[Entry], *, is_needed: bool
+) -> dict[str, Entry]:
+    found = content.get(section) or {}
+    if not isinstance(found, dict):
+        raise document.wrong((section,), "names were expected, each with what it is")
+    if is_needed and not found:
+        raise document.wrong((section,), f"a pipeline has at least one of its {section}")
+    for name in found:
+        if not _TABLE.fullmatch(name):
+            raise document.wrong((section, name), "names have small letters, digits and _ and begin with a letter")
+    return {name: _entry(document, (section, name), value, kind) for name, value in found.items()}
+
+
+def _entry(document: Document, path: Path, value: Any, kind: type[Entry]) -> Entry:
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as fault:
+        raise _explained(document, path, str(fault), kind) from None
+
+
+def _explained(document: Document, path: Path, message: str, kind: type[Any]) -> PipelineError:
+    at = _AT.search(message)
+    inside = _steps(at["path"]) if at is not None else ()
+    what = _AT.sub("", message)
+    if (unknown := _UNKNOWN.search(what)) is not None:
+        name = unknown["name"]
+        return document.wrong((*path, *inside, name), f"there is no such key{nearest(name, _keys(kind, inside))}")
+    if (missing := _MISSING.search(what)) is not None:
+        return document.wrong((*path, *inside), f"{missing['name']} is missing")
+    if (unheard := _CHOICE.search(what)) is not None:
+        known = get_args(_field(kind, inside).type)
+        told = nearest(unheard["value"], list(known))
+        return document.wrong((*path, *inside), f"{unheard['value']!r} is not possible here{told}")
+    return document.wrong((*path, *inside), what.replace("`", "").replace("Expected", "expected", 1))
+
+
+def _steps(path: str) -> Path:
+    """
+    >>> _steps(".windows.by[0]"), _steps(".compute[...]")
+    (('windows', 'by', 0), ('compute',))
+    """
+    parts: list[str | int] = []
+    for name, number in re.findall(r"\.(\w+)|\[(\d+)\]", path):
+        parts.append(name or int(number))
+    return tuple(parts)
+
+
+def _keys(kind: type[Any], inside: Path) -> tuple[str, ...]:
+    """The keys of a struct, or of the one that lies inside it."""
+    if inside:
+        field = _field(kind, inside)
+        kind = next(one for one in (*get_args(field.type), field.type) if hasattr(one, "__struct_fields__"))
+    return tuple(one.encode_name for one in msgspec.structs.fields(kind))
+
+
+def _field(kind: type[Any], inside: Path) -> msgspec.structs.FieldInfo:
+    step, *further = inside
+    field = next(one for one in msgspec.structs.fields(kind) if one.encode_name == step)
+    if not further:
+        return field
+    inner = next(one for one in (*get_args(field.type), field.type) if hasattr(one, "__struct_fields__"))
+    return _field(inner, tuple(further))
+
+
+def _check(document: Document, pipeline: Definition) -> None:
+    """What no single field can say: which keys go together."""
+    for name, source in pipeline.sources.items():
+        if sum((source.topic is not None, bool(source.topics), source.pattern is not None)) != 1:
+            raise document.wrong(("sources", name), "one of topic, topics and pattern says what is read")
+    for name, step in pipeline.steps.items():
+        _check_step(document, ("steps", name), step)
+    for name, sink in pipeline.sinks.items():
+        _check_sink(document, ("sinks", name), sink)
+
+
+def _check_step(document: Document, path: Path, step: Step) -> None:
+    others = [step.from_, step.watermark, step.windows]
+    if step.sql is not None:
+        if any(other is not None for other in others) or step.distinct:
+            raise document.wrong(path, "sql stands alone: put from, watermark, distinct, windows into a step before it")
+        return
+    if step.from_ is None:
+        raise document.wrong(path, "either sql, or from with watermark, distinct or windows, makes a step")
+    if step.watermark is None and step.windows is None and not step.distinct:
+        raise document.wrong(path, f"nothing is done with {step.from_}: add watermark, distinct or windows")
+    if step.watermark is not None:
+        _duration(document, (*path, "watermark", "delay"), step.watermark.delay)
+    if step.windows is not None:
+        for label, size in step.windows.sizes.items():
+            _duration(document, (*path, "windows", "sizes", label), size)
+        for key in ("sizes", "compute"):
+            if not getattr(step.windows, key):
+                raise document.wrong((*path, "windows", key), "at least one is needed")
+
+
+def _check_sink(document: Document, path: Path, sink: Sink) -> None:
+    if sum((sink.topic is not None, sink.parquet is not None, sink.console)) != 1:
+        raise document.wrong(path, "one of topic, parquet and console says where rows go")
+    if sink.every is not None:
+        _duration(document, (*path, "every"), sink.every)
+    for key in ("files", "partitions"):
+        value = getattr(sink, key)
+        if value is not None and value < 1:
+            raise document.wrong((*path, key), "a number above 0 was expected")
+    if sink.kind != "parquet" and (sink.partition_by or sink.files):
+        raise document.wrong(path, "partition_by and files are for parquet")
+
+
+def _duration(document: Document, path: Path, text: str) -> None:
+    try:
+        seconds_of(text)
+    except ValueError as fault:
+        raise document.wrong(path, str(fault)) from None

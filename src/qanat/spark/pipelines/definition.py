@@ -1,0 +1,91 @@
+"""What a pipeline may say: sources, steps and sinks, as frozen values.
+
+The fields' names are the keys of the YAML; `docs/spark/pipelines.md` explains each.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+Start = str
+"""`earliest`, `latest`, `group`, or JSON of offsets, as in `startingOffsets`."""
+
+
+class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A topic, or several, as a table of records; with a `schema`, also a column `record` decoded from JSON."""
+
+    topic: str | None = None
+    topics: list[str] = []
+    pattern: str | None = None
+    start: Start = "earliest"
+    limit: int | None = None
+    limit_bytes: str | None = None
+    group: str | None = None
+    headers: bool = False
+    schema: str | None = None
+    bootstrap: str | None = None
+    options: dict[str, str] = {}
+
+
+class Watermark(Struct, frozen=True, forbid_unknown_fields=True):
+    """How far behind the latest event time seen so far a record may come."""
+
+    column: str
+    delay: str
+
+
+class Windows(Struct, frozen=True, forbid_unknown_fields=True):
+    """Tumbling windows of one or several sizes over event time, and what is computed in each."""
+
+    column: str
+    sizes: dict[str, str]
+    compute: dict[str, str]
+    by: list[str] = []
+
+
+class Step(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table made from others: by SQL, or from one table with a watermark, without duplicates, in windows."""
+
+    sql: str | None = None
+    from_: str | None = field(name="from", default=None)
+    watermark: Watermark | None = None
+    distinct: list[str] = []
+    windows: Windows | None = None
+
+
+class Sink(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the rows of a table go: a topic, a Parquet lake or the terminal."""
+
+    from_: str = field(name="from")
+    topic: str | None = None
+    parquet: str | None = None
+    console: bool = False
+    every: str | None = None
+    # Topics
+    delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
+    partitions: int | None = None
+    headers: bool = False
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    bootstrap: str | None = None
+    options: dict[str, str] = {}
+    # Parquet
+    partition_by: list[str] = []
+    files: int | None = None
+
+    @property
+    def kind(self) -> str:
+        return "topic" if self.topic is not None else "parquet" if self.parquet is not None else "console"
+
+
+class Definition(Struct, frozen=True, kw_only=True):
+    """A pipeline, its settings filled in."""
+
+    name: str
+    meaning: str = ""
+    checkpoint: str | None = None
+    settings: dict[str, str] = {}
+    sources: dict[str, Source]
+    steps: dict[str, Step] = {}
+    sinks: dict[str, Sink]

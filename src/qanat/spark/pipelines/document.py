@@ -1,0 +1,76 @@
+"""YAML as plain values, with the line on which each of them stands.
+
+A key that is given twice is an error: YAML's own readers take the last one in silence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from qanat.model.errors import QanatError
+
+Path = tuple[str | int, ...]
+_DEEPEST = 20
+
+
+class PipelineError(QanatError):
+    """A pipeline that cannot be run as it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file's content, and where in it each value stands."""
+
+    origin: str
+    content: dict[str, Any]
+    lines: dict[Path, int] = field(repr=False)
+
+    def wrong(self, path: Path, what: str) -> PipelineError:
+        """The error that something at a place is wrong; the nearest known line is named."""
+        known = path
+        while known and known not in self.lines:
+            known = known[:-1]
+        place = ".".join(map(str, path))
+        return PipelineError(f"{self.origin} line {self.lines.get(known, 1)}: {place + ': ' if place else ''}{what}")
+
+
+def read_document(text: str, origin: str) -> Document:
+    """The document in a text; raises `PipelineError` where it is no YAML, or no mapping."""
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node()
+        if not isinstance(root, yaml.MappingNode):
+            raise PipelineError(f"{origin} should hold a pipeline: `name`, `sources`, `sinks`")
+        lines: dict[Path, int] = {}
+        content = _value(root, (), loader, origin, lines)
+    except yaml.MarkedYAMLError as fault:
+        line = fault.problem_mark.line + 1 if fault.problem_mark else 1
+        raise PipelineError(f"{origin} line {line} is no YAML: {fault.problem}") from None
+    except yaml.YAMLError as fault:
+        raise PipelineError(f"{origin} is no YAML: {fault}") from None
+    finally:
+        loader.dispose()
+    return Document(origin, content, lines)
+
+
+def _value(node: yaml.Node, path: Path, loader: yaml.SafeLoader, origin: str, lines: dict[Path, int]) -> Any:
+    line = node.start_mark.line + 1
+    lines.setdefault(path, line)
+    if len(path) > _DEEPEST:
+        raise PipelineError(f"{origin} line {line}: nested too deeply")
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(item, (*path, number), loader, origin, lines) for number, item in enumerate(node.value)]
+    if not isinstance(node, yaml.MappingNode):
+        return loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call, unused-ignore]
+    found: dict[str, Any] = {}
+    for key, value in node.value:
+        name = str(key.value)
+        where = key.start_mark.line + 1
+        if name in found:
+            raise PipelineError(f"{origin} line {where}: {'.'.join(map(str, (*path, name)))} is given twice")
+        lines[*path, name] = where
+        found[name] = _value(value, (*path, name), loader, origin, lines)
+    return found

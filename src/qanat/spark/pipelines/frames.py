@@ -1,0 +1,84 @@
+"""Sources and steps of a pipeline as streaming data frames, each a table that later SQL can name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qanat.spark.pipelines.definition import Definition, Source, Step
+from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.durations import seconds_of
+from qanat.spark.pipelines.windows import in_windows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BROKEN = "_broken"
+"""The field of `record` that holds the text where it is not what the schema says."""
+
+
+def tables(spark: SparkSession, pipeline: Definition, bootstrap: str) -> dict[str, DataFrame]:
+    """Every source and step by its name; raises `PipelineError` where Spark cannot make sense of one."""
+    from pyspark.errors import PySparkException
+
+    found: dict[str, DataFrame] = {}
+    for name, source in pipeline.sources.items():
+        where = f"pipeline {pipeline.name}, source {name}"
+        try:
+            found[name] = _read(spark, source, bootstrap)
+        except PySparkException as fault:
+            raise PipelineError(f"{where}: {told(fault)}") from None
+        found[name].createOrReplaceTempView(name)
+    for name, step in pipeline.steps.items():
+        where = f"pipeline {pipeline.name}, step {name}"
+        try:
+            found[name] = _made(spark, step, found, where)
+        except PySparkException as fault:
+            raise PipelineError(f"{where}: {told(fault)}") from None
+        found[name].createOrReplaceTempView(name)
+    return found
+
+
+def told(fault: Exception) -> str:
+    """What Spark says, without its plans and stack traces."""
+    text = str(fault)
+    own = [line for line in text.splitlines() if line.startswith("qanat.") and "Error: " in line]
+    if own:
+        return own[-1].partition("Error: ")[2]
+    return text.strip().split("\n", 1)[0].split(" SQLSTATE:")[0]
+
+
+def _read(spark: SparkSession, source: Source, bootstrap: str) -> DataFrame:
+    from pyspark.sql import functions
+
+    options = {
+        "kafka.bootstrap.servers": source.bootstrap or bootstrap,
+        "subscribe": source.topic or ",".join(source.topics) or None,
+        "subscribePattern": source.pattern,
+        "startingOffsets": source.start,
+        "maxOffsetsPerTrigger": source.limit,
+        "maxBytesPerTrigger": source.limit_bytes,
+        "kafka.group.id": source.group,
+        "includeHeaders": str(source.headers).lower(),
+        **source.options,
+    }
+    reader = spark.readStream.format("qanat")
+    for key, value in options.items():
+        if value is not None:
+            reader = reader.option(key, str(value))
+    frame = reader.load()
+    if source.schema is None:
+        return frame
+    schema = f"{source.schema}, {BROKEN} string"
+    text = functions.col("value").cast("string")
+    return frame.withColumn("record", functions.from_json(text, schema, {"columnNameOfCorruptRecord": BROKEN}))
+
+
+def _made(spark: SparkSession, step: Step, found: dict[str, DataFrame], where: str) -> DataFrame:
+    if step.sql is not None:
+        return spark.sql(step.sql)
+    frame = found[step.from_ or ""]
+    if step.watermark is not None:
+        frame = frame.withWatermark(step.watermark.column, f"{seconds_of(step.watermark.delay)} seconds")
+    if step.distinct:
+        frame = frame.dropDuplicatesWithinWatermark(step.distinct)
+    return frame if step.windows is None else in_windows(frame, step.windows, where)

@@ -1,0 +1,62 @@
+"""A definition as running queries: topics made, tables built, sinks started in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from qanat.spark.pipelines.definition import Definition
+from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.frames import tables, told
+from qanat.spark.pipelines.ordering import check_names, stages
+from qanat.spark.pipelines.ready_made import How
+from qanat.spark.pipelines.sinks import located, start
+from qanat.spark.pipelines.topics import make_missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+def launch(spark: SparkSession, pipeline: Definition, how: How) -> Iterator[Sequence[StreamingQuery]]:
+    """All sinks at once; or, in a run that ends, stage by stage."""
+    check_names(pipeline)
+    folder = how.checkpoint or pipeline.checkpoint
+    if folder is None:
+        raise PipelineError(
+            f"pipeline {pipeline.name} has no place for its progress: write `checkpoint:` into it, or give one"
+        )
+    by_cluster: dict[str, dict[str, int | None]] = {}
+    for sink in pipeline.sinks.values():
+        if sink.topic is not None:
+            by_cluster.setdefault(sink.bootstrap or how.bootstrap, {})[sink.topic] = sink.partitions
+    for bootstrap, topics in by_cluster.items():
+        make_missing(bootstrap, topics)
+    found = tables(spark, pipeline, how.bootstrap)
+    order = stages(pipeline) if how.is_available_now else [list(pipeline.sinks)]
+    for stage in order:
+        queries: list[StreamingQuery] = []
+        try:
+            queries.extend(_started(found, pipeline, name, located(folder), how) for name in stage)
+        except PipelineError:
+            for query in queries:
+                query.stop()
+            raise
+        yield queries
+
+
+def _started(found: dict[str, DataFrame], pipeline: Definition, name: str, folder: str, how: How) -> StreamingQuery:
+    from pyspark.errors import PySparkException
+
+    sink = pipeline.sinks[name]
+    try:
+        return start(
+            found[sink.from_],
+            sink,
+            f"{pipeline.name}-{name}",
+            f"{folder}/{name}",
+            how.bootstrap,
+            is_available_now=how.is_available_now,
+        )
+    except PySparkException as fault:
+        raise PipelineError(f"pipeline {pipeline.name}, sink {name}: {told(fault)}") from None

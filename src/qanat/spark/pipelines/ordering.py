@@ -1,0 +1,75 @@
+"""What reads what: every name must be there before it is read, and some sinks must be done before others begin."""
+
+from __future__ import annotations
+
+import re
+
+from qanat.spark.pipelines.decoding import nearest
+from qanat.spark.pipelines.definition import Definition, Source
+from qanat.spark.pipelines.document import PipelineError
+
+_WORD = re.compile(r"[a-z_][a-z0-9_]*", re.IGNORECASE)
+
+
+def check_names(pipeline: Definition) -> None:
+    """Names are used once, and only after they were made; raises `PipelineError`."""
+    known = list(pipeline.sources)
+    for name, step in pipeline.steps.items():
+        if name in known:
+            raise PipelineError(f"pipeline {pipeline.name}: {name} is the name of two tables")
+        if step.from_ is not None and step.from_ not in known:
+            raise PipelineError(
+                f"pipeline {pipeline.name}, step {name}: there is no table {step.from_}{nearest(step.from_, known)}"
+            )
+        known.append(name)
+    for name, sink in pipeline.sinks.items():
+        if sink.from_ not in known:
+            raise PipelineError(
+                f"pipeline {pipeline.name}, sink {name}: there is no table {sink.from_}{nearest(sink.from_, known)}"
+            )
+
+
+def stages(pipeline: Definition) -> list[list[str]]:
+    """Sinks in the order in which a run that ends has to run them: who reads a topic waits for those who write it.
+
+    Within a stage sinks run side by side. A run that does not end starts them all at once.
+    """
+    writes = {sink.topic: name for name, sink in pipeline.sinks.items() if sink.topic is not None}
+    waits = {
+        name: {
+            writes[topic]
+            for source in _sources_of(pipeline, sink.from_)
+            for topic in _topics(pipeline.sources[source])
+            if topic in writes and writes[topic] != name
+        }
+        for name, sink in pipeline.sinks.items()
+    }
+    done: set[str] = set()
+    result: list[list[str]] = []
+    while len(done) < len(waits):
+        stage = [name for name, before in waits.items() if name not in done and before <= done]
+        if not stage:
+            circle = ", ".join(name for name in waits if name not in done)
+            raise PipelineError(
+                f"pipeline {pipeline.name}: sinks {circle} read what each other writes: such a run never ends"
+            )
+        result.append(stage)
+        done.update(stage)
+    return result
+
+
+def _topics(source: Source) -> list[str]:
+    return [source.topic] if source.topic is not None else source.topics
+
+
+def _sources_of(pipeline: Definition, table: str) -> set[str]:
+    """The sources that a table is made of. SQL is not parsed: each word that names a table counts as read."""
+    if table in pipeline.sources:
+        return {table}
+    step = pipeline.steps[table]
+    before = list(pipeline.steps)[: list(pipeline.steps).index(table)]
+    if step.sql is None:
+        read = {step.from_ or ""}
+    else:
+        read = set(_WORD.findall(step.sql.lower())) & {*pipeline.sources, *before}
+    return {source for name in read for source in _sources_of(pipeline, name)}

@@ -1,0 +1,80 @@
+"""What Spark tells of a query after each micro-batch, added up.
+
+Spark reports a micro-batch once, and now and then that nothing happened; both as JSON. What is counted here is what
+people ask about: rows a second, how far behind, the watermark, the state, what was left out and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A query so far."""
+
+    query: str
+    batches: int = 0
+    rows: int = 0
+    """Rows read."""
+    written: int = 0
+    """Rows written, where the sink says."""
+    seconds: float = 0.0
+    """Time spent in micro-batches."""
+    rows_per_second: float = 0.0
+    """Of the last micro-batch that had rows."""
+    lag: int | None = None
+    """Records that were there and not yet read when the last micro-batch ended."""
+    watermark: str | None = None
+    state_rows: int = 0
+    state_bytes: int = 0
+    duplicates: int = 0
+    late: int = 0
+    """Rows that Spark's watermark left out."""
+
+    def plus(self, report: Mapping[str, Any]) -> Tally:
+        """With one more report."""
+        operators = report.get("stateOperators") or []
+        rows = max(0, int(report.get("numInputRows") or 0))
+        seconds = int((report.get("durationMs") or {}).get("triggerExecution") or 0) / 1000
+        return replace(
+            self,
+            batches=self.batches + 1,
+            rows=self.rows + rows,
+            written=self.written + max(0, int((report.get("sink") or {}).get("numOutputRows") or 0)),
+            seconds=self.seconds + seconds,
+            rows_per_second=rows / seconds if rows and seconds else self.rows_per_second,
+            lag=_lag(report.get("sources") or []),
+            watermark=(report.get("eventTime") or {}).get("watermark", self.watermark),
+            state_rows=sum(int(one.get("numRowsTotal") or 0) for one in operators),
+            state_bytes=sum(int(one.get("memoryUsedBytes") or 0) for one in operators),
+            duplicates=self.duplicates + sum(_custom(one, "numDroppedDuplicateRows") for one in operators),
+            late=self.late + sum(int(one.get("numRowsDroppedByWatermark") or 0) for one in operators),
+        )
+
+
+def is_batch(report: Mapping[str, Any]) -> bool:
+    """Whether a report is of a micro-batch, and not that nothing happened."""
+    return "addBatch" in (report.get("durationMs") or {})
+
+
+def _custom(operator: Mapping[str, Any], name: str) -> int:
+    return int((operator.get("customMetrics") or {}).get(name) or 0)
+
+
+def _lag(sources: list[Mapping[str, Any]]) -> int | None:
+    """The records between what was read and what is there; None where no source says."""
+    behind = [
+        _offset(source["latestOffset"], topic, partition) - int(offset)
+        for source in sources
+        if isinstance(source.get("endOffset"), dict) and isinstance(source.get("latestOffset"), dict)
+        for topic, offsets in source["endOffset"].items()
+        for partition, offset in offsets.items()
+    ]
+    return sum(max(0, one) for one in behind) if behind else None
+
+
+def _offset(latest: Mapping[str, Any], topic: str, partition: str) -> int:
+    return int((latest.get(topic) or {}).get(partition, 0))

@@ -1,0 +1,91 @@
+"""Pipelines that come with the package, and what each of them has to be.
+
+To add one, write a module beside this one that has a `PIPELINE`, and name the module in `MODULES`. Where YAML says it
+all, `declared` makes the pipeline from it; others say how they are launched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from qanat.spark.pipelines.decoding import decode, nearest
+from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.ordering import check_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+MODULES = {
+    "metrics": "qanat.spark.pipelines.metrics",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What a run is told besides the pipeline's own settings."""
+
+    bootstrap: str
+    checkpoint: str | None = None
+    """A folder instead of the one that the pipeline names."""
+    is_available_now: bool = False
+    """Whether the run ends when everything that was there at its start is done."""
+
+
+Launch: TypeAlias = "Callable[[SparkSession, Mapping[str, str], How], Iterator[Sequence[StreamingQuery]]]"
+"""Starts a pipeline: gives queries that run side by side, and is asked for the next ones when those have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A pipeline that can be listed, shown and launched."""
+
+    name: str
+    meaning: str
+    settings: Mapping[str, str]
+    """What `--set` may change, with the defaults."""
+    text: str
+    """What `qanat pipeline show` prints."""
+    check: Callable[[Mapping[str, str]], None]
+    """Says what is wrong with given settings before Spark is started: raises `PipelineError`."""
+    launch: Launch
+
+
+def declared(text: str, origin: str = "the pipeline") -> Pipeline:
+    """A pipeline that YAML says all of."""
+    found = decode(text, origin)
+    origin = f"pipeline {found.name}" if origin == "the pipeline" else origin
+
+    def check(settings: Mapping[str, str]) -> None:
+        check_names(decode(text, origin, settings))
+
+    def launch(spark: SparkSession, settings: Mapping[str, str], how: How) -> Iterator[Sequence[StreamingQuery]]:
+        from qanat.spark.pipelines.launching import launch as started
+
+        return started(spark, decode(text, origin, settings), how)
+
+    return Pipeline(found.name, found.meaning, found.settings, text, check, launch)
+
+
+def named(name: str) -> Pipeline:
+    """A pipeline by its name, or one in a YAML file."""
+    if name in MODULES:
+        found: Pipeline = import_module(MODULES[name]).PIPELINE
+        return found
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml") and not path.exists():
+        raise PipelineError(f"there is no pipeline {name}{nearest(name, MODULES)}, and no file of that name")
+    try:
+        return declared(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8"
+        raise PipelineError(f"cannot read the pipeline in {path}: {reason}") from None
+
+
+def every() -> list[Pipeline]:
+    """All that come with the package."""
+    return [named(name) for name in MODULES]

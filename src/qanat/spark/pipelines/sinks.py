@@ -1,0 +1,60 @@
+"""Streaming queries: the rows of a table on their way to a topic, a Parquet lake or the terminal.
+
+A topic is written in transactions, a lake through the log of files that Spark keeps in it (`_spark_metadata`): in both,
+a micro-batch that is repeated after a crash changes nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qanat.spark.pipelines.definition import Sink
+from qanat.spark.pipelines.durations import seconds_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+def start(
+    frame: DataFrame, sink: Sink, name: str, checkpoint: str, bootstrap: str, *, is_available_now: bool
+) -> StreamingQuery:
+    """A running query."""
+    if sink.files is not None:
+        # Not coalesce: it would pull the tasks of what comes before, state included, into as few.
+        frame = frame.repartition(sink.files)
+    writer = frame.writeStream.queryName(name).outputMode("append").option("checkpointLocation", checkpoint)
+    if is_available_now:
+        writer = writer.trigger(availableNow=True)
+    elif sink.every is not None:
+        writer = writer.trigger(processingTime=f"{seconds_of(sink.every)} seconds")
+    for key, value in _options(sink, bootstrap).items():
+        writer = writer.option(key, value)
+    if sink.partition_by:
+        writer = writer.partitionBy(*sink.partition_by)
+    return writer.format({"topic": "qanat"}.get(sink.kind, sink.kind)).start()
+
+
+def _options(sink: Sink, bootstrap: str) -> dict[str, str]:
+    match sink.kind:
+        case "topic":
+            assert sink.topic is not None
+            own = {
+                "kafka.bootstrap.servers": sink.bootstrap or bootstrap,
+                "topic": sink.topic,
+                "delivery": sink.delivery,
+                "includeHeaders": str(sink.headers).lower(),
+                "kafka.compression.type": sink.compression,
+            }
+        case "parquet":
+            assert sink.parquet is not None
+            own = {"path": located(sink.parquet)}
+        case _:
+            own = {"truncate": "false"}
+    return {**own, **sink.options}
+
+
+def located(folder: str) -> str:
+    """An address as it is, a path made absolute: Spark's processes may stand elsewhere."""
+    return folder if "://" in folder or folder.startswith("file:") else str(Path(folder).absolute())

@@ -1,0 +1,38 @@
+"""Topics that a pipeline writes: made before it starts, where they are not there yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qanat.connection.cluster import Cluster
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import check
+from qanat.model.error_codes import ErrorCode
+from qanat.spark.lookups import Lookups
+from qanat.spark.options import Access
+from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from qanat.wire.kafka.registry import ApiKey
+
+_BROKERS_DEFAULT = -1
+_TIMEOUT_S = 30.0
+
+
+def make_missing(bootstrap: str, topics: Mapping[str, int | None]) -> None:
+    """Create topics with so many partitions, or as many as the broker gives; those that exist stay as they are."""
+
+    async def make(cluster: Cluster, deadline: Deadline) -> None:
+        there = await cluster.metadata(list(topics), deadline)
+        missing = [one.name for one in there.topics if one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        wanted = [CreatableTopic(name, topics[name] or _BROKERS_DEFAULT, _BROKERS_DEFAULT) for name in missing if name]
+        if not wanted:
+            return
+        request = CreateTopicsRequest(wanted, timeout_ms=deadline.left_ms)
+        response: CreateTopicsResponse = await cluster.call_controller(ApiKey.CREATE_TOPICS, request, deadline)
+        for result in response.topics:
+            if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                check(f"cannot create topic {result.name}", result.error_code, result.error_message)
+        for topic in wanted:
+            await cluster.topic(topic.name, deadline)
+
+    with Lookups(Access(bootstrap, timeout_s=_TIMEOUT_S)) as lookups:
+        lookups.run(make)

@@ -1,0 +1,110 @@
+"""Running queries: their progress, their end, and a stop that lets the micro-batch at hand finish.
+
+A second request to stop does not wait any more; what was begun is then repeated by the next run, which is harmless.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.frames import told
+from qanat.spark.pipelines.progress import Tally, is_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LOOK_EVERY_S = 0.5
+FINISH_WITHIN_S = 120.0
+
+
+class Stop:
+    """Whether somebody wants the pipeline to end: asked once, in order; asked twice, at once."""
+
+    def __init__(self) -> None:
+        self.times_asked = 0
+
+    def ask(self) -> None:
+        self.times_asked += 1
+
+
+class Watched:
+    """One query: what it has told so far."""
+
+    def __init__(self, query: StreamingQuery, tally: Tally | None = None) -> None:
+        self.query = query
+        self.tally = tally or Tally(query.name or str(query.id))
+        self._last_batch = -1
+
+    def look(self) -> None:
+        """Take in what was reported since the last look."""
+        last = self.query.lastProgress
+        if last is None or last.batchId <= self._last_batch:
+            return
+        for report in map(json.loads, (one.json for one in self.query.recentProgress)):
+            if report["batchId"] > self._last_batch and is_batch(report):
+                self.tally = self.tally.plus(report)
+                self._last_batch = report["batchId"]
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.query.isActive or not self.query.status["isTriggerActive"]
+
+    @property
+    def batches(self) -> int:
+        return self.tally.batches
+
+
+def watch(
+    stages: Iterator[Sequence[StreamingQuery]], stop: Stop, show: Callable[[list[Tally]], None] = lambda _: None
+) -> list[Tally]:
+    """Run every stage to its end; returns what each query did. Raises `PipelineError` when one fails."""
+    done: list[Tally] = []
+    for queries in stages:
+        watched = [Watched(query) for query in queries]
+        try:
+            _until_ended(watched, stop, done, show)
+            done += [one.tally for one in watched]
+        finally:
+            for query in queries:
+                query.stop()
+        if stop.times_asked:
+            break
+    return done
+
+
+def _until_ended(watched: list[Watched], stop: Stop, done: list[Tally], show: Callable[[list[Tally]], None]) -> None:
+    while True:
+        are_active = [one.query.isActive for one in watched]
+        for one in watched:
+            one.look()
+        show([*done, *(one.tally for one in watched)])
+        for one in watched:
+            if (fault := one.query.exception()) is not None:
+                raise PipelineError(f"{one.tally.query} failed: {told(fault)}")
+        if not any(are_active):
+            return
+        if stop.times_asked:
+            _finish(watched, stop)
+            return
+        time.sleep(LOOK_EVERY_S)
+
+
+def _finish(watched: list[Watched], stop: Stop) -> None:
+    """Wait for what runs at this moment, and end each query as soon as it is through."""
+    begun = [one.batches for one in watched]
+    deadline = time.monotonic() + FINISH_WITHIN_S
+    left = list(range(len(watched)))
+    while left and stop.times_asked < 2 and time.monotonic() < deadline:
+        for index in list(left):
+            one = watched[index]
+            one.look()
+            if one.is_idle or one.batches > begun[index]:
+                one.query.stop()
+                left.remove(index)
+        time.sleep(LOOK_EVERY_S / 5)
+    for index in left:
+        watched[index].query.stop()
