@@ -124,9 +124,9 @@ class RemoteClient:
     def offset_at(self, topic: str, timestamp: int) -> int:
         return int(self.ask("offset_at", topic=topic, timestamp=timestamp))
 
-    def join(self, group: str, topic: str) -> RemoteMember:
+    def join(self, group: str, topic: str, protocol: str = "classic") -> RemoteMember:
         self._members += 1
-        self.ask("join", member=str(self._members), group=group, topic=topic)
+        self.ask("join", member=str(self._members), group=group, topic=topic, protocol=protocol)
         return RemoteMember(self, str(self._members))
 
     def close(self) -> None:

@@ -6,6 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qanat.groups.consumer.records import (
+    ClassicMembership,
+    ConsumerGroupRecord,
+    ConsumerMemberRecord,
+    ConsumerTombstone,
+    CurrentAssignmentRecord,
+    ExpressionRecord,
+    MemberState,
+    RecordKind,
+    TargetAssignmentRecord,
+    TargetEpochRecord,
+    TopicIdPartition,
+)
 from qanat.groups.record_codec import decode_record, encode_record
 from qanat.groups.records import (
     GroupMetadataRecord,
@@ -29,10 +42,37 @@ GROUPS = st.builds(
     GroupMetadataRecord, NAMES, NAMES, INT32, st.none() | NAMES, st.none() | NAMES, INT64, st.lists(MEMBERS).map(tuple)
 )
 OFFSETS = st.builds(OffsetCommitRecord, NAMES, NAMES, INT32, INT64, INT32, NAMES, INT64)
+PARTITIONS = st.lists(st.builds(TopicIdPartition, st.binary(min_size=16, max_size=16), INT32), max_size=5, unique=True)
+IN_ORDER = PARTITIONS.map(lambda found: tuple(sorted(found)))
+CLASSIC = st.builds(ClassicMembership, INT32, st.lists(st.tuples(NAMES, st.binary(max_size=9)), max_size=3).map(tuple))
+TOPICS = st.lists(NAMES, max_size=3).map(tuple)
+CONSUMERS = st.one_of(
+    st.builds(ConsumerGroupRecord, NAMES, INT32, INT64),
+    st.builds(
+        ConsumerMemberRecord,
+        NAMES,
+        NAMES,
+        st.none() | NAMES,
+        st.none() | NAMES,
+        NAMES,
+        NAMES,
+        TOPICS,
+        NAMES,
+        INT32,
+        st.none() | NAMES,
+        st.none() | CLASSIC,
+    ),
+    st.builds(TargetEpochRecord, NAMES, INT32),
+    st.builds(TargetAssignmentRecord, NAMES, NAMES, IN_ORDER),
+    st.builds(CurrentAssignmentRecord, NAMES, NAMES, INT32, INT32, st.sampled_from(MemberState), IN_ORDER, IN_ORDER),
+    st.builds(ExpressionRecord, NAMES, NAMES, TOPICS, INT64, INT64),
+    st.builds(ConsumerTombstone, NAMES, st.sampled_from([RecordKind.GROUP, RecordKind.TARGET_EPOCH])),
+    st.builds(ConsumerTombstone, NAMES, st.sampled_from([RecordKind.MEMBER, RecordKind.EXPRESSION]), NAMES),
+)
 TOMBSTONES = st.builds(GroupTombstone, NAMES) | st.builds(OffsetTombstone, NAMES, NAMES, INT32)
 
 
-@given(GROUPS | OFFSETS | TOMBSTONES)
+@given(GROUPS | OFFSETS | TOMBSTONES | CONSUMERS)
 def test_a_record_survives_its_bytes(record: GroupRecord) -> None:
     assert decode_record(*encode_record(record)) == record
 
@@ -79,6 +119,12 @@ def test_the_oldest_key_of_an_offset_is_read() -> None:
 @pytest.mark.parametrize("key", [b"\x00\x04\x00\x01g", b"\x00\x0b\x00\x01g", b"\x00\x63whatever"])
 def test_kinds_of_others_and_of_later_kafkas_are_passed_over(key: bytes) -> None:
     assert decode_record(key, b"anything") is None
+
+
+def test_a_state_of_a_later_kafka_is_one_that_a_heartbeat_leads_out_of() -> None:
+    value = write_value(CONSUMER_OFFSETS, 8, wire.ConsumerGroupCurrentMemberAssignmentValue(3, 2, 127))
+    record = decode_record(b"\x00\x08\x00\x01g\x00\x01m", value)
+    assert record == CurrentAssignmentRecord("g", "m", 3, 2, MemberState.UNRELEASED)
 
 
 @given(st.binary(max_size=40))

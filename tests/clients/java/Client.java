@@ -79,7 +79,9 @@ public final class Client {
             case "offset_at":
                 return offsetAt(topic, request.get("timestamp").asLong());
             case "join":
-                KafkaConsumer<String, String> joined = consumer(Map.of("group.id", request.get("group").asText()));
+                KafkaConsumer<String, String> joined = consumer(Map.of(
+                        "group.id", request.get("group").asText(),
+                        "group.protocol", request.path("protocol").asText("classic")));
                 joined.subscribe(List.of(topic));
                 members.put(member, joined);
                 return null;
@@ -156,7 +158,9 @@ public final class Client {
         settings.put("bootstrap.servers", address);
         settings.put("auto.offset.reset", "earliest");
         settings.put("enable.auto.commit", false);
-        settings.put("heartbeat.interval.ms", 50);
+        if (!"consumer".equals(settings.get("group.protocol"))) {
+            settings.put("heartbeat.interval.ms", 50);
+        }
         settings.put("fetch.max.wait.ms", 20);
         StringDeserializer text = new StringDeserializer();
         return new KafkaConsumer<>(settings, text, text);

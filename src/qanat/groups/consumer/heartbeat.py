@@ -3,7 +3,8 @@
 - 0     the coordinator draws a new member's id
 - 1     subscriptions by expression; members bring their ids (KIP-1082)
 
-Differs from Kafka: an expression's topics are found at once, and not some heartbeats later.
+Differs from Kafka: an expression's topics are found at once, and not some heartbeats later. A member that was fenced
+may join again at once, and need not wait until its old session ends.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ def _member(
     instance_id = request.instance_id
     if instance_id is not None and is_joining:
         present = group.members.get(group.static_members.get(instance_id, ""))
-        if present is not None:
+        is_back = present is not None and group.current_of(present.member_id).epoch == GONE_FOR_A_WHILE
+        if present is not None and (is_back or present.member_id != member_id):
             return unreleased(group, present, member_id) or replace_member(turn, group, present, member_id)
     elif instance_id is not None:
         refusal = named_refusal(group, member_id, instance_id)
@@ -110,17 +112,19 @@ def _follow(
 ) -> ConsumerHeartbeatReply:
     """Take in what is new, and take the member one step further."""
     member = _updated(before, request)
-    had = group.current_of(member.member_id).assigned
+    known = group.current_of(member.member_id)
     is_new = subscribe(turn, group, before, member)
     refresh(turn, group, is_changed=is_new)
     assign(turn, group)
-    current = reconcile(turn, group, member, request.owned)
+    # A join may be a late copy of one that was answered long ago: it does not say that the member has let go.
+    is_late = request.member_epoch == JOINING and known.epoch > JOINING
+    current = reconcile(turn, group, member, None if is_late else request.owned)
     sessions.renew_session(turn, group, member)
     return ConsumerHeartbeatReply(
         member_id=member.member_id,
         member_epoch=current.epoch,
         heartbeat_interval_ms=turn.state.settings.group_consumer_heartbeat_interval_ms,
-        assignment=current.assigned if request.is_full or current.assigned != had else None,
+        assignment=current.assigned if request.is_full or current.assigned != known.assigned else None,
     )
 
 

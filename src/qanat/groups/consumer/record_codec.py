@@ -133,7 +133,7 @@ def _record(kind: RecordKind, group_id: str, name: str, found: Any) -> ConsumerR
                 name,
                 found.member_epoch,
                 found.previous_member_epoch,
-                MemberState(found.state),
+                _state(found.state),
                 _in_order(found.assigned_partitions),
                 _in_order(found.partitions_pending_revocation),
             )
@@ -142,6 +142,11 @@ def _record(kind: RecordKind, group_id: str, name: str, found: Any) -> ConsumerR
         case RecordKind.TOPICS:
             raise AssertionError("records of this kind are passed over")
     assert_never(kind)
+
+
+def _state(number: int) -> MemberState:
+    """A state of a later Kafka has something to wait for, whatever it is: the member's next heartbeat leads on."""
+    return MemberState(number) if number in MemberState.__members__.values() else MemberState.UNRELEASED
 
 
 def _member(group_id: str, member_id: str, found: wire.ConsumerGroupMemberMetadataValue) -> ConsumerMemberRecord:

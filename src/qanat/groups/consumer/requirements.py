@@ -74,8 +74,11 @@ def _missing_to_join(request: ConsumerHeartbeat) -> str | None:
 
 
 def epoch_refusal(current: CurrentAssignmentRecord, epoch: int, owned: Partitions | None) -> Refusal | None:
-    """A member may be one epoch behind: it may not have heard of its new one, if it has nothing that is not its own."""
-    if epoch == current.epoch:
+    """A member may be one epoch behind: it may not have heard of its new one, if it has nothing that is not its own.
+
+    It may always begin anew: who joins has nothing.
+    """
+    if epoch in (current.epoch, JOINING):
         return None
     is_lost_reply = (
         epoch < current.epoch
