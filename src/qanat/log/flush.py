@@ -17,6 +17,8 @@ from qanat.log.whole_files import replace, write_content
 class FlushJob:
     """Makes a log durable up to `end_offset`."""
 
+    __slots__ = ("_active", "_bytes", "_closed", "_epochs", "_has_new_names", "_log", "_records", "end_offset")
+
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
         self._closed = list(log.closed)

@@ -92,6 +92,11 @@ class Dispatcher:
         self.interceptor: Interceptor | None = None
         """Set where somebody decides what askers may do (`gate`), and by tests that want trouble (`qanat.testing`)."""
 
+    def close(self) -> None:
+        """Nothing more will be asked."""
+        self.beside.close()
+        self._lone_produces.close()
+
     def handle(self, frame: memoryview, connection: KafkaConnection) -> Outcome:
         began = perf_counter()
         if connection.conversation is not None and (answer := sasl.admit(frame, connection)) is not None:

@@ -105,4 +105,4 @@ class KafkaListener:
             connection.close()
         if self._server is not None:
             await self._server.wait_closed()
-        self.dispatcher.beside.close()
+        self.dispatcher.close()

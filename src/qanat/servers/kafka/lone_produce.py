@@ -17,6 +17,7 @@ from qanat.broker.partition import Partition, Written
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import Answer, Later, Outcome
+from qanat.servers.kafka.patience import Patience
 from qanat.telemetry.door_counters import ApiCounters
 from qanat.wire.kafka.headers import frame_response
 from qanat.wire.kafka.lone_produce import LoneProduce, read_lone, write_lone
@@ -45,6 +46,10 @@ class LoneProduces:
     def __init__(self, broker: Broker, counters: ApiCounters) -> None:
         self._writable = broker.hosting.writable
         self._counters = counters
+        self._patience = Patience()
+
+    def close(self) -> None:
+        self._patience.close()
 
     def take(self, frame: memoryview) -> Taken | None:
         """Append the batch of a lone request; None where the request goes the long way."""
@@ -72,7 +77,7 @@ class LoneProduces:
         elif request.acks == ALL and written.durable is not None:
             counters.parked += 1
             counters.loop_s += perf_counter() - began
-            return _OnceDurable(taken, counters, began)
+            return _OnceDurable(taken, counters, began, self._patience)
         else:
             outcome = [_encoded(taken)]
             counters.response_bytes += len(outcome[0])
@@ -85,17 +90,17 @@ class LoneProduces:
 class _OnceDurable(Later):
     """An answer that waits for the disk, as long as the client is willing to."""
 
-    __slots__ = ("_began", "_counters", "_send", "_taken", "_timer")
+    __slots__ = ("_began", "_counters", "_patience", "_send", "_taken")
 
-    def __init__(self, taken: Taken, counters: ApiCounters, began: float) -> None:
+    def __init__(self, taken: Taken, counters: ApiCounters, began: float, patience: Patience) -> None:
         self._taken = taken
         self._counters = counters
         self._began = began
+        self._patience = patience
 
     def then(self, send: Callable[[Answer], None]) -> None:
         self._send: Callable[[Answer], None] | None = send
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(self._taken.request.timeout_ms, 0) / 1000, self._time_out)
+        self._patience.begin(self, max(self._taken.request.timeout_ms, 0) / 1000)
         durable = self._taken.written.durable
         assert durable is not None
         durable.at_once = self._done
@@ -110,7 +115,7 @@ class _OnceDurable(Later):
         else:
             self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
 
-    def _time_out(self) -> None:
+    def time_out(self) -> None:
         self._refuse(ErrorCode.REQUEST_TIMED_OUT, "the batch was not on disk in time")
 
     def _refuse(self, code: ErrorCode, message: str) -> None:
@@ -135,7 +140,7 @@ class _OnceDurable(Later):
         send, self._send = self._send, None
         if send is None:
             return
-        self._timer.cancel()
+        self._patience.end(self)
         counters = self._counters
         counters.parked -= 1
         counters.response_bytes += len(answer)
