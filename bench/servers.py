@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tools.kafka_jars import VERSION, java_command
@@ -78,9 +78,12 @@ class Server:
                 _stop(process)
 
 
-def qanat() -> Server:
+def qanat(settings: Mapping[str, object] | None = None) -> Server:
+    """A broker as its users start it, with these settings besides."""
+
     def command(folder: Path, port: int) -> list[str]:
         flags = ["--port", str(port), "--data-dir", str(folder / "data"), "--log-level", "warning"]
+        flags += [part for name, value in (settings or {}).items() for part in ("-X", f"{name}={value}")]
         return [str(Path(sys.executable).with_name("qanat")), "start", *flags]
 
     return Server("Qanat", __version__, command)

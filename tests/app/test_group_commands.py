@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
+from confluent_kafka import Consumer
 from tests.app.conftest import Run
 
 
@@ -89,3 +91,34 @@ def test_what_cannot_be_done_is_one_sentence(run: Run, arguments: tuple[str, ...
     assert result.returncode == 1
     assert result.stderr.startswith(f"qanat: {message}")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_group_of_the_new_protocol_shows_its_type_its_epochs_and_its_members(run: Run, broker_address: str) -> None:
+    run("topic", "create", "g-new", "-p", "2")
+    run("produce", "g-new", given="1\n2\n")
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker_address,
+            "group.id": "modern",
+            "group.protocol": "consumer",
+            "client.id": "reader",
+        }
+    )
+    consumer.subscribe(["g-new"])
+    deadline = time.monotonic() + 40
+    while len(consumer.assignment()) < 2:
+        assert time.monotonic() < deadline, "waited in vain"
+        consumer.poll(0.1)
+    rows = json.loads(run("group", "describe", "modern", "-o", "json").stdout)
+    listed = [row for row in json.loads(run("group", "list", "-o", "json").stdout) if row["group"] == "modern"]
+    shown = run("group", "describe", "modern").stdout.splitlines()[0]
+    consumer.close()
+
+    held = [row for row in rows if row["scope"] == "partition"]
+    assert [(row["partition"], row["client"], row["member_state"]) for row in held] == [
+        (0, "reader", "settled"),
+        (1, "reader", "settled"),
+    ]
+    assert {(row["type"], row["epoch"], row["assignor"]) for row in rows} == {("consumer", 1, "uniform")}
+    assert [(row["type"], row["state"]) for row in listed] == [("consumer", "Stable")]
+    assert shown == "modern: Stable, 1 member, assignor uniform, type consumer, epoch 1, assignment of epoch 1"

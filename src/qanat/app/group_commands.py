@@ -7,34 +7,25 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from qanat.app.group_offsets import Lag, committed_offsets, lags
+from qanat.app.group_view import DEAD, GroupView, MemberView, describe_group
 from qanat.app.listing import Output, Row, counted, print_rows
 from qanat.app.printable import printable
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, run
 from qanat.app.watching import ONCE, Watch, show
-from qanat.connection.assignors import decode_assignment
 from qanat.connection.cluster import Cluster
-from qanat.connection.deadline import Deadline
-from qanat.connection.faults import RefusedError, check, refused
+from qanat.connection.faults import check, refused
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import MalformedMessageError
 from qanat.model.ids import TopicPartition
 from qanat.wire.kafka.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from qanat.wire.kafka.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
 from qanat.wire.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from qanat.wire.kafka.registry import ApiKey
 
 _LIST_COLUMNS = ("group", "state", "protocol", "type", "coordinator")
 _LAG_COLUMNS = (
     *("group", "scope", "topic", "partition", "committed", "end", "lag", "time_lag_ms"),
-    *("member", "client", "host"),
+    *("member", "client", "host", "member_epoch", "member_state", "type", "epoch", "assignor"),
 )
 _TABLE_COLUMNS = ("topic", "partition", "committed", "end", "lag", "time_lag_ms", "member", "host")
-_DEAD = "Dead"
 _ID_SHOWN = 7
 """So many letters of a member's id behind its client's name tell it from its neighbours."""
 
@@ -53,7 +44,7 @@ def list_groups(
     Parameters
     ----------
     state:
-        Only groups in this state: Stable, Empty, PreparingRebalance, CompletingRebalance.
+        Only groups in this state: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, Reconciling.
     output:
         `table` for people, the others for programs.
     """
@@ -98,23 +89,36 @@ def describe(groups: Groups, /, *, output: Output = "table", watch: Watch = ONCE
         `table` for people, the others for programs.
     """
 
-    async def work(cluster: Cluster) -> list[tuple[DescribedGroup, list[Row]]]:
+    async def work(cluster: Cluster) -> list[tuple[GroupView, list[Row]]]:
         return [await _described(cluster, group) for group in groups]
 
     show(target, watch, work, lambda described: _print_groups(described, output))
 
 
-def _print_groups(described: list[tuple[DescribedGroup, list[Row]]], output: str) -> None:
+def _print_groups(described: list[tuple[GroupView, list[Row]]], output: str) -> None:
     """A table per group; the member of a row goes by its client and the beginning of its id."""
     if output != "table":
         print_rows([row for _, rows in described for row in rows], _LAG_COLUMNS, output)
         return
     for index, (group, rows) in enumerate(described):
-        protocol = f", assignor {group.protocol_data}" if group.protocol_data else ""
-        members = counted(len(group.members), "member")
-        print(f"{chr(10) if index else ''}{printable(group.group_id)}: {group.group_state}, {members}{protocol}")
+        print(f"{chr(10) if index else ''}{printable(group.group_id)}: {_summary(group)}")
         shown = [row | {"member": _short_member(row), "topic": _shown_topic(row)} for row in rows]
         print_rows(shown, _TABLE_COLUMNS, output, spare=("host", "member"))
+
+
+def _summary(group: GroupView) -> str:
+    """One line: state and size, and of a group of the new protocol its epochs, and who is not where it should be."""
+    parts = [group.state, counted(len(group.members), "member")]
+    if group.assignor:
+        parts.append(f"assignor {group.assignor}")
+    if group.epoch is not None:
+        parts.append(f"type {group.type}, epoch {group.epoch}, assignment of epoch {group.target_epoch}")
+        classic = sum(member.protocol == "classic" for member in group.members)
+        parts += [f"{classic} of them classic"] if classic else []
+        for state in ("behind", "waiting", "away"):
+            ids = [printable(one.member_id) for one in group.members if one.state == state]
+            parts += [f"{state}: {' '.join(ids)}"] if ids else []
+    return ", ".join(parts)
 
 
 def _short_member(row: Row) -> str | None:
@@ -147,7 +151,7 @@ def delete(groups: Groups, /, *, consent: Consent = UNDECIDED, target: Target = 
         for group in groups:
             found, _ = await _described(cluster, group)
             if not consent.yes or consent.dry_run:
-                print(f"would delete {group} ({found.group_state})")
+                print(f"would delete {group} ({found.state})")
         if not consent.yes or consent.dry_run:
             return consent.withheld("deleted")
         for group in groups:
@@ -164,44 +168,19 @@ def delete(groups: Groups, /, *, consent: Consent = UNDECIDED, target: Target = 
     return run(target, work)
 
 
-async def _described(cluster: Cluster, group: str) -> tuple[DescribedGroup, list[Row]]:
+async def _described(cluster: Cluster, group: str) -> tuple[GroupView, list[Row]]:
     deadline = cluster.deadline()
     found = await describe_group(cluster, group, deadline)
     offsets = await committed_offsets(cluster, group, deadline)
-    if found.group_state == _DEAD and not offsets:
+    if found.state == DEAD and not offsets:
         raise refused(f"there is no group {group}", ErrorCode.GROUP_ID_NOT_FOUND)
-    owners = {at: member for member in found.members for at in _assigned(member)}
-    return found, _rows(group, await lags(cluster, offsets, set(owners), deadline), owners)
+    owners = {at: member for member in found.members for at in member.assigned}
+    rows = _rows(group, await lags(cluster, offsets, set(owners), deadline), owners)
+    about: Row = {"type": found.type, "epoch": found.epoch, "assignor": found.assignor or None}
+    return found, [row | about for row in rows]
 
 
-async def describe_group(cluster: Cluster, group: str, deadline: Deadline) -> DescribedGroup:
-    """A group as its coordinator knows it; one that is not there is dead."""
-
-    async def attempt() -> DescribedGroup:
-        link = await cluster.coordinator_link(group, deadline)
-        request = DescribeGroupsRequest([group])
-        response: DescribeGroupsResponse = await link.call(ApiKey.DESCRIBE_GROUPS, request, deadline)
-        (found,) = response.groups
-        check(f"group {group}", found.error_code, found.error_message)
-        return found
-
-    try:
-        return await cluster.persist(attempt, deadline)
-    except RefusedError as fault:
-        if fault.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-            raise
-        return DescribedGroup(group_id=group, group_state=_DEAD)
-
-
-def _assigned(member: DescribedGroupMember) -> list[TopicPartition]:
-    """The partitions of a member; none where its assignment is not a consumer's."""
-    try:
-        return decode_assignment(bytes(member.member_assignment))
-    except (MalformedMessageError, KeyError):
-        return []
-
-
-def _rows(group: str, found: list[Lag], owners: dict[TopicPartition, DescribedGroupMember]) -> list[Row]:
+def _rows(group: str, found: list[Lag], owners: dict[TopicPartition, MemberView]) -> list[Row]:
     rows: list[Row] = []
     for lag in found:
         owner = owners.get(lag.at)
@@ -209,6 +188,7 @@ def _rows(group: str, found: list[Lag], owners: dict[TopicPartition, DescribedGr
         row |= {"partition": lag.at.partition, "committed": lag.committed, "end": lag.end, "lag": lag.records}
         if owner is not None:
             row |= {"member": owner.member_id, "client": owner.client_id, "host": owner.client_host}
+            row |= {"member_epoch": owner.epoch, "member_state": owner.state or None}
         rows.append(row)
     topics = dict.fromkeys(lag.at.topic for lag in found)
     rows += [_row(group, "topic", topic, [lag for lag in found if lag.at.topic == topic]) for topic in topics]
@@ -229,4 +209,6 @@ def _row(group: str, scope: str, topic: str | None, found: list[Lag]) -> Row:
         "member": None,
         "client": None,
         "host": None,
+        "member_epoch": None,
+        "member_state": None,
     }

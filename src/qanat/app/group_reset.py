@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.group_commands import describe_group
 from qanat.app.group_offsets import commit_offsets, committed_offsets
+from qanat.app.group_view import describe_group
 from qanat.app.listing import Output, Row, print_rows
 from qanat.app.positions import Position, offsets_at, parse_moment
 from qanat.app.progress import told_status

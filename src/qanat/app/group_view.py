@@ -1,0 +1,134 @@
+"""A group as its coordinator describes it, whichever protocol its members speak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from qanat.connection.assignors import decode_assignment
+from qanat.connection.cluster import Cluster
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import NotOfferedError, RefusedError, check
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import MalformedMessageError
+from qanat.model.ids import TopicPartition
+from qanat.wire.kafka.messages import consumer_group_describe as consumers
+from qanat.wire.kafka.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+DEAD = "Dead"
+_SPEAKS_CLASSIC = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """A member with what it reads; `state` says where a member of the new protocol is on its way."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    assigned: Sequence[TopicPartition]
+    epoch: int | None = None
+    state: str = ""
+    protocol: str = "classic"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """Epochs are of groups of the new protocol only."""
+
+    group_id: str
+    state: str
+    type: str = "classic"
+    assignor: str = ""
+    epoch: int | None = None
+    target_epoch: int | None = None
+    members: Sequence[MemberView] = ()
+
+
+async def describe_group(cluster: Cluster, group: str, deadline: Deadline) -> GroupView:
+    """A group as its coordinator knows it; one that is not there is dead."""
+
+    async def attempt() -> GroupView:
+        link = await cluster.coordinator_link(group, deadline)
+        response: DescribeGroupsResponse = await link.call(
+            ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest([group]), deadline
+        )
+        (found,) = response.groups
+        if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND and found.group_state != DEAD:
+            check(f"group {group}", found.error_code, found.error_message)
+            return _classic(found)
+        try:
+            answer: consumers.ConsumerGroupDescribeResponse = await link.call(
+                ApiKey.CONSUMER_GROUP_DESCRIBE, consumers.ConsumerGroupDescribeRequest([group]), deadline
+            )
+        except NotOfferedError:
+            return GroupView(group, DEAD)
+        (described,) = answer.groups
+        check(f"group {group}", described.error_code, described.error_message)
+        return _consumers(described)
+
+    try:
+        return await cluster.persist(attempt, deadline)
+    except RefusedError as fault:
+        if fault.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return GroupView(group, DEAD)
+
+
+def _classic(found: DescribedGroup) -> GroupView:
+    members = [
+        MemberView(one.member_id, one.client_id, one.client_host, _classic_assignment(one)) for one in found.members
+    ]
+    return GroupView(found.group_id, found.group_state, "classic", found.protocol_data, members=members)
+
+
+def _classic_assignment(member: DescribedGroupMember) -> list[TopicPartition]:
+    """The partitions of a member; none where its assignment is not a consumer's."""
+    try:
+        return decode_assignment(bytes(member.member_assignment))
+    except (MalformedMessageError, KeyError):
+        return []
+
+
+def _consumers(found: consumers.DescribedGroup) -> GroupView:
+    return GroupView(
+        found.group_id,
+        found.group_state,
+        "consumer",
+        found.assignor_name,
+        found.group_epoch,
+        found.assignment_epoch,
+        [_consumer(one, found.assignment_epoch) for one in found.members],
+    )
+
+
+def _consumer(one: consumers.Member, target_epoch: int) -> MemberView:
+    assigned, target = _partitions(one.assignment), _partitions(one.target_assignment)
+    return MemberView(
+        one.member_id,
+        one.client_id,
+        one.client_host,
+        assigned,
+        one.member_epoch,
+        _state(one.member_epoch, target_epoch, assigned, target),
+        "classic" if one.member_type == _SPEAKS_CLASSIC else "consumer",
+    )
+
+
+def _partitions(assignment: consumers.Assignment) -> list[TopicPartition]:
+    return [TopicPartition(row.topic_name, number) for row in assignment.topic_partitions for number in row.partitions]
+
+
+def _state(epoch: int, target_epoch: int, assigned: Iterable[TopicPartition], target: Iterable[TopicPartition]) -> str:
+    """The answer has no states; they can be read off epochs and assignments."""
+    if epoch < 0:
+        return "away"
+    if epoch != target_epoch:
+        return "behind"
+    return "settled" if sorted(assigned) == sorted(target) else "waiting"
