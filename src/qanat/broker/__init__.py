@@ -15,7 +15,7 @@
 - `breaths`            work of one request, in pieces that keep nobody waiting
 - `topic_settings`     every setting that a topic may have, in one table
 - `setting_kinds`      what the value of a setting may be
-- `told`               what an operator should hear of logs and groups, as events
+- `told`, `told_of_groups`  what an operator should hear of logs and groups, as events
 - `dynamic_settings`   which settings may be changed while a broker runs, and what is in force then
 - `effective_settings` which settings are in force, and where each comes from
 

@@ -11,29 +11,25 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from qanat.broker import told, topic_settings
 from qanat.broker.dynamic_settings import InForce, check_overrides
 from qanat.broker.fetch_sessions import FetchSessions
-from qanat.broker.group_coordinator import GroupCoordinator
 from qanat.broker.hosting import Hosting
 from qanat.broker.metadata import MetadataKeeper
 from qanat.broker.partition import Partition
 from qanat.broker.settings import BrokerSettings
 from qanat.broker.topic_settings import TopicSettings
-from qanat.broker.transaction_coordinator import TransactionCoordinator
-from qanat.broker.transaction_gate import TransactionGate
-from qanat.broker.transaction_markers import MarkerWriter
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.producer_ids import ProducerIdAllocator
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Absent, Event, MetadataStore, Put
 from qanat.cluster.topic_configs import ConfigPlan
-from qanat.cluster.topic_names import INTERNAL_TOPICS
+from qanat.cluster.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
-from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.settings import GroupSettings
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
@@ -42,6 +38,13 @@ from qanat.model.ids import TopicId, TopicPartition
 from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.telemetry.events import event as tell
 from qanat.transactions.settings import TransactionSettings
+
+if TYPE_CHECKING:
+    from qanat.broker.group_coordinator import GroupCoordinator
+    from qanat.broker.transaction_coordinator import TransactionCoordinator
+    from qanat.broker.transaction_gate import TransactionGate
+    from qanat.broker.transaction_markers import MarkerWriter
+    from qanat.groups.assignors.assignor import Assignor
 
 Response = TypeVar("Response")
 Plan = TypeVar("Plan", TopicPlan, ConfigPlan)
@@ -89,11 +92,36 @@ class Broker:
         """Topics on their way to changed defaults."""
         runtime.on_damage = told.damage
         runtime.directory.state.on_failure = told.directory_failure
-        self.groups = GroupCoordinator(self, self.at_start.groups, steady_ms, assignors)
-        self.transactions = TransactionCoordinator(self, transaction_settings or TransactionSettings(), steady_ms)
-        self.hosting.is_gated = self.transactions.settings.transaction_partition_verification_enable
-        self.transaction_gate = TransactionGate(self)
-        self.markers = MarkerWriter(self)
+        self._group_settings = self.at_start.groups
+        self._assignors = assignors
+        self.transaction_settings = transaction_settings or TransactionSettings()
+        self.hosting.is_gated = self.transaction_settings.transaction_partition_verification_enable
+
+    # Coordinators: made when somebody needs them, since their code takes a fifth of the time to start
+
+    @cached_property
+    def groups(self) -> GroupCoordinator:
+        from qanat.broker.group_coordinator import GroupCoordinator
+
+        return GroupCoordinator(self, self._group_settings, steady_ms, self._assignors)
+
+    @cached_property
+    def transactions(self) -> TransactionCoordinator:
+        from qanat.broker.transaction_coordinator import TransactionCoordinator
+
+        return TransactionCoordinator(self, self.transaction_settings, steady_ms)
+
+    @cached_property
+    def transaction_gate(self) -> TransactionGate:
+        from qanat.broker.transaction_gate import TransactionGate
+
+        return TransactionGate(self)
+
+    @cached_property
+    def markers(self) -> MarkerWriter:
+        from qanat.broker.transaction_markers import MarkerWriter
+
+        return MarkerWriter(self)
 
     @property
     def cluster_id(self) -> str:
@@ -114,13 +142,17 @@ class Broker:
         key = keys.broker(self.node_id)
         await self.metadata.commit([self.metadata.image.unchanged(key)], [Put(key, values.encode(registration))])
         await self.hosting.start(revision)
-        self.groups.start()
-        self.transactions.start()
+        hosted = {at.topic for at in self.partitions}
+        if OFFSETS_TOPIC in hosted:
+            self.groups.start()
+        if TRANSACTIONS_TOPIC in hosted:
+            self.transactions.start()
 
     async def close(self) -> None:
         """Answer no more, then let everything go; logs are closed by their own runtime."""
-        self.groups.close()
-        self.transactions.close()
+        for name in ("groups", "transactions"):
+            if name in self.__dict__:
+                getattr(self, name).close()
         for task in list(self._parked):
             task.cancel()
         await asyncio.gather(*self._parked, return_exceptions=True)
@@ -182,7 +214,9 @@ class Broker:
             return
         self.settings = in_force.broker
         self.runtime.directory.settings = in_force.directory
-        self.groups.obey(in_force.groups)
+        self._group_settings = in_force.groups
+        if "groups" in self.__dict__:
+            self.groups.obey(in_force.groups)
         if in_force.topic_defaults != self.topic_defaults:
             self.topic_defaults = in_force.topic_defaults
             self._obeying = self.park(self._obey_topics())

@@ -100,7 +100,7 @@ def broker_entries(broker: Broker) -> list[SettingEntry]:
     """All settings of a broker, by name."""
     layers, at_start = layers_of(broker), broker.at_start
     entries = [*_identity(broker)]
-    for settings in (at_start.broker, at_start.directory, at_start.groups, broker.transactions.settings):
+    for settings in (at_start.broker, at_start.directory, at_start.groups, broker.transaction_settings):
         entries += _of_struct(settings)
     entries += [
         _broker_entry(

@@ -12,11 +12,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from qanat.broker import told
+from qanat.broker import told_of_groups
 from qanat.broker.breaths import Breaths
 from qanat.broker.internal_topic import Loads, not_loadable
 from qanat.broker.partition import EndMarker, Partition
 from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.cluster.topics import CreateTopic
 from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.decisions import Decision, Parked, coordinator_error
@@ -38,7 +39,6 @@ from qanat.wire.records import Record, decode_records, encode_batch
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _LOAD_BYTES = 4 * 1024 * 1024
 _DECODED_BYTES_MAX = 64 * 1024 * 1024
 _TOPIC_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024), "compression.type": "producer"}
@@ -284,7 +284,7 @@ class HostedShard:
     def _append(self, decision: Decision) -> asyncio.Future[None] | None:
         if not decision.records:
             return self.partition.when_durable()
-        self._counters.generations += told.group_changes(decision.records)
+        self._counters.generations += told_of_groups.group_changes(decision.records)
         now_ms = self._wall_ms()
         records = [Record(number, now_ms, *encode_record(record)) for number, record in enumerate(decision.records)]
         producer = decision.producer

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from qanat.broker.internal_topic import InternalTopic, replay
 from qanat.broker.partition import EndMarker, Partition
+from qanat.cluster.topic_names import TRANSACTIONS_TOPIC
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.moment import Now
@@ -39,7 +40,6 @@ from qanat.wire.records import Record, decode_records, encode_batch
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
 
-TRANSACTIONS_TOPIC = "__transaction_state"
 _DECODED_BYTES_MAX = 64 * 1024 * 1024
 _TOPIC_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
 _PATIENCE_S = 0.5

@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qanat.broker.partition import EndMarker, Partition
+from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class MarkerWriter:

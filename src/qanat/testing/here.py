@@ -24,7 +24,6 @@ from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.connection import KafkaConnection
-from qanat.testing import groups
 from qanat.testing.faults import Fault, Faults
 from qanat.testing.stored import StoredRecord, count, read_all
 
@@ -163,14 +162,20 @@ class BrokerHere:
 
     async def members(self, group: str) -> list[str]:
         """The ids of a group's members."""
+        from qanat.testing import groups
+
         return [member.member_id for member in (await groups.describe(self.node.broker, group)).members]
 
     async def expire_session(self, group: str, member_id: str) -> None:
         """Throw a member out of its group, as if it had been silent for too long."""
+        from qanat.testing import groups
+
         await groups.expire_session(self.node.broker, group, member_id)
 
     async def force_rebalance(self, group: str) -> None:
         """Make every member of a stable group join again."""
+        from qanat.testing import groups
+
         await groups.force_rebalance(self.node.broker, group)
 
 

@@ -19,7 +19,6 @@ from struct import Struct
 from struct import error as struct_error
 
 import cramjam
-from isal import igzip_lib
 
 from qanat.model.errors import (
     BatchTooLargeError,
@@ -89,6 +88,8 @@ def compress(codec: Codec, data: Buffer) -> bytes:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
+            from isal import igzip_lib  # Half of what this module costs to import, for what brokers rarely do.
+
             return bytes(igzip_lib.compress(data, 1, flag=igzip_lib.COMP_GZIP))
         case Codec.SNAPPY:
             return b"".join(_xerial_chunks(data))

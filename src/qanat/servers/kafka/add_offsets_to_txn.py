@@ -7,7 +7,7 @@ It adds the group's partition of `__consumer_offsets`. Clients of transaction ve
 
 from __future__ import annotations
 
-from qanat.broker.group_coordinator import OFFSETS_TOPIC
+from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.servers.kafka.dispatch import Context

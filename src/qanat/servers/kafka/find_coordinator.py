@@ -9,7 +9,7 @@ COORDINATOR_NOT_AVAILABLE.
 
 from __future__ import annotations
 
-from qanat.broker.group_coordinator import OFFSETS_TOPIC
+from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
