@@ -18,6 +18,8 @@ from qanat.servers.kafka.guards.table import GUARDS
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.messages import (
     alter_configs,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -126,6 +128,16 @@ def _delete(version: int) -> Any:
     return request(topics=[delete_topics.DeleteTopicState(TOPIC)], timeout_ms=1000)
 
 
+def _beat(*topics: str) -> consumer_group_heartbeat.ConsumerGroupHeartbeatRequest:
+    return consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+        group_id=GROUP,
+        member_id="m",
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_names=list(topics),
+        topic_partitions=[],
+    )
+
+
 REQUESTS: dict[ApiKey, tuple[Callable[[int], Any], ErrorCode, int]] = {
     ApiKey.PRODUCE: (
         lambda version: produce.ProduceRequest(
@@ -160,6 +172,12 @@ REQUESTS: dict[ApiKey, tuple[Callable[[int], Any], ErrorCode, int]] = {
     ApiKey.LEAVE_GROUP: (lambda version: leave_group.LeaveGroupRequest(GROUP), GROUP_DENIED, 99),
     ApiKey.SYNC_GROUP: (lambda version: sync_group.SyncGroupRequest(GROUP), GROUP_DENIED, 99),
     ApiKey.DESCRIBE_GROUPS: (lambda version: describe_groups.DescribeGroupsRequest([GROUP]), GROUP_DENIED, 99),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (lambda version: _beat(TOPIC), GROUP_DENIED, 99),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (
+        lambda version: consumer_group_describe.ConsumerGroupDescribeRequest([GROUP]),
+        GROUP_DENIED,
+        99,
+    ),
     ApiKey.DELETE_GROUPS: (lambda version: delete_groups.DeleteGroupsRequest([GROUP]), GROUP_DENIED, 99),
     ApiKey.OFFSET_DELETE: (lambda version: offset_delete.OffsetDeleteRequest(GROUP), GROUP_DENIED, 99),
     ApiKey.CREATE_TOPICS: (
@@ -271,6 +289,45 @@ def test_what_may_not_be_seen_is_left_out_of_lists(broker: EmbeddedBroker, rules
         )
         assert [topic.name for topic in described.topics] == ["open"]
         assert client.ask(ApiKey.LIST_GROUPS, 5, list_groups.ListGroupsRequest()).groups == []
+
+
+@pytest.mark.parametrize(
+    ("topics", "expression", "expected"),
+    [
+        (["mine"], None, 0),
+        (["mine", TOPIC], None, TOPIC_DENIED),
+        (["mine", "nowhere"], None, TOPIC_DENIED),
+        (None, "mine", TOPIC_DENIED),
+        (["mine"], "", 0),
+    ],
+)
+def test_a_member_of_a_group_may_subscribe_to_what_it_may_see(
+    broker: EmbeddedBroker, rules: Rules, topics: list[str] | None, expression: str | None, expected: int
+) -> None:
+    """An expression stands for any topic: it is for those who may see all."""
+    rules.is_allowed = lambda operation, resource: resource.name in ("mine", "our-group")
+    request = _beat(*(topics or ()))
+    request.group_id, request.member_id, request.subscribed_topic_regex = (
+        "our-group",
+        f"{topics}{expression}",
+        expression,
+    )
+    request.subscribed_topic_names = topics
+    with RawClient(broker.bootstrap_servers) as client:
+        assert client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request).error_code == expected
+
+
+def test_a_group_that_reads_what_may_not_be_seen_is_not_described(broker: EmbeddedBroker, rules: Rules) -> None:
+    rules.is_allowed = lambda operation, resource: True
+    request = consumer_group_describe.ConsumerGroupDescribeRequest([GROUP])
+    with RawClient(broker.bootstrap_servers) as client:
+        client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, _beat(TOPIC))
+        (seen,) = client.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request).groups
+        rules.is_allowed = lambda operation, resource: resource.kind is ResourceKind.GROUP
+        (hidden,) = client.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request).groups
+
+    assert [member.subscribed_topic_names for member in seen.members] == [[TOPIC]]
+    assert (hidden.error_code, hidden.members) == (TOPIC_DENIED, [])
 
 
 def test_a_topic_that_may_not_be_seen_looks_like_one_that_is_not_there(broker: EmbeddedBroker) -> None:

@@ -86,6 +86,7 @@ def test_produce_and_consume_are_counted(broker: EmbeddedBroker) -> None:
     assert found["qanat_log_start_offset", "orders"] == 0
     assert found["qanat_log_size_bytes", "orders"] > 10 * 61 / 10
     assert found["qanat_groups", "Stable"] == 1
+    assert found["qanat_groups", "Reconciling"] == 0
     assert found["qanat_group_members",] == 1
     assert found["qanat_group_offsets",] >= 1
     assert found["qanat_group_generations_total",] >= 1

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from qanat import __version__
 from qanat.broker.broker import Broker
+from qanat.groups.classic.group import ClassicGroup
 from qanat.groups.classic.states import GroupState
+from qanat.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from qanat.log.partition_log import PartitionLog
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.apis import SERVED
@@ -86,13 +88,20 @@ def _per_log(name: str, meaning: str, read: Callable[[PartitionLog], int]) -> _F
 
 
 def _groups(observed: Observed) -> Iterator[Sample]:
-    states = Counter(group.state for shard in observed.broker.groups.loaded() for group in shard.groups.values())
-    for state in GroupState:
-        yield Sample({"state": state.value}, states[state])
+    """Groups of both protocols; they have some states in common."""
+    states = Counter(group.state.value for group in _every_group(observed))
+    for state in dict.fromkeys([*(one.value for one in GroupState), *(one.value for one in ConsumerGroupState)]):
+        yield Sample({"state": state}, states[state])
+
+
+def _every_group(observed: Observed) -> Iterator[ClassicGroup | ConsumerGroup]:
+    for shard in observed.broker.groups.loaded():
+        yield from shard.groups.values()
+        yield from shard.ledger.consumers.values()
 
 
 def _members(observed: Observed) -> float:
-    return sum(len(group.members) for shard in observed.broker.groups.loaded() for group in shard.groups.values())
+    return sum(len(group.members) for group in _every_group(observed))
 
 
 def _committed(observed: Observed) -> float:
