@@ -35,7 +35,7 @@ help: ## show this list
 setup: $(READY) ## make .venv with Qanat (editable) and every tool
 	@echo "Ready: $(BIN)/qanat --help"
 
-demo: $(READY) ## see Qanat at work, in less than a minute
+demo: $(READY) ## see Qanat at work: a broker, the pipeline on Spark, the log; three minutes at most
 	@$(BIN)/python -m qanat.app.demo $(ARGS)
 
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"

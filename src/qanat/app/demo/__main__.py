@@ -16,11 +16,14 @@ from rich.table import Table
 from qanat.app.demo import broker, chapters
 from qanat.app.demo.claims import claim
 from qanat.app.demo.metrics import Totals
+from qanat.app.demo.spark_chapter import tell_pipeline
 from qanat.model.errors import QanatError
 from qanat.wire.record_reader import is_compiled
 
 RECORDS = 200_000
 BROKER_RECORDS = 100_000
+FLEET_MINUTES = 180
+REPORT = Path("build") / "demo"
 
 
 def main() -> int:
@@ -29,12 +32,20 @@ def main() -> int:
     parser.add_argument(
         "--records", type=int, default=RECORDS, help="how many measurements to send (default: %(default)s)"
     )
+    parser.add_argument(
+        "--minutes", type=int, default=FLEET_MINUTES, help="how long the fleet measures (default: %(default)s)"
+    )
+    parser.add_argument("--report", type=Path, default=REPORT, help="where the report goes (default: %(default)s)")
     arguments = parser.parse_args()
+    if arguments.minutes < 1:
+        parser.error("--minutes must be at least 1")
     if arguments.records < chapters.BATCH_RECORDS:
         parser.error(f"--records must be at least {chapters.BATCH_RECORDS}")
     console = Console(width=None if sys.stdout.isatty() else 110)
     try:
         with tempfile.TemporaryDirectory(prefix="qanat-demo-", dir=".") as folder:
+            console.print("[bold]Qanat at work[/]: a broker, the data pipeline on Spark, and the log underneath.\n")
+            tell_pipeline(console, Path(folder).absolute() / "pipeline", arguments.minutes, arguments.report)
             _tell(console, Path(folder), arguments.records)
     except QanatError as fault:
         console.print(f"[bold red]The demonstration failed:[/] {fault}")
@@ -45,8 +56,7 @@ def main() -> int:
 
 
 def _tell(console: Console, folder: Path, records: int) -> None:
-    console.print("[bold]Qanat at work[/]: one broker with librdkafka as its client, then its partition log directly.")
-    console.print("(The data pipeline on Spark is not built yet.)\n")
+    console.print("\n[bold]The queue[/]: one broker with librdkafka as its client, then its partition log directly.")
     table = Table("what", "seen", "checked", box=None, pad_edge=False, header_style="bold")
     with Progress(
         TextColumn("{task.description:<34}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), console=console,
@@ -57,7 +67,7 @@ def _tell(console: Console, folder: Path, records: int) -> None:
         _crash_chapter(table, progress, folder / "killed")
         _compaction_chapter(table, progress, folder / "compacted")
     console.print(table)
-    console.print("\n[bold green]Every claim above was checked.[/] Next: make test, make bench, qanat log --help")
+    console.print("\n[bold green]Every claim above was checked.[/] Next: make test, make bench, qanat pipeline --help")
 
 
 def _begin(progress: Progress, what: str, total: int | None) -> TaskID:

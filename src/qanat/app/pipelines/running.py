@@ -60,7 +60,8 @@ def quiet_settings(*, is_verbose: bool = False) -> dict[str, str]:
     """Settings with which Spark writes nothing to the terminal, or everything from warnings on."""
     if not is_verbose:
         # What it says is in the exception, which becomes our one sentence.
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     configuration = files("qanat.spark") / "log4j2.properties"
     level = "warn" if is_verbose else "off"
     return {

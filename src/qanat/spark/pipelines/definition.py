@@ -13,6 +13,18 @@ Start = str
 """`earliest`, `latest`, `group`, or JSON of offsets, as in `startingOffsets`."""
 
 
+Option = str | int | float | bool
+
+
+def option_text(value: Option) -> str:
+    """An option as Spark takes it.
+
+    >>> option_text(True), option_text(5)
+    ('true', '5')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A topic, or several, as a table of records; with a `schema`, also a column `record` decoded from JSON."""
 
@@ -26,7 +38,7 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     headers: bool = False
     schema: str | None = None
     bootstrap: str | None = None
-    options: dict[str, str] = {}
+    options: dict[str, Option] = {}
 
 
 class Watermark(Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,7 +81,7 @@ class Sink(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     headers: bool = False
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     bootstrap: str | None = None
-    options: dict[str, str] = {}
+    options: dict[str, Option] = {}
     # Parquet
     partition_by: list[str] = []
     files: int | None = None

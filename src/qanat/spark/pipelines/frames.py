@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qanat.spark.pipelines.definition import Definition, Source, Step
+from qanat.spark.pipelines.definition import Definition, Option, Source, Step, option_text
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.durations import seconds_of
 from qanat.spark.pipelines.windows import in_windows
@@ -50,7 +50,7 @@ def told(fault: Exception) -> str:
 def _read(spark: SparkSession, source: Source, bootstrap: str) -> DataFrame:
     from pyspark.sql import functions
 
-    options = {
+    options: dict[str, Option | None] = {
         "kafka.bootstrap.servers": source.bootstrap or bootstrap,
         "subscribe": source.topic or ",".join(source.topics) or None,
         "subscribePattern": source.pattern,
@@ -58,13 +58,13 @@ def _read(spark: SparkSession, source: Source, bootstrap: str) -> DataFrame:
         "maxOffsetsPerTrigger": source.limit,
         "maxBytesPerTrigger": source.limit_bytes,
         "kafka.group.id": source.group,
-        "includeHeaders": str(source.headers).lower(),
+        "includeHeaders": source.headers,
         **source.options,
     }
     reader = spark.readStream.format("qanat")
     for key, value in options.items():
         if value is not None:
-            reader = reader.option(key, str(value))
+            reader = reader.option(key, option_text(value))
     frame = reader.load()
     if source.schema is None:
         return frame

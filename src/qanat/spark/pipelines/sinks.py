@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qanat.spark.pipelines.definition import Sink
+from qanat.spark.pipelines.definition import Sink, option_text
 from qanat.spark.pipelines.durations import seconds_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _options(sink: Sink, bootstrap: str) -> dict[str, str]:
                 "kafka.bootstrap.servers": sink.bootstrap or bootstrap,
                 "topic": sink.topic,
                 "delivery": sink.delivery,
-                "includeHeaders": str(sink.headers).lower(),
+                "includeHeaders": option_text(sink.headers),
                 "kafka.compression.type": sink.compression,
             }
         case "parquet":
@@ -52,7 +52,7 @@ def _options(sink: Sink, bootstrap: str) -> dict[str, str]:
             own = {"path": located(sink.parquet)}
         case _:
             own = {"truncate": "false"}
-    return {**own, **sink.options}
+    return {**own, **{name: option_text(value) for name, value in sink.options.items()}}
 
 
 def located(folder: str) -> str:

@@ -1,0 +1,134 @@
+"""A small fleet of servers that measures itself, as such fleets do: mostly well.
+
+Some measurements are sent twice, some come late, some much too late, some are broken. What is sent is made by a seed,
+and the truth about it is kept beside it, computed plainly.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple
+
+SOURCES = [f"web-{number:02d}" for number in range(1, 7)] + [f"db-{number:02d}" for number in range(1, 3)]
+EVERY_MS = 5_000
+LATENESS_MS = 10 * 60_000
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+SIZES_MS = {"1m": MINUTE_MS, "5m": 5 * MINUTE_MS, "1h": HOUR_MS}
+_BROKEN = (
+    b"not JSON at all",
+    b'{"id": "x", "metric": "cpu.load"',
+    b'{"id": "", "metric": "cpu.load", "source": "web-01", "time": 1, "value": 1}',
+    b'{"id": "y", "metric": "cpu.load", "source": "web-01", "time": "noon", "value": 1.0}',
+    b'{"id": "z", "metric": "cpu.load", "source": "web-01", "time": 1}',
+    b"\xff\xfe\x00",
+    b"",
+)
+
+
+class Sent(NamedTuple):
+    """A record on its way: what it says, and when it arrives."""
+
+    key: bytes
+    value: bytes
+    arrival_ms: int
+
+
+class Spot(NamedTuple):
+    """What a rollup is about."""
+
+    metric: str
+    source: str
+    window: str
+    start_ms: int
+
+
+@dataclass(slots=True)
+class Truth:
+    """What a pipeline must find in what was sent."""
+
+    sent: int = 0
+    accepted: int = 0
+    duplicates: int = 0
+    broken: int = 0
+    late: int = 0
+    values: dict[Spot, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """The values in every window of every size."""
+
+    def accept(self, metric: str, source: str, time_ms: int, value: float) -> None:
+        self.accepted += 1
+        for window, size in SIZES_MS.items():
+            self.values[Spot(metric, source, window, time_ms - time_ms % size)].append(value)
+
+
+def _load(random: Random, hour: float, source: str) -> float:
+    return min(1.0, max(0.01, 0.35 + 0.25 * math.sin(hour * math.pi / 1.5) + random.gauss(0, 0.06)))
+
+
+def _latency(random: Random, hour: float, source: str) -> float:
+    spike = 4.0 if source == "web-03" and 1.4 < hour < 1.7 else 1.0
+    return random.lognormvariate(3.4 + 0.4 * math.sin(hour * math.pi / 1.5), 0.5) * spike
+
+
+def _memory(random: Random, hour: float, source: str) -> float:
+    return 2.0e9 + 4.0e8 * (hour % 1.0) + random.gauss(0, 2e7)
+
+
+def _disk(random: Random, hour: float, source: str) -> float:
+    return 40.0 + hour * 1.5 + random.random()
+
+
+METRICS: dict[str, Callable[[Random, float, str], float]] = {
+    "cpu.load": _load,
+    "http.latency_ms": _latency,
+    "memory.bytes": _memory,
+    "disk.percent": _disk,
+}
+
+
+def measure(start_ms: int, minutes: int, truth: Truth, seed: int = 1) -> Iterator[Sent]:
+    """Everything that arrives, in the order in which it does, and at the end a sign of life that closes all windows."""
+    random = Random(seed)
+    waiting: list[Sent] = []
+    for now in range(start_ms, start_ms + minutes * MINUTE_MS, EVERY_MS):
+        for source in SOURCES:
+            for metric, curve in METRICS.items():
+                waiting.extend(
+                    _made(random, metric, source, now, curve(random, (now - start_ms) / HOUR_MS, source), truth)
+                )
+    waiting.sort(key=lambda sent: sent.arrival_ms)
+    yield from waiting
+    after = start_ms + minutes * MINUTE_MS + HOUR_MS + LATENESS_MS + 20 * MINUTE_MS
+    for source in SOURCES:
+        truth.sent += 1
+        said = {"id": f"alive-{source}", "metric": "alive", "source": source, "time": after, "value": 1.0}
+        yield Sent(source.encode(), json.dumps(said).encode(), after)
+
+
+def _made(random: Random, metric: str, source: str, now: int, value: float, truth: Truth) -> Iterator[Sent]:
+    value = round(value, 3)
+    # Ids carry the seed's own sequence: a measurement is known by it wherever it turns up.
+    said = {"id": f"{random.getrandbits(64):016x}", "metric": metric, "source": source, "time": now, "value": value}
+    record = Sent(source.encode(), json.dumps(said).encode(), now + random.randrange(50, 3000))
+    chance = random.random()
+    truth.sent += 1
+    if chance < 0.004:
+        truth.broken += 1
+        yield record._replace(value=random.choice(_BROKEN))
+        return
+    if chance < 0.007:
+        truth.late += 1
+        yield record._replace(arrival_ms=now + LATENESS_MS + random.randrange(1, 30 * MINUTE_MS))
+        return
+    if chance < 0.03:
+        record = record._replace(arrival_ms=now + random.randrange(3000, LATENESS_MS))
+    truth.accept(metric, source, now, value)
+    yield record
+    if chance > 0.99:
+        truth.sent += 1
+        truth.duplicates += 1
+        yield record._replace(arrival_ms=record.arrival_ms + random.randrange(0, 20_000))

@@ -1,0 +1,108 @@
+"""The chapter on Spark: a fleet's measurements through a broker and the pipeline `metrics`, then the truth."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from qanat.app.demo import rollups
+from qanat.app.demo.broker import running_broker
+from qanat.app.demo.claims import claim
+from qanat.app.demo.feeding import TOPIC, feed_by_kafka
+from qanat.app.demo.fleet import HOUR_MS, Spot, Truth, measure
+from qanat.app.demo.rollups import Rollup
+from qanat.app.pipelines.running import quiet_settings
+from qanat.spark.pipelines.progress import Tally
+from qanat.spark.pipelines.ready_made import How, named
+from qanat.spark.pipelines.watching import Stop, watch
+from qanat.spark.session import session
+
+PARTITIONS = 4
+_LIMIT = 40_000
+_SPARK = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "1g"}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was seen."""
+
+    truth: Truth
+    rollups: dict[Spot, Rollup]
+    tallies: list[Tally]
+    feeding_s: float
+    pipeline_s: float
+    checks: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tellers:
+    """Whom to tell what is going on."""
+
+    step: Callable[[str], None]
+    fed: Callable[[int], None]
+    tallies: Callable[[list[Tally]], None]
+
+
+def run(folder: Path, minutes: int, tell: Tellers) -> Outcome:
+    """Feed, run, read back, compare; raises `ClaimError` where something does not add up."""
+    truth = Truth()
+    # Long enough ago that the fleet's last sign of life, which closes the windows, is not in the future.
+    start_ms = (round(time.time() * 1000) // HOUR_MS - 2) * HOUR_MS - minutes * 60_000
+    records = list(measure(start_ms - start_ms % HOUR_MS, minutes, truth))
+    tell.step(f"starting a broker, sending {len(records):,} measurements through librdkafka")
+    with running_broker(folder / "broker") as (_, address):
+        _create(address)
+        feeding_s = feed_by_kafka(address, records, tell.fed)
+        tell.step("starting Spark, running the pipeline metrics")
+        started = time.perf_counter()
+        tallies = _run_pipeline(folder, address, tell.tallies)
+        pipeline_s = time.perf_counter() - started
+        tell.step("reading topics and lake, comparing with what was sent")
+        found = rollups.from_topic(address, "metrics.rollup")
+        checks = _checked(truth, found, rollups.from_lake(folder / "lake"), address, tallies)
+    return Outcome(truth, found, tallies, feeding_s, pipeline_s, checks)
+
+
+def _create(address: str) -> None:
+    from qanat.spark.pipelines.topics import make_missing
+
+    make_missing(address, {TOPIC: PARTITIONS})
+
+
+def _run_pipeline(folder: Path, address: str, show: Callable[[list[Tally]], None]) -> list[Tally]:
+    spark = session("qanat-demo", "local[2]", {**quiet_settings(), **_SPARK})
+    try:
+        settings = {"lake": str(folder / "lake"), "limit": str(_LIMIT)}
+        how = How(address, str(folder / "checkpoint"), is_available_now=True)
+        return watch(named("metrics").launch(spark, settings, how), Stop(), show)
+    finally:
+        spark.stop()
+
+
+def _checked(
+    truth: Truth, topic: dict[Spot, Rollup], lake: dict[Spot, Rollup], address: str, tallies: list[Tally]
+) -> list[str]:
+    wanted = rollups.expected(truth)
+    dead = rollups.read_topic(address, "metrics.dead")
+    late = sum(headers["x-exception"].startswith("late") for _, headers in dead)
+    duplicates = sum(tally.duplicates for tally in tallies)
+    checks: list[str] = []
+
+    def check(holds: bool, what: str) -> None:
+        claim(holds, what)
+        checks.append(what)
+
+    check(
+        len(dead) - late == truth.broken and late == truth.late,
+        f"{truth.broken:,} broken and {truth.late:,} late records are in metrics.dead, each with its reason",
+    )
+    check(duplicates == truth.duplicates, f"{truth.duplicates:,} duplicates are counted once")
+    check(sum(tally.late for tally in tallies) == 0, "nothing else is left out")
+    check(
+        rollups.agree(topic, wanted),
+        f"{len(wanted):,} windows of {truth.accepted:,} measurements equal a plain computation, quantiles included",
+    )
+    check(rollups.agree(lake, topic), "the Parquet lake holds the same windows, each once")
+    return checks

@@ -1,0 +1,96 @@
+"""Declared pipelines through a real Spark: run, stopped in order, resumed; and what is said when they cannot run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+from tests.spark.conftest import QUIET
+
+from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.progress import Tally
+from qanat.spark.pipelines.ready_made import How, Pipeline, declared
+from qanat.spark.pipelines.watching import Stop, watch
+from qanat.testing import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [QUIET, pytest.mark.timeout(600)]
+
+BIG = """\
+name: big
+settings: {input: orders, column: record.amount}
+sources:
+  orders: {topic: "${input}", schema: "amount int", limit: 400}
+steps:
+  big: {sql: "select key, value from orders where ${column} >= 50"}
+sinks:
+  out: {from: big, topic: "${input}-big", partitions: 2}
+"""
+
+
+def send(broker: EmbeddedBroker, topic: str, amounts: range) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for amount in amounts:
+        producer.produce(topic, json.dumps({"amount": amount}).encode())
+    assert producer.flush(60) == 0
+
+
+def amounts(broker: EmbeddedBroker, topic: str) -> list[int]:
+    return sorted(json.loads(record.value or b"")["amount"] for record in broker.records(topic))
+
+
+def test_a_stop_lets_the_batch_finish_and_the_next_run_goes_on(
+    spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path
+) -> None:
+    pipeline, stop = declared(BIG), Stop()
+    send(broker, topic, range(1000))
+
+    def look(tallies: list[Tally]) -> None:
+        if tallies[0].batches >= 1:
+            stop.ask()
+
+    checkpoint = str(tmp_path / "checkpoint")
+    how = How(broker.bootstrap_servers, checkpoint)
+    (first,) = watch(pipeline.launch(spark, {"input": topic}, how), stop, look)
+    assert stop.times_asked == 1
+    assert first.batches >= 1
+    send(broker, topic, range(1000, 1200))
+    how = How(broker.bootstrap_servers, checkpoint, is_available_now=True)
+    watch(pipeline.launch(spark, {"input": topic}, how), Stop())
+
+    assert amounts(broker, f"{topic}-big") == list(range(50, 1200))
+    assert not [query for query in spark.streams.active if query.name == "big-out"]
+
+
+def failing(spark: SparkSession, broker: EmbeddedBroker, folder: Path, pipeline: Pipeline, **settings: str) -> str:
+    how = How(broker.bootstrap_servers, str(folder / "checkpoint"), is_available_now=True)
+    with pytest.raises(PipelineError) as told:
+        watch(pipeline.launch(spark, settings, how), Stop())
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+def test_what_cannot_run_is_said_in_one_sentence(
+    spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path
+) -> None:
+    def told(text: str, **settings: str) -> str:
+        return failing(spark, broker, tmp_path, declared(text), input=topic, **settings)
+
+    assert "step big: [UNRESOLVED_COLUMN" in told(BIG, column="amuont")
+    assert "source orders: " in told(BIG.replace("amount int", "amount inte"))
+    windows = "{from: orders, windows: {column: timestamp, sizes: {1m: 1 minute}, compute: {n: count(*)}}}"
+    assert "timestamp has no watermark" in told(BIG.replace('{sql: "select key, value from orders where ${column} >= 50"}', windows).replace(", column: record.amount", ""))  # fmt: skip # noqa: E501
+    assert f"{topic}-gone" in told(BIG.replace('topic: "${input}", schema', 'topic: "${input}-gone", schema'))
+    assert "there is no option maxOffsetsPerTriger" in told(
+        BIG.replace("limit: 400", "options: {maxOffsetsPerTriger: 5}")
+    ).replace("maxoffsetspertriger", "maxOffsetsPerTriger")
+
+
+def test_a_pipeline_without_a_place_for_its_progress_says_so(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    with pytest.raises(PipelineError, match="pipeline big has no place for its progress"):
+        next(declared(BIG).launch(spark, {}, How(broker.bootstrap_servers)))
