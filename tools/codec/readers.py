@@ -100,8 +100,9 @@ class ReaderText:
                 bounds = f"{field.struct.least_bytes()}, {field.struct.weight()}"
                 return [f"{name}, {position} = {prefix}array(data, {position}, budget, {bounds}, {inner})"]
             if field.is_nullable:
-                self.imports.add("read_nullable_struct")
-                return [f"{name}, {position} = read_nullable_struct(data, {position}, budget, {inner})"]
+                read = "read_nullable_struct" if field.tag is None else "read_nullable_tagged_struct"
+                self.imports.add(read)
+                return [f"{name}, {position} = {read}(data, {position}, budget, {inner})"]
             return [f"{name}, {position} = {inner}(data, {position}, budget)"]
         if field.is_array and field.type == "string":
             self.imports.add(prefix + "strings")

@@ -10,6 +10,9 @@ from tools.codec.readers import format_name, function
 from tools.codec.schema import FIXED, Field, Layout
 from tools.codec.union import Union
 
+_ALWAYS = "True"
+"""The condition of a tagged field that is written whatever it holds."""
+
 
 class WriterText:
     """Collects the names that the text needs while it is written."""
@@ -79,8 +82,9 @@ class WriterText:
             self.imports.add(f"write_{form}array")
             return [f"write_{form}array({append}, {value}, {inner})"]
         if field.is_nullable:
-            self.imports.add("write_nullable_struct")
-            return [f"write_nullable_struct({append}, {value}, {inner})"]
+            write = "write_nullable_struct" if field.tag is None else "write_nullable_tagged_struct"
+            self.imports.add(write)
+            return [f"{write}({append}, {value}, {inner})"]
         return [f"{inner}({append}, {value})"]
 
     def _tagged(self, union: Union, layout: Layout) -> list[str]:
@@ -90,14 +94,20 @@ class WriterText:
         for field, condition in zip(layout.tagged, conditions, strict=True):
             writing = self._run([field], "put") if field.is_fixed else self._variable(field, union, layout, "put")
             put = [f"put = add_tag(tags, {field.tag})", *writing]
-            lines += put if len(conditions) == 1 else [f"if {condition}:", *("    " + line for line in put)]
+            is_plain = len(conditions) == 1 or condition == _ALWAYS
+            lines += put if is_plain else [f"if {condition}:", *("    " + line for line in put)]
         lines += ["write_tags(append, tags)"]
+        if _ALWAYS in conditions:
+            return lines
         anything = " or ".join(f"({condition})" for condition in conditions) if len(conditions) > 1 else conditions[0]
         return [f"if {anything}:", *("    " + line for line in lines), "else:", '    append(b"\\0")']
 
     def _differs(self, field: Field, union: Union) -> str:
         value = f"message.{field.name}"
         default = union.member(field.name).default()
+        if field.struct is not None and not field.is_array and field.is_nullable:
+            # Kafka takes a missing one for an empty struct, and not for null.
+            return _ALWAYS
         if field.struct is not None and not field.is_array and not field.is_nullable:
             constant = f"_DEFAULT_{field.struct.name.upper()}"
             self.defaults[constant] = f"{field.struct.name}()"

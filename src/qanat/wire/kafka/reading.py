@@ -287,6 +287,15 @@ def read_nullable_struct(data: memoryview, position: int, budget: Budget, read: 
     return read(data, position + 1, budget)
 
 
+def read_nullable_tagged_struct(
+    data: memoryview, position: int, budget: Budget, read: Reader[T]
+) -> tuple[T | None, int]:
+    """In a tagged field the number in front of the struct is unsigned, and 0 for null."""
+    if data[position] == 0:
+        return None, position + 1
+    return read(data, position + 1, budget)
+
+
 # Arrays of strings
 
 

@@ -186,6 +186,15 @@ def write_nullable_struct(append: Append, item: T | None, write: Writer[T]) -> N
         write(append, item)
 
 
+def write_nullable_tagged_struct(append: Append, item: T | None, write: Writer[T]) -> None:
+    """In a tagged field the number in front of the struct is unsigned, and 0 for null."""
+    if item is None:
+        append(b"\0")
+    else:
+        append(b"\x01")
+        write(append, item)
+
+
 # Arrays of strings and of numbers
 
 

@@ -22,7 +22,7 @@ from qanat.wire.kafka.reading import (
     read_message,
     read_nullable_compact_string,
     read_nullable_string,
-    read_nullable_struct,
+    read_nullable_tagged_struct,
     read_string,
     read_tags,
     refuse_tag,
@@ -43,7 +43,7 @@ from qanat.wire.kafka.writing import (
     encode_string,
     write_array,
     write_compact_array,
-    write_nullable_struct,
+    write_nullable_tagged_struct,
     write_tags,
 )
 
@@ -1044,7 +1044,9 @@ def _read_consumer_group_member_metadata_value_v0(
         tags, position = read_tags(data, position, budget)
         for tag, at, end in tags:
             if tag == 0:
-                classic_member_metadata, at = read_nullable_struct(data, at, budget, _read_classic_member_metadata_v0)
+                classic_member_metadata, at = read_nullable_tagged_struct(
+                    data, at, budget, _read_classic_member_metadata_v0
+                )
             else:
                 continue
             if at != end:
@@ -1073,13 +1075,10 @@ def _write_consumer_group_member_metadata_value_v0(append: Append, message: Cons
     append(encode_nullable_compact_string(message.subscribed_topic_regex))
     append(_pack_i(message.rebalance_timeout_ms))
     append(encode_nullable_compact_string(message.server_assignor))
-    if message.classic_member_metadata is not None:
-        tags: list[tuple[int, list[Chunk]]] = []
-        put = add_tag(tags, 0)
-        write_nullable_struct(put, message.classic_member_metadata, _write_classic_member_metadata_v0)
-        write_tags(append, tags)
-    else:
-        append(b"\0")
+    tags: list[tuple[int, list[Chunk]]] = []
+    put = add_tag(tags, 0)
+    write_nullable_tagged_struct(put, message.classic_member_metadata, _write_classic_member_metadata_v0)
+    write_tags(append, tags)
 
 
 _READ_CONSUMER_GROUP_MEMBER_METADATA_VALUE: dict[int, Reader[ConsumerGroupMemberMetadataValue]] = by_version(

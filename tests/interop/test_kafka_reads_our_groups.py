@@ -1,0 +1,114 @@
+"""Groups of the new protocol: Kafka's own tool reads what we write about them, and we read what Kafka writes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.play import Play
+from tests.groups.consumers import ClassicConsumer, Consumer, beat, join
+from tests.groups.shell import SECOND, Entry, Shell, subscription
+from tests.interop.kafka_broker import KafkaBroker
+from tools.kafka_dump import LIMIT_SECONDS, TOOL
+from tools.kafka_jars import java_command
+
+from qanat.groups.consumer.records import ConsumerGroupRecord, CurrentAssignmentRecord
+from qanat.groups.record_codec import decode_record
+from qanat.groups.replies import ConsumerHeartbeatReply
+from qanat.groups.requests import Protocol
+from qanat.wire.batch_header import split_batches
+from qanat.wire.kafka.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from qanat.wire.kafka.messages.find_coordinator import FindCoordinatorRequest
+from qanat.wire.kafka.registry import ApiKey
+from qanat.wire.records import Record, decode_records, encode_batch
+
+_PART = re.compile(r"(?:key|payload): (\{.*?\})(?= payload:|$)")
+
+
+def eventful() -> Shell:
+    """A group in whose life every kind of record is written, and taken back."""
+    shell, classic = Shell(), ClassicConsumer(Protocol("range", subscription("orders")))
+    for _ in range(4):
+        call = classic.act(shell)
+        shell.advance(0)
+        classic.hear(call.replies[0], shell)
+    static = Consumer("s", "orders", instance_id="one")
+    finder = Consumer("f", expression="or.*")
+    for _ in range(4):
+        for member in (static, finder):
+            member.let_go()
+            member.hear(shell.ask(member.next_beat(), ConsumerHeartbeatReply))
+        shell.advance(SECOND)
+    for request in (beat("s", -2, instance_id="one"), join("s2", instance_id="one"), beat("f", -1)):
+        shell.ask(request, ConsumerHeartbeatReply)
+    return shell
+
+
+def test_kafka_understands_every_record_that_we_write(kafka_jars: Path, tmp_path: Path) -> None:
+    shell = eventful()
+    entries = [entry for entry in shell.log if isinstance(entry, Entry)]
+    records = [Record(number, 1_000, entry.key, entry.value) for number, entry in enumerate(entries)]
+    file = tmp_path / "__consumer_offsets-0" / "00000000000000000000.log"
+    file.parent.mkdir()
+    file.write_bytes(encode_batch(records))
+    command = java_command(kafka_jars, TOOL, "-XX:TieredStopAtLevel=1")
+    arguments = ["--offsets-decoder", "--print-data-log", "--files", str(file)]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True)
+
+    lines = [line for line in done.stdout.splitlines() if line.startswith("| offset:")]
+    parts = [[json.loads(part) for part in _PART.findall(line)] for line in lines]
+    assert len(parts) == len(records)
+    assert all(len(found) == 2 or records[number].value is None for number, found in enumerate(parts)), lines
+    kinds = Counter(int(found[0]["type"]) for found in parts)
+    assert {int(kind): kinds[kind] > 0 for kind in (2, 3, 5, 6, 7, 8, 16)} == dict.fromkeys(
+        (2, 3, 5, 6, 7, 8, 16), True
+    )
+    (member,) = [found for found in parts if found[0]["type"] == "5" and found[0]["data"]["memberId"] == "s2"]
+    assert member[1]["data"]["instanceId"] == "one"
+    assert member[1]["data"]["subscribedTopicNames"] == ["orders"]
+    classic = [
+        bool(one[1]["data"]["classicMemberMetadata"]) for one in parts if one[0]["type"] == "5" and len(one) == 2
+    ]
+    assert Counter(classic)[True] > 0, "the member of before the new protocol"
+    assert member[1]["data"]["classicMemberMetadata"] is None
+
+
+def test_we_understand_what_kafka_writes(kafka_jars: Path, tmp_path: Path) -> None:
+    broker = KafkaBroker(kafka_jars, tmp_path)
+    with broker.running():
+        play = Play(broker.address, "interop")
+        topic = CreatableTopic("orders", 4, 1)
+        play.quietly(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest([topic], 10_000, False))
+        play.until(lambda: not play.quietly(ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest("g", 0)).error_code)
+
+        def beats(member_id: str, epoch: int, **fields: Any) -> Any:
+            request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch, **fields)
+            return play.quietly(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
+
+        first: dict[str, Any] = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": ["orders"]}
+        play.until(lambda: not beats("a", 0, topic_partitions=[], **first).error_code)
+        beats("b", 0, topic_partitions=[], instance_id="one", subscribed_topic_regex="or.*", **first)
+        beats("a", 1)
+        play.close()
+    log = broker.data / "__consumer_offsets-0" / "00000000000000000000.log"
+    shell = Shell()
+    for batch in split_batches(memoryview(log.read_bytes())):
+        for record in decode_records(batch, 1_000_000):
+            shell.log.append(Entry(record.key or b"", record.value))
+    shell.log = [entry for entry in shell.log if isinstance(entry, Entry) and decode_record(entry.key, entry.value)]
+    shell.durable = len(shell.log)
+    shell.load()
+
+    group = shell.shard.ledger.consumers["g"]
+    assert list(group.members) == ["a", "b"]
+    assert (group.members["b"].instance_id, group.members["b"].expression) == ("one", "or.*")
+    assert group.epoch >= 2
+    assert [len(group.current_of(member).assigned) for member in ("a", "b")] == [2, 0], "a is letting go of two"
+    assert len(group.current_of("a").revoking) == 2
+    kinds = {type(record) for record in shell.records}
+    assert kinds >= {ConsumerGroupRecord, CurrentAssignmentRecord}
