@@ -136,7 +136,10 @@ def run(arguments: Sequence[str]) -> int:
     if is_server:
         return _dispatch(arguments, _parsed)
     with _orderly_end() as ended_by:
-        code = _dispatch(arguments, _parsed)
+        try:
+            code = _dispatch(arguments, _parsed)
+        except KeyboardInterrupt:  # It came while something else was being put in order.
+            code = EXIT_INTERRUPTED
         return 128 + ended_by[0] if code == EXIT_INTERRUPTED and ended_by else code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -31,11 +32,13 @@ def workspace(parent: Path, needed_bytes: int) -> Iterator[Path]:
             f"{parent} has {free_bytes / _GB:.1f} GB free, the measurements need {needed_bytes / _GB:.1f} GB: "
             "free some space, choose another --dir, or measure less with --quick or --only"
         )
+    # Named before it is there: whatever interrupts this, it is clear what to remove.
+    folder = parent / f"qanat-bench-{secrets.token_hex(4)}"
     try:
-        folder = Path(tempfile.mkdtemp(prefix="qanat-bench-", dir=parent))
-    except OSError as error:
-        raise BenchRefusedError(f"cannot write to {parent}: {error.strerror}; choose another --dir") from error
-    try:
+        try:
+            folder.mkdir(0o700)
+        except OSError as error:
+            raise BenchRefusedError(f"cannot write to {parent}: {error.strerror}; choose another --dir") from error
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
