@@ -9,13 +9,13 @@ know with one clear sentence.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Annotated, Self
 
 import msgspec
 from msgspec import Meta
 
 from qanat.model.errors import InvalidSettingError
+from qanat.model.spelling import did_you_mean
 
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
@@ -36,8 +36,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=_dot
         known = cls.__struct_encode_fields__
         for name in given:
             if name not in known:
-                near = get_close_matches(name, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+                hint = did_you_mean(name, known, f"known are {', '.join(known)}")
                 raise InvalidSettingError(f"unknown setting {name!r}{hint}")
         spelled = {name: cls._respelled(name, value) for name, value in given.items()}
         try:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qanat.app.node import NodeSettings
 from qanat.app.settings.aliases import BY_KEY, BY_VARIABLE, Alias
@@ -21,8 +20,12 @@ from qanat.groups.settings import GroupSettings
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import InvalidSettingError
 from qanat.model.settings import Settings
+from qanat.model.spelling import did_you_mean
 from qanat.security.settings import SecuritySettings
 from qanat.transactions.settings import TransactionSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _LISTENERS = {
     "listeners": ("host.name", "port", EVERYWHERE),
@@ -41,6 +44,8 @@ class Loaded:
 def load(flags: Sequence[Given], file: Path | None, environment: Mapping[str, str]) -> Loaded:
     """Read every source; raises `InvalidSettingError` for the first thing that is wrong."""
     if file is None and environment.get(CONFIG):
+        from pathlib import Path
+
         file = Path(environment[CONFIG])
     sources = (
         read_file(file, environment) if file is not None else [],
@@ -115,8 +120,7 @@ def _real(given: Given, notices: list[str]) -> Given | None:
         return given
     alias = BY_VARIABLE.get(given.name) or BY_KEY.get(given.name)
     if alias is None:
-        near = get_close_matches(given.name, [*SETTINGS, *BY_KEY], n=1)
-        hint = f"; did you mean {near[0]}?" if near else "; docs/operating/settings.md lists all of them"
+        hint = did_you_mean(given.name, [*SETTINGS, *BY_KEY], "docs/operating/settings.md lists all of them")
         raise InvalidSettingError(f"unknown setting {given.name!r} ({given.origin}){hint}")
     if alias.setting is None:
         notices.append(f"{given.name} ({given.origin}) has no effect: {alias.note}")
