@@ -77,7 +77,7 @@ def test_an_expression_that_is_none_is_refused_before_anything_is_written(expres
     reply = told(shell, join("a", topics=(), expression=expression))
     assert reply.error is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert reply.message is not None
-    assert expression in reply.message
+    assert repr(expression) in reply.message
     assert shell.log == []
 
 

@@ -40,8 +40,7 @@ def malformed(request: ConsumerHeartbeat, assignors: Iterable[str]) -> Refusal |
     if request.expression:
         reason = expression_error(request.expression)
         if reason is not None:
-            text = f"SubscribedTopicRegex `{request.expression}` is not a valid regular expression: {reason}."
-            return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
+            return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex: {reason}")
     return None
 
 

@@ -7,7 +7,6 @@ name and never stand for internal topics. Topics are looked at again when the cl
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any
 
 from qanat.groups.consumer.group import ConsumerGroup
 from qanat.groups.consumer.records import ConsumerGroupRecord, ConsumerTombstone, ExpressionRecord, RecordKind
@@ -19,22 +18,13 @@ _DIGEST_BYTES = 8
 def expression_error(expression: str) -> str | None:
     """What is wrong with an expression; None where nothing is."""
     # Imported late: most brokers never see an expression.
-    import re2
+    from qanat.wire.patterns import InvalidPatternError, pattern
 
     try:
-        _compiled(expression)
-    except re2.error as fault:
-        reason = fault.args[0] if fault.args else ""
-        return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        pattern(expression)
+    except InvalidPatternError as fault:
+        return str(fault)
     return None
-
-
-def _compiled(expression: str) -> Any:
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    return re2.compile(expression, options)
 
 
 def refresh(turn: Turn, group: ConsumerGroup, *, is_changed: bool) -> None:
@@ -80,6 +70,8 @@ def _matching(turn: Turn, expression: str) -> tuple[str, ...]:
         known = {}
         turn.state.matches = (turn.state.topics.revision, known)
     if expression not in known:
-        pattern = _compiled(expression)
-        known[expression] = tuple(name for name in sorted(turn.state.topics.names()) if pattern.fullmatch(name))
+        from qanat.wire.patterns import pattern
+
+        matches = pattern(expression).matches
+        known[expression] = tuple(name for name in sorted(turn.state.topics.names()) if matches(name))
     return known[expression]
