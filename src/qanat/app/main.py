@@ -170,6 +170,8 @@ def _orderly_end() -> Iterator[list[int]]:
 
     def interrupt(number: int, frame: object) -> None:
         ended_by.append(number)
+        if not callable(signal.getsignal(signal.SIGINT)):  # As for a job in the background of a script.
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
     before = {}
