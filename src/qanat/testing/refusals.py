@@ -17,6 +17,7 @@ from qanat.testing import transaction_refusals
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages import (
     alter_configs,
+    consumer_group_describe,
     create_partitions,
     create_topics,
     delete_groups,
@@ -162,6 +163,13 @@ def _describe_groups(request: describe_groups.DescribeGroupsRequest, error: int,
     return describe_groups.DescribeGroupsResponse(groups=rows)
 
 
+def _describe_consumers(
+    request: consumer_group_describe.ConsumerGroupDescribeRequest, error: int, context: Context
+) -> Any:
+    rows = [consumer_group_describe.DescribedGroup(error, None, group) for group in request.group_ids]
+    return consumer_group_describe.ConsumerGroupDescribeResponse(groups=rows)
+
+
 def _delete_groups(request: delete_groups.DeleteGroupsRequest, error: int, context: Context) -> Any:
     rows = [delete_groups.DeletableGroupResult(group, error) for group in request.groups_names]
     return delete_groups.DeleteGroupsResponse(results=rows)
@@ -212,6 +220,7 @@ _BY_ROWS: dict[ApiKey, Callable[[Any, int, Context], Any]] = {
     ApiKey.DELETE_RECORDS: _delete_records,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
     ApiKey.DESCRIBE_GROUPS: _describe_groups,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _describe_consumers,
     ApiKey.DELETE_GROUPS: _delete_groups,
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
