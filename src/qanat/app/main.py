@@ -11,11 +11,12 @@ Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted, 141 nob
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from qanat import __version__
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+_ENDED_BY_SIGNAL = {128 + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
 _SERVERS = ("start", "dev")
 """Commands that see to signals themselves, and that do without a place to print."""
 
@@ -250,4 +252,11 @@ def _with_fences(docstring: str) -> str:
 def main() -> None:
     """The console script's entry."""
     prepare()
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code in _ENDED_BY_SIGNAL:
+        # CPython kills itself with SIGINT at its end where an interrupt once struck inside an exec(), be it handled or
+        # not (dataclasses and named tuples are made by one): the exit code would be lost.
+        with suppress(OSError, ValueError):
+            flush()
+        os._exit(code)
+    sys.exit(code)
