@@ -57,7 +57,7 @@ def run(folder: Path, minutes: int, tell: Tellers) -> Outcome:
         feeding_s = feed_by_kafka(address, records, tell.fed)
         tell.step("starting Spark, running the pipeline metrics")
         started = time.perf_counter()
-        tallies = _run_pipeline(folder, address, tell.tallies)
+        tallies = _run_pipeline(folder, address, tell)
         pipeline_s = time.perf_counter() - started
         tell.step("reading topics and lake, comparing with what was sent")
         found = rollups.from_topic(address, "metrics.rollup")
@@ -71,12 +71,13 @@ def _create(address: str) -> None:
     make_missing(address, {TOPIC: PARTITIONS})
 
 
-def _run_pipeline(folder: Path, address: str, show: Callable[[list[Tally]], None]) -> list[Tally]:
+def _run_pipeline(folder: Path, address: str, tell: Tellers) -> list[Tally]:
     spark = session("qanat-demo", "local[2]", {**quiet_settings(), **_SPARK})
     try:
+        tell.step(f"Spark {spark.version} is up; its first micro-batches are slow: it starts workers and compiles")
         settings = {"lake": str(folder / "lake"), "limit": str(_LIMIT)}
         how = How(address, str(folder / "checkpoint"), is_available_now=True)
-        return watch(named("metrics").launch(spark, settings, how), Stop(), show)
+        return watch(named("metrics").launch(spark, settings, how), Stop(), tell.tallies)
     finally:
         spark.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from time import gmtime, strftime
@@ -19,7 +20,7 @@ def line_chart(title: str, lines: Mapping[str, Points]) -> str:
     """An SVG document with one line for each name."""
     points = [point for line in lines.values() for point in line]
     first, last = min(x for x, _ in points), max(x for x, _ in points)
-    top = max(y for _, y in points) * 1.05 or 1.0
+    top = _GRID_LINES * round_step(max(y for _, y in points) / _GRID_LINES)
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = (x - first) / ((last - first) or 1) * (WIDTH - _LEFT - _RIGHT)
@@ -46,3 +47,13 @@ def line_chart(title: str, lines: Mapping[str, Points]) -> str:
         y = _TOP + 14 + 18 * number
         parts.append(f'<text x="{WIDTH - _RIGHT + 12}" y="{y}" fill="{colour}">{escape(name)}</text>')
     return "".join(parts) + "</g></svg>\n"
+
+
+def round_step(least: float) -> float:
+    """The next number that people like to see on an axis.
+
+    >>> round_step(0.13), round_step(104.0), round_step(230.0)
+    (0.2, 200.0, 250.0)
+    """
+    power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
+    return next(nice * power for nice in (1.0, 2.0, 2.5, 5.0, 10.0) if nice * power >= least)

@@ -45,7 +45,7 @@ def _run(console: Console, folder: Path, minutes: int) -> Outcome:
             for tally in tallies:
                 if tally.batches > seen.get(tally.query, 0):
                     seen[tally.query] = tally.batches
-                    console.print(f"    {line(tally)}", highlight=False)
+                    console.print(f"    {line(tally)}", highlight=False, soft_wrap=True)
 
         tellers = Tellers(
             lambda step: console.print(f"... {step}", highlight=False),

@@ -38,12 +38,14 @@ class Watched:
         self.query = query
         self.tally = tally or Tally(query.name or str(query.id))
         self._last_batch = -1
+        self._last_report = ""
 
     def look(self) -> None:
         """Take in what was reported since the last look."""
         last = self.query.lastProgress
-        if last is None or last.batchId <= self._last_batch:
+        if last is None or last.timestamp == self._last_report:
             return
+        self._last_report = last.timestamp
         for report in map(json.loads, (one.json for one in self.query.recentProgress)):
             if report["batchId"] > self._last_batch and is_batch(report):
                 self.tally = self.tally.plus(report)
