@@ -9,6 +9,7 @@
 - `rounds`          one workload on both sides in turns, and the rows that come out of it
 - `servers`         Qanat and Kafka, each in a process of its own on loopback
 - `embedded`        a broker inside a test, from the import of the test kit to the first answer
+- `memory`          free memory is used once before anything is measured
 - `processes`       a process's CPU time and memory, from /proc
 - `clients`         the program that drives both: `driver.c` over librdkafka, or `driver_python` where that
                     cannot be compiled

@@ -13,6 +13,7 @@ from tools.kafka_jars import JarsUnavailableError, have_jars
 from bench import bare, page
 from bench.clients import Client, DriverFailedError, make_client, python_client
 from bench.embedded import embedded_start
+from bench.memory import touch_free_memory
 from bench.processes import affinity
 from bench.rounds import Rounds
 from bench.servers import KAFKA_JVM, Server, ServerFailedError, kafka, qanat
@@ -57,6 +58,8 @@ def run(asked: argparse.Namespace) -> Result:
     with workspace(asked.dir or Path.cwd(), NEEDED_BYTES) as folder:
         client = python_client() if asked.python_client else make_client(folder)
         workloads = [one.quick() if asked.quick else one for one in WORKLOADS if one.name in chosen]
+        if workloads and not asked.fresh_memory:
+            touch_free_memory(_tell)
         rounds = Rounds(qanat(), other, asked.rounds, folder, _tell, is_judged=not notes)
         rows = _measured(rounds, client, workloads)
         if START in chosen:
@@ -122,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--check", action="store_true", help="exit with 1 if a required ratio is not met")
     parser.add_argument("--python-client", action="store_true", help="use confluent-kafka even where C can be compiled")
     parser.add_argument("--without-kafka", action="store_true", help="use the bare loop even where Kafka can be had")
+    parser.add_argument("--fresh-memory", action="store_true", help="do not use free memory once before measuring")
     return parser
 
 

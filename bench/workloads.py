@@ -36,7 +36,7 @@ ONE_BY_ONE = {
 }
 AT_ONCE = {"acks": "all", "linger.ms": "0"}
 PACED = {"producer.acks": "all", "producer.linger.ms": "0"}
-_QUICK_SHARE = 0.4
+_QUICK_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
