@@ -35,9 +35,9 @@ _HOW = """\
   read one that was filled before.
 - The two take turns within each round; the ratio is taken within the round. Figures are medians over the rounds, after
   one round that is not counted; *spread* is the lowest and the highest ratio.
-- Free memory is used once before anything is measured (`--fresh-memory` leaves it alone). In a virtual machine the first
-  write to a page makes the host find that page: page cache on fresh memory cost twice as much as on used, on both sides
-  and in no steady way.
+- Free memory is used once before anything is measured (`--fresh-memory` leaves it alone). In a virtual machine the
+  first write to a page makes the host find that page: page cache on fresh memory cost twice as much as on used, on both
+  sides and in no steady way.
 - CPU time is what the kernel has charged to the server's process between go and the client's last acknowledgement.
 - **produce** and **consume**: batches of up to 10,000 messages, `acks=all`. **single**: `batch.num.messages=1`, up to
   1,000 requests in flight. **sync**: the next message is sent when the last is acknowledged. **end-to-end**: from

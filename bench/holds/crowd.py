@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from qanat.broker.broker import Broker
-from qanat.broker.group_coordinator import OFFSETS_TOPIC
 from qanat.broker.partition import Partition
 from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.cluster.topics import CreateTopic
 from qanat.groups.record_codec import encode_record
 from qanat.groups.records import GroupMetadataRecord, GroupRecord, MemberMetadata, OffsetCommitRecord
