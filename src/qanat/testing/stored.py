@@ -39,12 +39,16 @@ def count(broker: Broker, topic: str) -> int:
 
 
 async def read_all(broker: Broker, topic: str) -> list[StoredRecord]:
-    """Everything that a consumer could get, by partition and offset."""
+    """Everything that was written, by partition and offset, acknowledged to somebody or not."""
     return [record for partition in partitions_of(broker, topic) for record in await _read(partition)]
 
 
 async def _read(partition: Partition) -> list[StoredRecord]:
     found: list[StoredRecord] = []
+    # What was sent with acks=1 or 0 is not on disk yet when its sender goes on, and can be read only once it is.
+    durable = partition.when_durable()
+    if durable is not None:
+        await durable
     offset, end_offset = partition.log.log_start_offset, partition.end_of_reading(is_committed=False)
     while offset < end_offset:
         part = await partition.read(offset, _READ_BYTES, end_offset)
