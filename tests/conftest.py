@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 
 import pytest
+
+# What runs in the background of a script ignores interrupts, and hands that on to every program that it starts; tests
+# that interrupt a program want one that listens.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -160,7 +160,7 @@ async def test_damage_that_a_read_meets_is_told_once_with_its_place(
                 ):
                     await partition.read(1, 100, 3)
             assert (await partition.read(2, 100, 3)).next_offset == 3
-    (fields,) = [getattr(one, FIELDS) for one in caplog.records if one.message == "partition is damaged"]
+    (fields,) = [getattr(one, FIELDS) for one in caplog.records if one.getMessage() == "partition is damaged"]
     assert {name: fields[name] for name in ("partition", "segment", "byte", "offsets")} == {
         "partition": "orders-1",
         "segment": str(segment),
@@ -196,7 +196,7 @@ async def test_the_log_of_a_topic_that_was_deleted_meanwhile_is_removed(
         async with running(tmp_path) as node:
             assert folders(tmp_path) == []
             assert node.broker.partition("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [record.message for record in caplog.records].count(
+    assert [record.getMessage() for record in caplog.records].count(
         "partition removed: its topic was deleted meanwhile"
     ) == 2
 

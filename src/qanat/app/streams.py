@@ -6,7 +6,6 @@ Rule 2: who stops reading (`qanat … | head`) is not bothered; the exit code is
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from io import BufferedWriter, FileIO, TextIOWrapper
@@ -50,9 +49,15 @@ def prepare() -> None:
 
 def complain(sentence: str) -> None:
     """One sentence on stderr, if that can be written to."""
-    if sys.stderr is not None:
-        with contextlib.suppress(OSError, ValueError):
-            print(f"qanat: {printable(sentence)}", file=sys.stderr, flush=True)
+    if sys.stderr is None:
+        return
+    try:
+        print(f"qanat: {printable(sentence)}", file=sys.stderr, flush=True)
+    except OSError:
+        # Some Pythons try once more at exit, and then end with 120 instead of our code.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    except ValueError:
+        pass
 
 
 def flush() -> None:
