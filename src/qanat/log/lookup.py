@@ -19,12 +19,13 @@ from qanat.log.segment import AstrayError, Segment
 from qanat.log.tables import OpenTables, SealedTables
 from qanat.log.warming import is_warm
 from qanat.wire.batch_header import BatchHeader, read_header
+from qanat.wire.columns import decode_columns
 from qanat.wire.records import decode_records
 
 _WALKED_NOW_BYTES = 64 * 1024
 """How far `find_timestamp_now` walks: further is where timestamps do not follow the order of the log."""
 _OPENED_NOW_BYTES = 16 * 1024
-"""Batches up to this size are opened at once: a trip to a worker costs more."""
+"""Batches up to this size are opened at once: a trip to a worker costs more. The size of compressed ones says nothing."""
 
 
 class TimestampedOffset(NamedTuple):
@@ -41,9 +42,15 @@ def _candidates(log: PartitionLog, timestamp: int) -> list[Segment]:
 
 def first_as_new(batch: Buffer, timestamp: int, first_offset: int, limit_bytes: int) -> TimestampedOffset | None:
     """The first record of a batch as new as `timestamp`, at or after `first_offset`. Safe on any thread."""
-    for record in decode_records(batch, limit_bytes):
-        if record.timestamp >= timestamp and record.offset >= first_offset:
-            return TimestampedOffset(record.timestamp, record.offset)
+    if read_header(batch).is_control:
+        found = [(record.offset, record.timestamp) for record in decode_records(batch, limit_bytes)]
+    else:
+        # As columns: a small batch may inflate to millions of headers, and nobody needs a value for each of them.
+        columns = decode_columns([batch], limit_bytes=limit_bytes)
+        found = list(zip(columns.offsets, columns.timestamps, strict=True))
+    for offset, time in found:
+        if time >= timestamp and offset >= first_offset:
+            return TimestampedOffset(time, offset)
     return None
 
 
@@ -88,8 +95,9 @@ def _walk_now(
         end = segment.batch_end(position)
         if end > stop:
             return Unready(segment, segment.base_offset)
-        if read_header(segment.view(), position).newest_timestamp >= timestamp:
-            if end - position > _OPENED_NOW_BYTES:
+        header = read_header(segment.view(), position)
+        if header.newest_timestamp >= timestamp:
+            if end - position > _OPENED_NOW_BYTES or header.codec:
                 return Unready(segment, segment.base_offset)
             found = first_as_new(segment.view()[position:end], timestamp, log.log_start_offset, limit_bytes)
             if found is not None:
