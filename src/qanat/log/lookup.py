@@ -25,7 +25,7 @@ from qanat.wire.records import decode_records
 _WALKED_NOW_BYTES = 64 * 1024
 """How far `find_timestamp_now` walks: further is where timestamps do not follow the order of the log."""
 _OPENED_NOW_BYTES = 16 * 1024
-"""Batches up to this size are opened at once: a trip to a worker costs more. The size of compressed ones says nothing."""
+"""Batches up to this size are opened at once: a trip to a worker costs more. A compressed one's size says nothing."""
 
 
 class TimestampedOffset(NamedTuple):
