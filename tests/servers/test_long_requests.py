@@ -24,7 +24,7 @@ from qanat.servers.kafka.apis import SERVED
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.headers import read_response_header
 
-CALLS_MAX = 50_000
+CALLS_MAX = 40_000
 """Between two turns of the loop; some ten milliseconds of work."""
 ROWS_MAX = 12_000
 _CROWD = Crowd(wide_topics=8, narrow_topics=50, groups=4_000, offsets=12_000, members=400)

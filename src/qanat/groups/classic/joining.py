@@ -67,7 +67,8 @@ def _request_error(turn: Turn, request: JoinGroup) -> ErrorCode:
     if not settings.group_min_session_timeout_ms <= timeout_ms <= settings.group_max_session_timeout_ms:
         return ErrorCode.INVALID_SESSION_TIMEOUT
     names = [request.client_id, request.client_host, request.instance_id or "", request.protocol_type, request.unique]
-    if any(len(name) > LONGEST_NAME for name in (*names, *(one.name for one in request.protocols))):
+    names += [one.name for one in request.protocols]
+    if max(map(len, names)) > LONGEST_NAME:
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.NONE
 
