@@ -6,13 +6,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.group_offsets import Lag, committed_offsets, lags
+from qanat.app.group_offsets import Lag, lags
 from qanat.app.group_view import DEAD, GroupView, MemberView, describe_group
 from qanat.app.listing import Output, Row, counted, print_rows
 from qanat.app.printable import printable
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, run
 from qanat.app.watching import ONCE, Watch, show
 from qanat.connection.cluster import Cluster
+from qanat.connection.committed import committed_offsets
 from qanat.connection.faults import check, refused
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition

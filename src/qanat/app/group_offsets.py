@@ -1,34 +1,20 @@
-"""What a consumer group has read: committed offsets, lag, and new offsets for it."""
+"""How far a consumer group is behind, in records and in time."""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from qanat.connection.cluster import Cluster
+from qanat.connection.committed import Offsets
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import check
 from qanat.connection.fetching import FetchLimits, fetch
 from qanat.connection.offsets import EARLIEST, LATEST, by_leader, list_offsets
 from qanat.model.ids import TopicPartition
-from qanat.wire.kafka.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from qanat.wire.kafka.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-)
-from qanat.wire.kafka.registry import ApiKey
 
 _ONE_BATCH = FetchLimits(max_wait_ms=0, max_bytes=64 * 1024 * 1024, partition_bytes=1)
-
-Offsets = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,53 +30,6 @@ class Lag:
     @property
     def records(self) -> int | None:
         return None if self.committed is None else max(0, self.end - self.committed)
-
-
-async def committed_offsets(cluster: Cluster, group: str, deadline: Deadline) -> dict[TopicPartition, int]:
-    """Everything that a group has committed."""
-
-    async def attempt() -> dict[TopicPartition, int]:
-        link = await cluster.coordinator_link(group, deadline)
-        request = OffsetFetchRequest(group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group, topics=None)])
-        response: OffsetFetchResponse = await link.call(ApiKey.OFFSET_FETCH, request, deadline)
-        # Version 8 and later answer for several groups; before, there was one.
-        answer = response.groups[0] if response.groups else response
-        check(f"offsets of group {group}", answer.error_code)
-        found: dict[TopicPartition, int] = {}
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                check(f"offsets of group {group} in {topic.name}", partition.error_code)
-                if partition.committed_offset >= 0:
-                    found[TopicPartition(topic.name, partition.partition_index)] = partition.committed_offset
-        return dict(sorted(found.items()))
-
-    return await cluster.persist(attempt, deadline)
-
-
-async def commit_offsets(cluster: Cluster, group: str, offsets: Offsets, deadline: Deadline) -> None:
-    """Commit for a group from outside; brokers refuse it while the group has members."""
-    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for at, offset in offsets.items():
-        topics.setdefault(at.topic, []).append(OffsetCommitRequestPartition(at.partition, offset))
-    request = OffsetCommitRequest(
-        group, topics=[OffsetCommitRequestTopic(name, partitions=parts) for name, parts in topics.items()]
-    )
-
-    async def attempt() -> None:
-        link = await cluster.coordinator_link(group, deadline)
-        response: OffsetCommitResponse = await link.call(ApiKey.OFFSET_COMMIT, request, deadline)
-        for topic in response.topics:
-            for partition in topic.partitions:
-                check(f"group {group} cannot commit to {topic.name}", partition.error_code, _hint(partition.error_code))
-
-    await cluster.persist(attempt, deadline)
-
-
-def _hint(code: int) -> str | None:
-    from qanat.model.error_codes import ErrorCode
-
-    members = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS)
-    return "it has members; stop its consumers first" if code in members else None
 
 
 async def lags(cluster: Cluster, offsets: Offsets, also: set[TopicPartition], deadline: Deadline) -> list[Lag]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from qanat.app.consume_plan import ReadingPlan
 from qanat.app.consuming import Reading, read
-from qanat.app.group_offsets import committed_offsets
 from qanat.app.record_printer import RecordPrinter
 from qanat.connection.cluster import Cluster
+from qanat.connection.committed import committed_offsets
 from qanat.connection.membership import Membership
 from qanat.model.ids import TopicPartition
 

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.group_offsets import commit_offsets, committed_offsets
 from qanat.app.group_view import describe_group
 from qanat.app.listing import Output, Row, print_rows
 from qanat.app.positions import Position, offsets_at, parse_moment
 from qanat.app.progress import told_status
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, run
 from qanat.connection.cluster import Cluster
+from qanat.connection.committed import commit_offsets, committed_offsets
 from qanat.connection.deadline import Deadline
 from qanat.connection.offsets import list_bounds
 from qanat.model.ids import TopicPartition
