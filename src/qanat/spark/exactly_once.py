@@ -8,9 +8,11 @@ already there is not written again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import chain
 
 from qanat.connection.committed import committed_offsets
+from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.options import Access
 from qanat.spark.rows import EncodedBatch
@@ -39,7 +41,9 @@ def commit_once(
             sender.send_all(chain([first], coming))
             sender.run(producer.commit_offsets(group, {mark: batch_id}, cluster.deadline()))
         except BaseException:
-            sender.run(producer.end(cluster.deadline(), is_committed=False))
+            # What cannot be aborted now is aborted by whoever takes the id over; the first fault is the one to tell.
+            with suppress(QanatError):
+                sender.run(producer.end(cluster.deadline(), is_committed=False))
             raise
         sender.run(producer.end(cluster.deadline(), is_committed=True))
         return True

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import mmap
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -29,14 +30,14 @@ Answer = list[Chunk] | None
 Parked = asyncio.Future[Answer]
 
 
-class Later:
+class Later(ABC):
     """A parked answer without a future: who has it sends it in the turn in which it is made."""
 
     __slots__ = ()
 
+    @abstractmethod
     def then(self, send: Callable[[Answer], None]) -> None:
         """Call `send` once, when the answer is there."""
-        raise NotImplementedError
 
 
 Outcome = Answer | Parked | Later | Coroutine[Any, Any, "Answer | Parked"]
