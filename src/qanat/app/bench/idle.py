@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qanat.app.bench.child import ask
-from qanat.app.bench.figures import Required, Row, row
+from qanat.app.bench.figures import Limit, Required, Row, row
 from qanat.app.bench.plan import Bench
 from qanat.app.bench.prepared import SEGMENTS, Prepared, prepare
 from qanat.app.bench.workspace import emptied
@@ -20,9 +20,11 @@ def measure(bench: Bench) -> list[Row]:
             prepared = prepare(folder, count, segments)
             resident = [_taken_kb(prepared, str(folder), "resident", count) for _ in range(bench.rounds)]
             traced = _taken_kb(prepared, str(folder), "traced", count)
+            bare = [ask("names", str(folder))["resident_bytes"] / count / 1000 for _ in range(bench.rounds)]
         what = f"idle partition of {segments} segment{'s' if segments > 1 else ''}, over {count:,}"
         required = Required("ours", "<=", _BYTES / 1000)
-        rows.append(row("memory", f"{what}: resident", "KB", resident, None, required))
+        limit = Limit(bare, "bare names and sizes of its log files")
+        rows.append(row("memory", f"{what}: resident", "KB", resident, limit, required))
         rows.append(row("memory", f"{what}: objects (tracemalloc)", "KB", [traced]))
     return rows
 
