@@ -11,6 +11,7 @@
 - `transaction_coordinator`  the shell around the transactions' ledger
 - `transaction_markers`      markers on their way into partitions, whoever asks for them
 - `transaction_gate`         whether a transactional write belongs to an open transaction
+- `hosted_shard`       what every coordinator's shell does: append, wait, answer; tick; end
 - `internal_topic`     a topic in which a coordinator keeps its state
 - `breaths`            work of one request, in pieces that keep nobody waiting
 - `topic_settings`     every setting that a topic may have, in one table

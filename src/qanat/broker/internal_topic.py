@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from qanat.broker.breaths import Breaths
 from qanat.broker.partition import Partition
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
@@ -116,6 +117,13 @@ class InternalTopic(Generic[Hosted]):
         """The partitions that there are."""
         return list(range(len(self._broker.metadata.image.topics[self.name].partitions))) if self.is_there else []
 
+    async def load_all(self) -> None:
+        """Load every shard that has something to tell, without being asked."""
+        for number in self.numbers():
+            partition = self._broker.partition(self.name, number)
+            if isinstance(partition, Partition) and partition.log.end_offset > 0:
+                await self.shard(number)
+
     async def shard(self, number: int) -> Hosted | ErrorCode:
         """A shard that serves, loaded if need be; everybody who asks meanwhile waits for the same load."""
         hosted = self._shards.get(number)
@@ -138,10 +146,10 @@ class InternalTopic(Generic[Hosted]):
 
 async def replay(partition: Partition, take: Callable[[memoryview], None]) -> None:
     """Hand over every batch of a partition, from its start to its end."""
-    log = partition.log
+    log, breaths = partition.log, Breaths()
     offset = log.log_start_offset
     while offset < log.end_offset:
         part = await partition.read(offset, _LOAD_BYTES, log.end_offset)
-        for batch in (batch for view in part.views() for batch in split_batches(view)):
+        async for batch in breaths.over(batch for view in part.views() for batch in split_batches(view)):
             take(batch)
         offset = part.next_offset

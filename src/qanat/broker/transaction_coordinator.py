@@ -1,9 +1,8 @@
 """The shell around the transactions' ledger: one shard per partition of `__transaction_state` that we lead.
 
-It does what `transactions.decisions` asks of a shell: append a decision's
-records as one batch, wait until they are durable, then answer and write the
-markers; and tick when a deadline has come. A shard whose append fails is
-dropped, its askers are refused, and a new one is loaded from the log.
+It does what `transactions.decisions` asks of a shell, as every coordinator
+does (`hosted_shard`), and then writes the markers. A shard whose append fails
+is dropped, its askers are refused, and a new one is loaded from the log.
 
 What would be answered with CONCURRENT_TRANSACTIONS only because the markers of
 the last transaction are still being written is asked again when they are: that
@@ -16,12 +15,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from qanat.broker.hosted_shard import Clocks, HostedShard
 from qanat.broker.internal_topic import InternalTopic, replay
 from qanat.broker.partition import EndMarker, Partition
 from qanat.cluster.topic_names import TRANSACTIONS_TOPIC
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
-from qanat.model.moment import Now
 from qanat.transactions.decisions import Decision, Markers, coordinator_error
 from qanat.transactions.record_codec import decode_record, encode_record
 from qanat.transactions.replies import AddReply, ProducerIdNeeded, ProducerReply, Reply, VerifyReply, refused
@@ -58,7 +57,7 @@ class TransactionCoordinator:
     def __init__(self, broker: Broker, settings: TransactionSettings, steady_ms: Callable[[], int]) -> None:
         self._broker = broker
         self.settings = settings
-        self._steady_ms = steady_ms
+        self._clocks = Clocks(steady_ms, broker.runtime.clock_ms)
         self.topic: InternalTopic[HostedTransactions] = InternalTopic(
             broker,
             TRANSACTIONS_TOPIC,
@@ -70,13 +69,7 @@ class TransactionCoordinator:
 
     def start(self) -> None:
         """Load what there is without being asked: transactions that were prepared must end, open ones time out."""
-        self._broker.park(self._load_all())
-
-    async def _load_all(self) -> None:
-        for number in self.topic.numbers():
-            partition = self._broker.partition(TRANSACTIONS_TOPIC, number)
-            if isinstance(partition, Partition) and partition.log.end_offset > 0:
-                await self.topic.shard(number)
+        self._broker.park(self.topic.load_all())
 
     def close(self) -> None:
         self.topic.close()
@@ -91,7 +84,7 @@ class TransactionCoordinator:
                     shard.apply(decoded)
 
         await replay(partition, take)
-        return HostedTransactions(shard, partition, self._broker, self._steady_ms)
+        return HostedTransactions(shard, partition, self._clocks, self._broker)
 
     async def ask(self, transactional_id: str, request: Request) -> Reply:
         """The answer of the shard that has the id."""
@@ -135,39 +128,16 @@ def _is_early(reply: Reply) -> bool:
             return False
 
 
-class HostedTransactions:
-    """A shard with its partition, its clock, those who wait for its answers, and the markers under way."""
+class HostedTransactions(HostedShard[Request, Reply, Decision]):
+    """A shard with its partition, and the markers under way."""
 
-    def __init__(
-        self, shard: TransactionShard, partition: Partition, broker: Broker, steady_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, shard: TransactionShard, partition: Partition, clocks: Clocks, broker: Broker) -> None:
+        super().__init__(shard, partition, clocks)
         self.shard = shard
-        self._partition = partition
         self._broker = broker
-        self._steady_ms = steady_ms
-        self._unreleased: dict[Answer, Request] = {}
         self._ending: dict[str, asyncio.Future[None]] = {}
         """Transactions that are being ended, with who waits for that."""
-        self._timer: asyncio.TimerHandle | None = None
-        self.is_serving = True
-        self._act(shard.start(self._now()), None)
-
-    def _now(self) -> Now:
-        return Now(self._steady_ms(), self._broker.runtime.clock_ms())
-
-    def close(self) -> None:
-        """Serve no more; whoever waits is told to look for the coordinator again."""
-        self._end(ErrorCode.NOT_COORDINATOR)
-
-    def ask(self, request: Request) -> Answer:
-        """Decide now; the answer comes when it is durable."""
-        answer: Answer = asyncio.get_running_loop().create_future()
-        if not self.is_serving:
-            answer.set_result(refused(request, ErrorCode.NOT_COORDINATOR))
-            return answer
-        self._unreleased[answer] = request
-        self._act(self.shard.decide(request, self._now()), answer)
-        return answer
+        self.act(shard.start(clocks.now()))
 
     async def ended(self, transactional_id: str, deadline: float) -> bool:
         """Wait until the transaction that is being ended is over; False where there is none, or not in time."""
@@ -178,54 +148,44 @@ class HostedTransactions:
         await asyncio.wait([ending], timeout=left_s)
         return ending.done() and self.is_serving
 
-    def _tick(self) -> None:
-        self._timer = None
-        if self.is_serving:
-            self._act(self.shard.tick(self._now()), None)
+    def end(self, error: ErrorCode) -> None:
+        super().end(error)
+        ending, self._ending = self._ending, {}
+        for over in ending.values():
+            over.set_result(None)
 
-    def _act(self, decision: Decision, answer: Answer | None) -> None:
-        """Append; then, when everything decided so far is durable, answer and write the markers."""
-        try:
-            durable = self._append(decision)
-        except QanatError as fault:
-            self._end(coordinator_error(fault.code))
-            return
+    def _batch(self, decision: Decision) -> bytearray | None:
+        if not decision.records:
+            return None
+        now_ms = self.clocks.wall_ms()
+        return encode_batch(
+            [Record(number, now_ms, *encode_record(record)) for number, record in enumerate(decision.records)]
+        )
+
+    def _answers(self, decision: Decision, answer: Answer | None) -> list[tuple[Answer, Reply]]:
         for markers in decision.markers:
             self._ending[markers.transactional_id] = asyncio.get_running_loop().create_future()
+        if answer is None:
+            return []
+        assert decision.reply is not None, "who asks is answered"
+        return [(answer, decision.reply)]
 
-        def release(flushed: asyncio.Future[None] | None = None) -> None:
-            fault = flushed.exception() if flushed is not None and not flushed.cancelled() else None
-            if fault is not None:
-                code = fault.code if isinstance(fault, QanatError) else ErrorCode.UNKNOWN_SERVER_ERROR
-                self._end(coordinator_error(code))
-                return
-            if answer is not None:
-                assert decision.reply is not None
-                self._unreleased.pop(answer, None)
-                if not answer.done():
-                    answer.set_result(decision.reply)
-            for markers in decision.markers:
-                self._broker.park(self._finish(markers))
+    def _follow(self, decision: Decision) -> None:
+        for markers in decision.markers:
+            self._broker.park(self._finish(markers))
 
-        if durable is None:
-            release()
-        else:
-            durable.add_done_callback(release)
-        self._set_timer()
+    def _refusal(self, request: Request, error: ErrorCode) -> Reply:
+        return refused(request, error)
 
-    def _append(self, decision: Decision) -> asyncio.Future[None] | None:
-        if not decision.records:
-            return self._partition.when_durable()
-        now_ms = self._broker.runtime.clock_ms()
-        records = [Record(number, now_ms, *encode_record(record)) for number, record in enumerate(decision.records)]
-        return self._partition.append_own(encode_batch(records)).durable
+    def _coordinator_error(self, append_error: ErrorCode) -> ErrorCode:
+        return coordinator_error(append_error)
 
     async def _finish(self, markers: Markers) -> None:
         """Write a transaction's markers, for as long as it takes, and then complete it."""
         marker = EndMarker(
             markers.producer_id,
             markers.producer_epoch,
-            self._partition.leader_epoch,
+            self.partition.leader_epoch,
             markers.is_commit,
             markers.transaction_version,
         )
@@ -233,7 +193,7 @@ class HostedTransactions:
         while self.is_serving:
             outcomes = await self._broker.markers.write(marker, left)
             if ErrorCode.TRANSACTION_COORDINATOR_FENCED in outcomes.values():
-                self._end(ErrorCode.NOT_COORDINATOR)
+                self.end(ErrorCode.NOT_COORDINATOR)
                 return
             topics = self._broker.metadata.image.topics
             left = [at for at, code in outcomes.items() if code not in _NOTHING_TO_END and at.topic in topics]
@@ -244,25 +204,3 @@ class HostedTransactions:
         if self.is_serving:
             self.ask(MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch))
             self._ending.pop(markers.transactional_id).set_result(None)
-
-    def _set_timer(self) -> None:
-        deadline_ms = self.shard.next_deadline_ms()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if deadline_ms is not None and self.is_serving:
-            delay_s = max(deadline_ms - self._steady_ms(), 0) / 1000
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
-
-    def _end(self, error: ErrorCode) -> None:
-        """Refuse everybody whose answer was not released; nothing here can be trusted any more."""
-        self.is_serving = False
-        if self._timer is not None:
-            self._timer.cancel()
-        waiting, self._unreleased = self._unreleased, {}
-        for answer, request in waiting.items():
-            if not answer.done():
-                answer.set_result(refused(request, error))
-        ending, self._ending = self._ending, {}
-        for over in ending.values():
-            over.set_result(None)
