@@ -27,6 +27,6 @@ class OwnSettings(Settings, frozen=True):
     share_record_lock_duration_ms: SmallPositive = 30_000
     """How long a record is held for the member that it was given to."""
     share_auto_offset_reset: str = "latest"
-    """Where a share group begins in a partition that is new to it: latest, earliest, or by_duration:PT1H and the like."""
+    """Where a share group begins in a partition that is new to it: latest, earliest, or by_duration:PT1H, …"""
     share_isolation_level: IsolationLevel = "read_uncommitted"
     """Whether records of transactions are given to members before their transactions are decided."""

@@ -14,6 +14,8 @@ _INT32_MAX = 2**31 - 1
 SmallPositive = Annotated[int, Meta(ge=1, le=_INT32_MAX)]
 """What fits the 32 bits that a record has for it."""
 
+LockDuration = Annotated[int, Meta(ge=1_000, le=3_600_000)]
+
 MigrationPolicy = Literal["bidirectional", "upgrade", "downgrade", "disabled"]
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * _MINUTE_MS
@@ -37,10 +39,44 @@ class GroupSettings(Settings, frozen=True):
     """A member of the new protocol that is silent for so long is out."""
     group_consumer_heartbeat_interval_ms: SmallPositive = 5_000
     """How often members of the new protocol are told to send a heartbeat."""
+    group_consumer_min_session_timeout_ms: SmallPositive = 45_000
+    """Shortest session timeout that can be set for a single group of the new protocol."""
+    group_consumer_max_session_timeout_ms: SmallPositive = _MINUTE_MS
+    """Longest session timeout that can be set for a single group of the new protocol."""
+    group_consumer_min_heartbeat_interval_ms: SmallPositive = 5_000
+    """Shortest heartbeat interval that can be set for a single group of the new protocol."""
+    group_consumer_max_heartbeat_interval_ms: SmallPositive = 15_000
+    """Longest heartbeat interval that can be set for a single group of the new protocol."""
     group_consumer_max_size: Positive = _INT32_MAX
     """Most members that one group of the new protocol may have."""
     group_consumer_migration_policy: MigrationPolicy = "bidirectional"
     """Whether groups may pass between the classic and the new protocol while they have members."""
+    group_share_session_timeout_ms: SmallPositive = 45_000
+    """A member of a share group that is silent for so long is out."""
+    group_share_min_session_timeout_ms: SmallPositive = 45_000
+    """Shortest session timeout that can be set for a single share group."""
+    group_share_max_session_timeout_ms: SmallPositive = _MINUTE_MS
+    """Longest session timeout that can be set for a single share group."""
+    group_share_heartbeat_interval_ms: SmallPositive = 5_000
+    """How often members of share groups are told to send a heartbeat."""
+    group_share_min_heartbeat_interval_ms: SmallPositive = 5_000
+    """Shortest heartbeat interval that can be set for a single share group."""
+    group_share_max_heartbeat_interval_ms: SmallPositive = 15_000
+    """Longest heartbeat interval that can be set for a single share group."""
+    group_share_max_size: Annotated[int, Meta(ge=1, le=1_000)] = 200
+    """Most members that one share group may have."""
+    group_share_record_lock_duration_ms: LockDuration = 30_000
+    """How long a record is held for the member of a share group that it was given to."""
+    group_share_min_record_lock_duration_ms: Annotated[int, Meta(ge=1_000, le=30_000)] = 15_000
+    """Shortest time for which records can be held in a single share group."""
+    group_share_max_record_lock_duration_ms: Annotated[int, Meta(ge=30_000, le=3_600_000)] = 60_000
+    """Longest time for which records can be held in a single share group."""
+    group_share_delivery_count_limit: Annotated[int, Meta(ge=2, le=10)] = 5
+    """How often a record is given to members of a share group before it is given up."""
+    group_share_partition_max_record_locks: Annotated[int, Meta(ge=100, le=10_000)] = 2_000
+    """Most records of one partition that are held for members of one share group at a time."""
+    group_share_max_share_sessions: Positive = 2_000
+    """Most sessions of members of share groups on one broker."""
     offset_metadata_max_bytes: Annotated[int, Meta(ge=0, le=10_000)] = 4_096
     """Longest note that a client may commit with an offset."""
     offsets_retention_minutes: Positive = 7 * 24 * 60
@@ -51,11 +87,10 @@ class GroupSettings(Settings, frozen=True):
     """Partitions of __consumer_offsets; must not change once there are groups."""
 
     def __post_init__(self) -> None:
-        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
-            raise ValueError(
-                f"group.consumer.heartbeat.interval.ms ({self.group_consumer_heartbeat_interval_ms}) must be below "
-                f"group.consumer.session.timeout.ms ({self.group_consumer_session_timeout_ms})"
-            )
+        _check_session(
+            "group.consumer", self.group_consumer_heartbeat_interval_ms, self.group_consumer_session_timeout_ms
+        )
+        _check_session("group.share", self.group_share_heartbeat_interval_ms, self.group_share_session_timeout_ms)
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ValueError(
                 f"group.min.session.timeout.ms ({self.group_min_session_timeout_ms}) must not be above "
@@ -78,3 +113,10 @@ class GroupSettings(Settings, frozen=True):
     @property
     def offsets_retention_ms(self) -> int:
         return self.offsets_retention_minutes * _MINUTE_MS
+
+
+def _check_session(of: str, heartbeat_ms: int, session_ms: int) -> None:
+    if heartbeat_ms >= session_ms:
+        raise ValueError(
+            f"{of}.heartbeat.interval.ms ({heartbeat_ms}) must be below {of}.session.timeout.ms ({session_ms})"
+        )
