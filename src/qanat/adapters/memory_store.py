@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from qanat.adapters.kept_lease import RENEWALS_PER_LIFE
 from qanat.cluster.store import (
     EMPTY_REVISION,
     Changes,
@@ -195,14 +196,21 @@ class MemoryStore:
     async def grant_lease(self, ttl_ms: int) -> Lease:
         assert ttl_ms > 0, ttl_ms
         self.expire_leases()
-        lease = self._opened().grant(ttl_ms, self._now_ms())
+        lease = self._opened().grant(ttl_ms, self.now_ms())
         self._set_timer()
         return lease
 
     async def keep_alive(self, lease: Lease) -> None:
+        self.renew(lease)
+
+    def renew(self, lease: Lease) -> None:
+        """What `keep_alive` does."""
         self.expire_leases()
         term = self._opened().term(lease.lease_id)
-        term.deadline_ms = self._now_ms() + term.ttl_ms
+        term.deadline_ms = self.now_ms() + term.ttl_ms
+
+    def keep(self, lease: Lease) -> MemoryKeptLease:
+        return MemoryKeptLease(self, lease)
 
     async def revoke(self, lease: Lease) -> None:
         self.expire_leases()
@@ -217,7 +225,7 @@ class MemoryStore:
 
     def expire_leases(self) -> None:
         """End the leases whose time is over. The store does so by itself; tests with a clock of their own call it."""
-        self._opened().expire(self._now_ms())
+        self._opened().expire(self.now_ms())
         self._announce()
 
     def _opened(self) -> _Contents:
@@ -229,7 +237,8 @@ class MemoryStore:
         self._arrival.set()
         self._arrival = asyncio.Event()
 
-    def _now_ms(self) -> int:
+    def now_ms(self) -> int:
+        """The clock that leases run on."""
         if self._clock_ms is not None:
             return self._clock_ms()
         return round(asyncio.get_running_loop().time() * 1000)
@@ -241,9 +250,48 @@ class MemoryStore:
             self._timer = None
         deadlines = [term.deadline_ms for term in self._contents.leases.values()]
         if deadlines and not self._is_closed:
-            delay_ms = max(min(deadlines) - self._now_ms(), 1)
+            delay_ms = max(min(deadlines) - self.now_ms(), 1)
             self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_timer)
 
     def _on_timer(self) -> None:
         self.expire_leases()
         self._set_timer()
+
+
+class MemoryKeptLease:
+    """A lease that timers of the loop renew: in a simulation the loop is never busy."""
+
+    def __init__(self, store: MemoryStore, lease: Lease) -> None:
+        self._store = store
+        self._lease = lease
+        self._over = asyncio.Event()
+        self._confirmed_ms: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._renew()
+
+    @property
+    def lease(self) -> Lease:
+        return self._lease
+
+    def remaining_ms(self) -> int:
+        return 0 if self._confirmed_ms is None else self._confirmed_ms + self._lease.ttl_ms - self._store.now_ms()
+
+    async def lost(self) -> None:
+        await self._over.wait()
+
+    async def release(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _renew(self) -> None:
+        try:
+            self._store.renew(self._lease)
+        except LeaseExpiredError:
+            self._confirmed_ms = None
+            self._over.set()
+        except StoreUnavailableError:
+            pass  # The store is closed, for good.
+        else:
+            self._confirmed_ms = self._store.now_ms()
+            delay_s = self._lease.ttl_ms / RENEWALS_PER_LIFE / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._renew)

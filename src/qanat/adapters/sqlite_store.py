@@ -8,7 +8,8 @@ of this process wake its watchers at once.
 A watcher has no queue. It reads history from where it is, so nothing is lost or repeated however slow it is; who falls
 behind what is kept hears `Compacted`.
 
-Leases run on the clock since boot (`boot_clock`): setting the time does nothing, a reboot ends them all.
+Leases run on the clock since boot (`boot_clock`): setting the time does nothing, a reboot ends them all. Those that are
+kept are renewed on the thread as well, whatever the loop is busy with.
 
 The thread is in `sqlite_thread`, the statements are in `sqlite_tables`, transactions in `sqlite_database`.
 """
@@ -21,6 +22,7 @@ from functools import partial
 from typing import TypeVar
 
 from qanat.adapters.boot_clock import BootClock
+from qanat.adapters.kept_lease import ThreadKeptLease
 from qanat.adapters.sqlite_database import SqliteDatabase
 from qanat.adapters.sqlite_tables import SqliteTables
 from qanat.adapters.sqlite_thread import StoreThread
@@ -69,6 +71,7 @@ class SqliteStore:
         loop = asyncio.get_running_loop()
         self._arrival = asyncio.Event()
         self._is_closed = False
+        self._clock = clock
         self._thread = StoreThread(
             lambda: SqliteTables(SqliteDatabase(path, busy_timeout_ms=busy_timeout_ms, vfs=vfs), clock, history_events),
             clock,
@@ -136,6 +139,11 @@ class SqliteStore:
 
     async def keep_alive(self, lease: Lease) -> None:
         await self._run(lambda tables: tables.keep_alive(lease), is_write=True)
+
+    def keep(self, lease: Lease) -> ThreadKeptLease:
+        kept = ThreadKeptLease(lease, self._clock.now_ms)
+        self._thread.keep(kept)
+        return kept
 
     async def revoke(self, lease: Lease) -> None:
         await self._run(lambda tables: tables.revoke(lease), is_write=True)

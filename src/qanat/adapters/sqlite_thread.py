@@ -1,7 +1,8 @@
 """The one thread that touches the metadata store's database.
 
-It runs what it is given, one act after another, and in between looks for the writes of other processes and for leases
-whose time is over. `on_change` is called, on this thread, whenever the revision may have moved.
+It runs what it is given, one act after another, and in between looks for the writes of other processes, for leases
+whose time is over, and for those that are to be kept alive. `on_change` is called, on this thread, whenever the
+revision may have moved.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from qanat.adapters.boot_clock import BootClock
+from qanat.adapters.kept_lease import ThreadKeptLease
 from qanat.adapters.sqlite_tables import SqliteTables
 from qanat.cluster.store import NO_REVISION
-from qanat.model.errors import StoreUnavailableError
+from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
 
 RETRY_MS = 1_000
 """How long to leave the database alone after a look at it failed."""
@@ -49,6 +51,7 @@ class StoreThread:
         self._seen = -1
         self._revision = NO_REVISION
         self._deadline_ms: int | None = None
+        self._kept: list[ThreadKeptLease] = []
 
     def start(self) -> None:
         self._thread.start()
@@ -71,6 +74,15 @@ class StoreThread:
 
         self._acts.put(run)
         return future
+
+    def keep(self, kept: ThreadKeptLease) -> None:
+        """Renew a lease from now on, for as long as it is wanted."""
+
+        def begin(tables: SqliteTables) -> None:
+            self._kept.append(kept)
+            self._renew(tables)
+
+        self._acts.put(begin)
 
     def stop(self) -> Future[None]:
         self._acts.put(None)
@@ -124,11 +136,29 @@ class StoreThread:
             if self._deadline_ms is not None and self._deadline_ms <= self._clock.now_ms():
                 tables.expire_leases()
                 self._note(tables)
+            if self._kept:
+                self._renew(tables)
         except StoreUnavailableError:
             # Watchers go and look for themselves, and report what they find.
             self._on_change()
             return False
         return True
+
+    def _renew(self, tables: SqliteTables) -> None:
+        """Renew the kept leases that are due; one that could not be is tried again at the next look."""
+        self._kept = [kept for kept in self._kept if kept.is_wanted]
+        for kept in self._kept:
+            if kept.next_ms > self._clock.now_ms() or (sent_ms := kept.begin()) is None:
+                continue
+            try:
+                tables.keep_alive(kept.lease)
+            except LeaseExpiredError:
+                kept.end()
+            except StoreUnavailableError:
+                kept.next_ms = sent_ms
+            else:
+                kept.confirm(sent_ms)
+        self._refresh(tables)
 
     def _refresh(self, tables: SqliteTables) -> None:
         try:

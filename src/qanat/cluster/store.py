@@ -1,12 +1,13 @@
 """The port to the metadata store: everything that the cluster asks of shared memory.
 
-Adapters: `adapters.sqlite_store` (embedded, several processes on one host) and
-`adapters.memory_store` (tests and simulation); each passes the same contract
-suite. The semantics are those that etcd can give as well.
+Adapters: `adapters.sqlite_store` (embedded, several processes on one host),
+`adapters.etcd_store` (several hosts) and `adapters.memory_store` (tests and
+simulation); each passes the same contract suite. The semantics are etcd's.
 
-Rule 1: every commit that changes something gets the next revision; revisions only
-        go forward. All that one commit does carries one revision and is seen at
-        once: by `get`, by `list` and by watchers.
+Rule 1: every commit that changes something gets the next revision (or a later one,
+        where others share the store); revisions only go forward. All that one
+        commit does carries one revision and is seen at once: by `get`, by `list`
+        and by watchers.
 Rule 2: who acts on what was read before compares it in the commit. A lease is only a
         hint of liveness and fences nobody.
 Rule 3: within one commit a key is put at most once and not deleted as well, so the
@@ -152,6 +153,33 @@ class Lease(Struct, frozen=True):
     ttl_ms: int
 
 
+class KeptLease(Protocol):
+    """A lease that is renewed by itself, whatever the event loop is busy with, until it is released or over.
+
+    Renewing ends as well when the loop has not run for half a minute: whoever cannot answer
+    clients should not keep its place.
+    """
+
+    @property
+    def lease(self) -> Lease: ...
+
+    def remaining_ms(self) -> int:
+        """For how long it certainly lives, by the last renewal that was answered and counted from when that was sent.
+
+        Not positive where it may be over. Who acts in the lease's name asks this first, with a margin, and
+        compares all the same (rule 2).
+        """
+        ...
+
+    async def lost(self) -> None:
+        """Return once the store has said that the lease is over, or renewing was given up: register anew."""
+        ...
+
+    async def release(self) -> None:
+        """Renew no more. The lease runs out by itself, or is revoked."""
+        ...
+
+
 class MetadataStore(Protocol):
     """Small, consistent, shared memory of a cluster. Any method may raise `StoreUnavailableError`."""
 
@@ -181,6 +209,10 @@ class MetadataStore(Protocol):
 
     async def keep_alive(self, lease: Lease) -> None:
         """Begin the lease's time anew; `LeaseExpiredError` where it is over."""
+        ...
+
+    def keep(self, lease: Lease) -> KeptLease:
+        """Renew a lease from now on, several times in its life; `close` of the store ends that."""
         ...
 
     async def revoke(self, lease: Lease) -> None:
