@@ -2,6 +2,10 @@
 
 - `faults`        what can go wrong, and what is worth trying again
 - `deadline`      how long an undertaking may take in all
+- `security`      what a client may be told about TLS and SASL, in Kafka's and librdkafka's names
+- `tls`           certificates that are trusted and shown
+- `sasl`          the dialogues of PLAIN and SCRAM (pure)
+- `authenticating` being let in, and staying so
 - `channel`       one socket: frames, correlation, back-pressure
 - `link`          a channel that knows which versions the broker speaks
 - `cluster`       many links: bootstrap, metadata, leaders, coordinators, retries

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import ssl
 from collections.abc import Sequence
 from typing import cast
 
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import UnreachableError
+from qanat.connection.security import Tls
+from qanat.connection.tls import NO_TLS, WANTS_CERTIFICATE, context_of, told, untrusted
 from qanat.model.errors import MalformedMessageError
 from qanat.wire.frames import FrameReader
 from qanat.wire.kafka.headers import frame_request
@@ -31,8 +34,10 @@ _CORRELATION_MASK = 2**31 - 1
 class Channel(asyncio.BufferedProtocol):
     """A connection that is open until it breaks or is closed. Made by `open`."""
 
-    def __init__(self, address: str, client_id: str) -> None:
+    def __init__(self, address: str, client_id: str, is_protected: bool = False) -> None:
         self.address = address
+        self._is_protected = is_protected
+        self._was_answered = False
         self._client_id = client_id
         self._frames = FrameReader(ANSWER_BYTES_MAX)
         self._waiting: dict[int, asyncio.Future[memoryview]] = {}
@@ -45,15 +50,26 @@ class Channel(asyncio.BufferedProtocol):
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @staticmethod
-    async def open(host: str, port: int, client_id: str, deadline: Deadline) -> Channel:
-        """Connect; raises `UnreachableError` saying why not, `OutOfTimeError` where nobody answers."""
+    async def open(host: str, port: int, client_id: str, deadline: Deadline, tls: Tls | None = None) -> Channel:
+        """Connect; raises `UnreachableError` saying why not, `OutOfTimeError` where nobody answers.
+
+        Over TLS also `UntrustedError`, and `InvalidSettingError` where its files cannot be used.
+        """
         address = f"{host}:{port}"
         loop = asyncio.get_running_loop()
-        connecting = loop.create_connection(lambda: Channel(address, client_id), host, port)
+        context = None if tls is None else context_of(tls)
+        patience = None if tls is None else _CLOSE_S
+        connecting = loop.create_connection(
+            lambda: Channel(address, client_id, tls is not None), host, port, ssl=context, ssl_shutdown_timeout=patience
+        )
         try:
             _, channel = await deadline.bound(connecting, f"a connection to {address}")
+        except ssl.SSLCertVerificationError as fault:
+            raise untrusted(address, fault) from None
         except OSError as fault:
-            raise UnreachableError(f"cannot connect to {address}: {_reason(fault)}") from None
+            is_cut_off = tls is not None and isinstance(fault, ConnectionError) and not fault.errno
+            reason = NO_TLS if is_cut_off else _reason(fault)
+            raise UnreachableError(f"cannot connect to {address}: {reason}") from None
         return channel
 
     @property
@@ -110,6 +126,9 @@ class Channel(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f": {_reason(exc)}" if isinstance(exc, OSError) else ""
+        if self._is_protected and not self._was_answered and not reason:
+            # In TLS 1.3 a client hears only afterwards that it was not welcome, and some servers do not even say it.
+            reason = f": {WANTS_CERTIFICATE}"
         self._break(f"{self.address} closed the connection{reason}")
         self._transport = None
         if not self._lost.done():
@@ -124,6 +143,7 @@ class Channel(asyncio.BufferedProtocol):
     def _answer(self, frame: memoryview) -> None:
         if len(frame) < 4:
             raise MalformedMessageError(f"an answer of {len(frame)} bytes has no correlation id")
+        self._was_answered = True
         correlation_id = int.from_bytes(frame[:4])
         waiting = self._waiting.pop(correlation_id, None)
         # Who gave up waiting does not want the answer any more.
@@ -149,12 +169,14 @@ def _other_protocol(head: bytes) -> str | None:
     if head.startswith(b"SSH-"):
         return "it speaks SSH"
     if head[:2] in (b"\x15\x03", b"\x16\x03"):
-        return "it wants TLS, which is not supported here yet"
+        return "it wants TLS: security.protocol should be SSL or SASL_SSL"
     return None
 
 
 def _reason(fault: OSError) -> str:
     """asyncio puts several attempts into one text; the first reason is the one that helps."""
+    if isinstance(fault, ssl.SSLError):
+        return told(fault)
     if isinstance(fault, socket.gaierror):
         return f"the name is not known here ({fault.strerror}): check its spelling"
     if fault.errno == errno.ECONNREFUSED or "Connect call failed" in str(fault):

@@ -18,6 +18,7 @@ from qanat.cluster.topic_names import NAME_LENGTH_MAX
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError, check, refused
 from qanat.connection.link import Link
+from qanat.connection.security import UNPROTECTED, Security
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from qanat.wire.kafka.messages.metadata import (
@@ -60,8 +61,15 @@ class TopicView:
 class Cluster:
     """A bounded number of links: one per broker, opened when first needed. `async with Cluster(...)`."""
 
-    def __init__(self, bootstrap: Sequence[Address], client_id: str = "qanat", timeout_s: float = 15.0) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        client_id: str = "qanat",
+        timeout_s: float = 15.0,
+        security: Security = UNPROTECTED,
+    ) -> None:
         self._bootstrap = list(bootstrap)
+        self._security = security
         self._client_id = client_id
         self.timeout_s = timeout_s
         self._nodes: dict[int, Address] = {}
@@ -119,7 +127,7 @@ class Cluster:
         async with self._opening:
             link = self._links.get(address)
             if link is None or not link.is_open:
-                link = await Link.open(*address, self._client_id, deadline)
+                link = await Link.open(*address, self._client_id, deadline, self._security)
                 self._links[address] = link
             return link
 

@@ -6,9 +6,11 @@ import struct
 from typing import Any
 
 from qanat import __version__
+from qanat.connection.authenticating import Session
 from qanat.connection.channel import Channel
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import NotOfferedError, OutOfTimeError, UnreachableError, UnsendableError, check
+from qanat.connection.security import UNPROTECTED, Security
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError
 from qanat.wire.kafka.headers import read_response_header
@@ -22,7 +24,7 @@ _BY_NAME_AT_MOST = {
     ApiKey.OFFSET_COMMIT: 9,
     ApiKey.OFFSET_FETCH: 9,
 }
-"""Later versions know topics by id only."""
+"""Later versions know topics by id only; who has ids says so with a limit of its own."""
 _ASKED_IN = 3
 """Version of ApiVersions that we ask in; a broker that is older says so in version 0 (KIP-511)."""
 
@@ -34,12 +36,19 @@ class Link:
         self._channel = channel
         self.offered = offered
         """First and last version of each API that the broker has."""
+        self._session: Session | None = None
+        self._was_answered = False
 
     @staticmethod
-    async def open(host: str, port: int, client_id: str, deadline: Deadline) -> Link:
-        channel = await Channel.open(host, port, client_id, deadline)
+    async def open(host: str, port: int, client_id: str, deadline: Deadline, security: Security = UNPROTECTED) -> Link:
+        """Connect, and be let in where that takes credentials."""
+        channel = await Channel.open(host, port, client_id, deadline, security.tls)
         try:
-            return Link(channel, await _offered(channel, deadline))
+            link = Link(channel, await _offered(channel, deadline))
+            if security.credentials is not None:
+                link._session = Session(link, security.credentials)
+                await link._session.begin(deadline)
+            return link
         except OutOfTimeError:
             await channel.close()
             raise OutOfTimeError(
@@ -67,9 +76,9 @@ class Link:
         if api_key not in self.offered:
             raise NotOfferedError(f"the broker at {self.address} does not offer {api.name}")
         first, last = self.offered[api_key]
-        version = min(last, api.last_version, _BY_NAME_AT_MOST.get(api_key, api.last_version))
-        if at_most is not None:
-            version = min(version, at_most)
+        if at_most is None:
+            at_most = _BY_NAME_AT_MOST.get(api_key, api.last_version)
+        version = min(last, api.last_version, at_most)
         if version < max(first, api.first_version):
             raise NotOfferedError(
                 f"the broker at {self.address} speaks {api.name} in versions {first} to {last}, "
@@ -79,13 +88,29 @@ class Link:
 
     async def call(self, api_key: ApiKey, request: Any, deadline: Deadline, *, at_most: int | None = None) -> Any:
         """Ask, and wait for the response."""
+        if self._session is not None:
+            await self._session.keep(deadline)
+        return await self.ask(api_key, request, deadline, at_most=at_most)
+
+    async def ask(self, api_key: ApiKey, request: Any, deadline: Deadline, *, at_most: int | None = None) -> Any:
+        """The same by whoever we are known as now: for the requests by which we become known."""
         version = self.version_of(api_key, at_most)
         api = APIS[api_key]
-        frame = await self._channel.call(api_key, version, _encoded(api, request, version), deadline)
+        try:
+            frame = await self._channel.call(api_key, version, _encoded(api, request, version), deadline)
+        except UnreachableError as fault:
+            if self._session is not None or self._was_answered:
+                raise
+            raise UnreachableError(
+                f"{fault}; it may want to know who asks: security.protocol, sasl.mechanism"
+            ) from None
+        self._was_answered = True
         return _read(api, frame, version, self.address)
 
     async def tell(self, api_key: ApiKey, request: Any, deadline: Deadline) -> None:
         """Ask for what is never answered."""
+        if self._session is not None:
+            await self._session.keep(deadline)
         version = self.version_of(api_key)
         await self._channel.tell(api_key, version, _encoded(APIS[api_key], request, version), deadline)
 

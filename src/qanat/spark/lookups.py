@@ -139,7 +139,7 @@ class Lookups:
 def cluster_of(access: Access) -> Cluster:
     """The cluster that options name."""
     try:
-        return Cluster(parse_bootstrap(access.bootstrap), access.client_id, access.timeout_s)
+        return Cluster(parse_bootstrap(access.bootstrap), access.client_id, access.timeout_s, access.security)
     except ValueError as fault:
         raise OptionError(f"option kafka.bootstrap.servers is {access.bootstrap!r}: {fault}") from None
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, TypeVar
 
-from qanat.model.errors import QanatError
+from qanat.connection.security import MEANINGS, UNPROTECTED, Security, security_of
+from qanat.model.errors import InvalidSettingError, QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.offsets import EARLIEST, LATEST, Bound, Offsets, parse, parse_assignment
 
@@ -56,6 +57,7 @@ class Access:
     bootstrap: str
     client_id: str = CLIENT_ID
     timeout_s: float = 60.0
+    security: Security = UNPROTECTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,14 +217,20 @@ def _access(given: Given) -> Access:
     bootstrap = given.text("kafka.bootstrap.servers")
     if not bootstrap:
         raise OptionError("option kafka.bootstrap.servers is missing: any broker, host:port, several with commas")
-    protocol = given.text("kafka.security.protocol") or "PLAINTEXT"
-    if protocol.upper() != "PLAINTEXT":
-        raise OptionError(f"option kafka.security.protocol is {protocol!r}; only PLAINTEXT is supported")
     return Access(
         bootstrap,
         given.text("kafka.client.id") or CLIENT_ID,
         (given.positive("kafka.request.timeout.ms") or 60_000) / 1000,
+        _security(given),
     )
+
+
+def _security(given: Given) -> Security:
+    said = {name: given.text(f"kafka.{name}") for name in MEANINGS}
+    try:
+        return security_of({name: value for name, value in said.items() if value is not None}, "kafka.")
+    except InvalidSettingError as fault:
+        raise OptionError(f"option {fault}") from None
 
 
 def _subscription(given: Given) -> Subscription:

@@ -1,0 +1,114 @@
+"""TLS: what a connection trusts and shows, made of PEM; and what went wrong, in words."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from pathlib import Path
+
+from qanat.connection.security import Pem, Tls
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import InvalidSettingError, QanatError
+
+NO_TLS = "it closed the connection in the TLS handshake: it may not speak TLS at all (security.protocol)"
+WANTS_CERTIFICATE = "it may want a certificate of us: ssl.certificate.location and ssl.key.location"
+_BEGIN = b"-----BEGIN "
+
+
+class UntrustedError(QanatError):
+    """The broker showed a certificate that we do not trust, or one of somebody else."""
+
+    code = ErrorCode.NETWORK_EXCEPTION
+
+
+def context_of(tls: Tls) -> ssl.SSLContext:
+    """What TLS is spoken with; raises `InvalidSettingError` naming the setting whose file or text cannot be used."""
+    context = ssl.create_default_context()
+    if tls.trusted is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        _trust(context, tls.trusted)
+    if tls.certificate is not None:
+        _show(context, tls.certificate, tls.key, tls.key_password)
+    context.check_hostname = tls.checks_host and tls.checks_certificate
+    if not tls.checks_certificate:
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _trust(context: ssl.SSLContext, trusted: Pem) -> None:
+    try:
+        context.load_verify_locations(cadata=_content(trusted).decode("ascii", "replace"))
+    except ssl.SSLError as fault:
+        raise InvalidSettingError(f"{trusted.setting}: no certificate can be read from it ({fault.reason})") from None
+
+
+def _show(context: ssl.SSLContext, certificate: Pem, key: Pem | None, password: str | None) -> None:
+    # Python reads a key from a file only; this one is seen by nobody else and gone at once.
+    with tempfile.TemporaryDirectory() as folder:
+        chain, private = Path(folder, "chain.pem"), Path(folder, "key.pem")
+        chain.write_bytes(_content(certificate))
+        private.write_bytes(_content(key or certificate))
+        asked = False
+
+        def give() -> str:
+            nonlocal asked
+            asked = True
+            return password or ""
+
+        try:
+            context.load_cert_chain(chain, private, password=give)
+        except (ssl.SSLError, ValueError) as fault:
+            setting = (key or certificate).setting
+            reason = getattr(fault, "reason", None) or "no private key in it"
+            if asked:
+                reason = "ssl.key.password does not open it" if password else "it is encrypted: set ssl.key.password"
+            raise InvalidSettingError(f"{setting}: the key cannot be used with the certificate: {reason}") from None
+
+
+def _content(pem: Pem) -> bytes:
+    if pem.location is None:
+        content = (pem.text or "").encode()
+    else:
+        try:
+            content = Path(pem.location).read_bytes()
+        except OSError as fault:
+            raise InvalidSettingError(f"{pem.setting} {pem.location}: {fault.strerror}") from None
+    if _BEGIN not in content:
+        what = "a Java key store (JKS)" if content.startswith(b"\xfe\xed\xfe\xed") else "not PEM"
+        where = f" {pem.location}" if pem.location else ""
+        raise InvalidSettingError(
+            f"{pem.setting}{where} is {what}; PEM is needed: keytool -importkeystore -deststoretype PKCS12, "
+            "then openssl pkcs12 -in STORE.p12 -out STORE.pem, turn a store into it"
+        )
+    return content
+
+
+def told(fault: ssl.SSLError) -> str:
+    """Why TLS did not come about, and what may help."""
+    reason = str(fault.reason or fault.strerror or fault).lower().replace("_", " ")
+    for sign, meaning in _MEANINGS.items():
+        if sign in reason:
+            return meaning
+    return f"TLS failed: {reason}"
+
+
+_MEANINGS = {
+    "wrong version number": "it does not speak TLS: security.protocol should be PLAINTEXT or SASL_PLAINTEXT",
+    "record layer failure": "it does not speak TLS: security.protocol should be PLAINTEXT or SASL_PLAINTEXT",
+    "eof": NO_TLS,
+    "certificate required": WANTS_CERTIFICATE,
+    "handshake failure": f"both sides could not agree; {WANTS_CERTIFICATE}",
+    "bad certificate": "it does not accept our certificate (ssl.certificate.location)",
+    "unknown ca": "it does not trust whoever signed our certificate (ssl.certificate.location)",
+}
+
+
+def untrusted(address: str, fault: ssl.SSLCertVerificationError) -> UntrustedError:
+    """The fault for a broker whose certificate did not pass."""
+    reason = (fault.verify_message or str(fault)).rstrip(".")
+    if "mismatch" in reason.lower() or "not valid for" in reason.lower():
+        hint = "connect by the name in its certificate, or set ssl.endpoint.identification.algorithm to none"
+    else:
+        hint = "put the certificate of whoever signed it into ssl.ca.location"
+    return UntrustedError(f"{address} cannot be trusted: {reason}; {hint}")
