@@ -1,4 +1,4 @@
-"""The world behind our ports: operating-system files, memory, SQLite.
+"""The world behind our ports: operating-system files, memory, SQLite, etcd.
 
 Rule: foreign exceptions are translated here, once; no decision is made here.
 """

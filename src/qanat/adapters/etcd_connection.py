@@ -1,0 +1,197 @@
+"""Calls to an etcd of several members: one member at a time, and the next one when that does not answer.
+
+Rule 1: every attempt has a deadline of its own and every call one for all its attempts, so that a member which is
+        frozen (and not dead) costs one attempt.
+Rule 2: an attempt that was not answered may have had an effect. `call` repeats it all the same: what must not happen
+        twice says so (`is_repeatable=False`), or cannot happen twice by its compares (`etcd_commits`).
+Rule 3: all members belong to one etcd cluster. An answer from another is refused: acting on it would mix two
+        histories.
+
+Used on the loop on which it was made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import grpc
+
+from qanat.adapters import etcd_messages as messages
+from qanat.adapters.etcd_access import EtcdAccess
+from qanat.adapters.etcd_errors import EtcdFault, FaultKind, judged, store_error
+from qanat.adapters.etcd_wire import MalformedAnswerError
+from qanat.model.errors import StoreUnavailableError
+
+PAUSE_S = 0.05
+PAUSE_MAX_S = 0.5
+
+Answer = TypeVar("Answer")
+
+
+class Stream(Protocol):
+    """What we use of gRPC's call in both directions; `read` gives something else than bytes at its end."""
+
+    async def read(self) -> object: ...
+
+    async def write(self, request: bytes) -> None: ...
+
+    def cancel(self) -> bool: ...
+
+    async def code(self) -> grpc.StatusCode: ...
+
+    async def details(self) -> str | None: ...
+
+
+class EtcdConnection:
+    """One channel per member; the member in use is changed by whoever finds it wanting."""
+
+    def __init__(self, access: EtcdAccess) -> None:
+        self.access = access
+        self._channels = [access.channel(endpoint) for endpoint in access.endpoints]
+        self._current = 0
+        self._token: str | None = None
+        self._cluster_id: int | None = None
+        self._is_closed = False
+
+    async def close(self) -> None:
+        self._is_closed = True
+        for channel in self._channels:
+            await channel.close()
+
+    @property
+    def member(self) -> int:
+        """Which member is in use now."""
+        return self._current
+
+    def move_on(self, member: int) -> None:
+        """Use the next member, unless somebody has moved on from this one already."""
+        if self._current == member:
+            self._current = (member + 1) % len(self._channels)
+
+    async def call(
+        self,
+        act: str,
+        method: str,
+        request: bytes,
+        read: Callable[[bytes], Answer],
+        *,
+        is_repeatable: bool = True,
+        timeout_ms: int | None = None,
+    ) -> tuple[Answer, int]:
+        """The answer, and the how many-th attempt brought it.
+
+        Raises `StoreUnavailableError` where there is none, and the `EtcdFault` where etcd refuses.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (timeout_ms or self.access.request_timeout_ms) / 1000
+        attempt = 0
+        while True:
+            attempt += 1
+            patience_s = self.access.attempt_timeout_ms / 1000 * 2 ** ((attempt - 1) // len(self._channels))
+            member = self._current
+            try:
+                answer = await self._attempt(method, request, min(patience_s, max(deadline - loop.time(), 0.001)))
+                return read(answer), attempt
+            except MalformedAnswerError as error:
+                raise self._refused(act, f"what answers there is no etcd ({error})") from None
+            except EtcdFault as fault:
+                if fault.kind is FaultKind.TOKEN_OLD and attempt == 1:
+                    self._token = None
+                    continue
+                if fault.kind is not FaultKind.UNANSWERED:
+                    fault.attempt = attempt
+                    raise
+                self.move_on(member)
+                pause_s = min(PAUSE_S * attempt, PAUSE_MAX_S)
+                if not is_repeatable or loop.time() + pause_s >= deadline:
+                    raise self._refused(act, f"{fault}; check that etcd runs and can be reached") from fault
+            await asyncio.sleep(pause_s)
+
+    async def open_stream(self, method: str, timeout_s: float | None = None) -> Stream:
+        """A stream with the member in use. Faults come out of it by way of `read_from`."""
+        self._check_open()
+        metadata = await self._metadata(self.access.attempt_timeout_ms / 1000)
+        stream: Stream = self._channels[self._current].stream_stream(method)(timeout=timeout_s, metadata=metadata)
+        return stream
+
+    async def read_from(self, stream: Stream) -> bytes:
+        """The next message of a stream; `EtcdFault` where it has ended."""
+        try:
+            answer = await stream.read()
+            if isinstance(answer, bytes):
+                self._check_cluster(answer)
+                return answer
+            raise judged(await stream.code(), await stream.details() or "the stream has ended")
+        except grpc.aio.AioRpcError as error:
+            raise judged(error.code(), error.details() or "") from None
+
+    async def write_to(self, stream: Stream, request: bytes) -> None:
+        try:
+            await stream.write(request)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            raise EtcdFault(FaultKind.UNANSWERED, f"the stream has ended ({error})") from None
+
+    async def keep_alive(self, lease_id: int, timeout_s: float) -> bool:
+        """One attempt to renew a lease; false where it is over."""
+        member = self._current
+        try:
+            stream = await self.open_stream(messages.LEASE_KEEP_ALIVE, timeout_s)
+            try:
+                await self.write_to(stream, messages.lease_request(lease_id))
+                return messages.read_lease(await self.read_from(stream)).ttl_s > 0
+            finally:
+                stream.cancel()
+        except EtcdFault as fault:
+            if fault.kind is FaultKind.TOKEN_OLD:
+                self._token = None
+            self.move_on(member)
+            raise
+
+    async def _attempt(self, method: str, request: bytes, timeout_s: float) -> bytes:
+        self._check_open()
+        metadata = await self._metadata(timeout_s)
+        return await self._send(method, request, timeout_s, metadata)
+
+    async def _send(self, method: str, request: bytes, timeout_s: float, metadata: grpc.aio.Metadata) -> bytes:
+        try:
+            call = self._channels[self._current].unary_unary(method)(request, timeout=timeout_s, metadata=metadata)
+            answer: bytes = await call
+        except grpc.aio.AioRpcError as error:
+            raise judged(error.code(), error.details() or "") from None
+        except asyncio.CancelledError:
+            # Closing the channel ends its calls this way, which is nothing that the caller's task was told to do.
+            self._check_open()
+            raise
+        self._check_cluster(answer)
+        return answer
+
+    async def _metadata(self, timeout_s: float) -> grpc.aio.Metadata:
+        """With every call: refuse at once where there is no leader; who we are."""
+        metadata = grpc.aio.Metadata(("hasleader", "true"))
+        if self.access.username is None:
+            return metadata
+        if self._token is None:
+            request = messages.authenticate_request(self.access.username, self.access.password or "")
+            self._token = messages.read_token(await self._send(messages.AUTHENTICATE, request, timeout_s, metadata))
+        metadata.add("token", self._token)
+        return metadata
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreUnavailableError("the metadata store is closed")
+
+    def _check_cluster(self, answer: bytes) -> None:
+        try:
+            found = messages.read_header_of(answer).cluster_id
+        except MalformedAnswerError:
+            return  # Whoever reads the whole answer says so.
+        if self._cluster_id is None:
+            self._cluster_id = found or None
+        elif found and found != self._cluster_id:
+            endpoint = self.access.endpoints[self._current]
+            raise self._refused("use", f"{endpoint} belongs to another etcd cluster; check metadata.etcd.endpoints")
+
+    def _refused(self, act: str, why: str) -> StoreUnavailableError:
+        return store_error(act, self.access, EtcdFault(FaultKind.FINAL, why))

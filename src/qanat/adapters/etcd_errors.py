@@ -1,0 +1,119 @@
+"""What etcd's refusals mean to us: a gRPC error becomes an `EtcdFault`, once, here.
+
+Its text is for a person; its kind says what may be done. `UNANSWERED` alone leaves it open whether the request had an
+effect: nobody answered, or somebody who could not know.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import grpc
+
+from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
+
+OLDEST_ETCD = (3, 4)
+_LOSES_WRITES = ((3, 5, 0), (3, 5, 2))
+
+
+class FaultKind(Enum):
+    """What a request ran into."""
+
+    UNANSWERED = "unanswered"
+    LEASE_GONE = "lease gone"
+    COMPACTED = "compacted"
+    TOKEN_OLD = "token old"
+    FINAL = "final"
+
+
+class EtcdFault(Exception):  # noqa: N818 - it never leaves the adapter
+    """A request that got no answer of use; `attempt` is the how many-th ran into it."""
+
+    def __init__(self, kind: FaultKind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.attempt = 1
+
+
+_BY_WORDS: tuple[tuple[str, FaultKind, str], ...] = (
+    ("requested lease not found", FaultKind.LEASE_GONE, "the lease is over"),
+    ("required revision has been compacted", FaultKind.COMPACTED, "that revision is gone"),
+    ("invalid auth token", FaultKind.TOKEN_OLD, "the login is not valid any more"),
+    ("revision of auth store is old", FaultKind.TOKEN_OLD, "users or roles have changed"),
+    (
+        "database space exceeded",
+        FaultKind.FINAL,
+        "etcd's space is used up; compact and defragment it, then `etcdctl alarm disarm`: the broker goes on by itself",
+    ),
+    (
+        "request is too large",
+        FaultKind.FINAL,
+        "the commit is larger than this etcd allows; start it with --max-request-bytes of at least 1572864",
+    ),
+    (
+        "too many operations in txn",
+        FaultKind.FINAL,
+        "the commit has more operations than this etcd allows; start it with --max-txn-ops of at least 128",
+    ),
+    ("user name is empty", FaultKind.FINAL, "etcd asks for a user; set metadata.etcd.username and .password"),
+    (
+        "authentication failed",
+        FaultKind.FINAL,
+        "etcd does not know this user or password; check metadata.etcd.username",
+    ),
+    (
+        "authentication is not enabled",
+        FaultKind.FINAL,
+        "etcd has no authentication and a user was given; remove metadata.etcd.username, or `etcdctl auth enable`",
+    ),
+    (
+        "permission denied",
+        FaultKind.FINAL,
+        "etcd denies this user access; grant its role readwrite on everything below metadata.etcd.prefix",
+    ),
+    ("required revision is a future revision", FaultKind.FINAL, "it was restored from an old copy; restart the broker"),
+    ("too many requests", FaultKind.UNANSWERED, "etcd has too much to do"),
+)
+
+_FINAL_CODES = {
+    grpc.StatusCode.UNIMPLEMENTED: "whoever answers there does not speak etcd's API v3",
+    grpc.StatusCode.PERMISSION_DENIED: "access is denied",
+    grpc.StatusCode.UNAUTHENTICATED: "access is denied",
+    grpc.StatusCode.INVALID_ARGUMENT: "etcd does not accept the request",
+    grpc.StatusCode.FAILED_PRECONDITION: "etcd does not accept the request",
+    grpc.StatusCode.OUT_OF_RANGE: "etcd does not accept the request",
+}
+
+
+def judged(code: grpc.StatusCode, details: str) -> EtcdFault:
+    """What it means that a call ended with this code."""
+    for words, kind, meaning in _BY_WORDS:
+        if words in details:
+            return EtcdFault(kind, meaning)
+    if code in _FINAL_CODES:
+        return EtcdFault(FaultKind.FINAL, f"{_FINAL_CODES[code]} ({details})")
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return EtcdFault(FaultKind.UNANSWERED, "no answer in time")
+    _, _, last = details.rpartition("last error: ")
+    return EtcdFault(FaultKind.UNANSWERED, last.removeprefix("UNKNOWN: ") or code.name)
+
+
+def store_error(act: str, where: object, fault: EtcdFault) -> StoreUnavailableError:
+    """The fault to raise for one that came from trying to `act` (a verb) on the store."""
+    return StoreUnavailableError(f"cannot {act} the metadata store, {where}: {fault}")
+
+
+def lease_is_over(lease_id: int) -> LeaseExpiredError:
+    return LeaseExpiredError(f"lease {lease_id} is over; register again")
+
+
+def check_version(version: str, where: object) -> None:
+    """Refuse an etcd that is too old, or known to lose data."""
+    numbers = tuple(int(part) for part in version.split("-")[0].split(".") if part.isdigit())
+    if numbers < OLDEST_ETCD:
+        raise StoreUnavailableError(f"{where} has version {version}; Qanat needs 3.4 or newer, 3.4.22 or 3.5.6 advised")
+    if _LOSES_WRITES[0] <= numbers[:3] <= _LOSES_WRITES[1]:
+        raise StoreUnavailableError(
+            f"{where} has version {version}, which can lose committed writes when it is killed "
+            "(etcd-io/etcd#13766); upgrade it to 3.5.6 or newer"
+        )

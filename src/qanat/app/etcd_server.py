@@ -1,0 +1,182 @@
+"""etcd on this machine: finding the program, and running members of our own for local clusters and tests.
+
+Qanat talks to any etcd (`metadata.etcd.endpoints`). This is for those who have none yet: `qanat cluster up --store
+etcd` starts one member beside its brokers. Members listen on loopback only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qanat.model.errors import StoreUnavailableError
+
+VARIABLE = "QANAT_ETCD"
+KEPT_REVISIONS = 10_000
+"""What watchers may fall behind before they have to list anew, as in the other stores."""
+_START_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 10.0
+
+
+def find_etcd(folders: Sequence[Path] = ()) -> str:
+    """The program: what `QANAT_ETCD` names, one on the path, or one in `folders`; raises saying how to get it."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        if shutil.which(named) is None:
+            raise StoreUnavailableError(f"{VARIABLE}={named} is no program that can be run")
+        return named
+    kept = (str(folder / "etcd") for folder in folders)
+    found = shutil.which("etcd") or next((path for path in kept if shutil.which(path)), None)
+    if found is None:
+        raise StoreUnavailableError(
+            "there is no etcd on this machine: install it (Debian: apt install etcd-server), build it with Go (in "
+            f"Qanat's sources: python -m tools.build_etcd), or name the program in {VARIABLE}"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlan:
+    """One member: its name, where it keeps its data, where it listens."""
+
+    name: str
+    folder: Path
+    client_port: int
+    peer_port: int
+
+    @property
+    def client_url(self) -> str:
+        return f"http://127.0.0.1:{self.client_port}"
+
+    @property
+    def peer_url(self) -> str:
+        return f"http://127.0.0.1:{self.peer_port}"
+
+
+def plan_members(folder: Path, count: int, first_port: int | None = None) -> list[MemberPlan]:
+    """Members below `folder`; from `first_port` on, or where there are free ports."""
+    ports = list(range(first_port, first_port + 2 * count)) if first_port is not None else _free_ports(2 * count)
+    return [
+        MemberPlan(f"member-{number}", folder / f"member-{number}", *ports[2 * number : 2 * number + 2])
+        for number in range(count)
+    ]
+
+
+class EtcdMember:
+    """A running etcd, or one that was stopped and can be started again on its data."""
+
+    def __init__(
+        self, program: str, plan: MemberPlan, cluster: Sequence[MemberPlan], options: Sequence[str] = ()
+    ) -> None:
+        self.plan = plan
+        self._command = [
+            program,
+            *("--name", plan.name),
+            *("--data-dir", str(plan.folder)),
+            *("--listen-client-urls", plan.client_url),
+            *("--advertise-client-urls", plan.client_url),
+            *("--listen-peer-urls", plan.peer_url),
+            *("--initial-advertise-peer-urls", plan.peer_url),
+            *("--initial-cluster", ",".join(f"{member.name}={member.peer_url}" for member in cluster)),
+            *("--auto-compaction-mode", "revision"),
+            *("--auto-compaction-retention", str(KEPT_REVISIONS)),
+            *("--logger", "zap"),
+            *options,
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it was not started"
+        return self._process.pid
+
+    @property
+    def log(self) -> Path:
+        return self.plan.folder.with_suffix(".log")
+
+    def start(self) -> None:
+        """Start it; `wait` for it afterwards. Members of a cluster come up together."""
+        assert self._process is None, "it runs already"
+        self.plan.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            # A group of its own: an interrupt at the terminal is for us, who then stop it in order.
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def wait(self) -> None:
+        """Return once it takes connections."""
+        assert self._process is not None, "it was not started"
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.plan.client_port), timeout=1).close()
+            except OSError:
+                time.sleep(0.02)
+            else:
+                return
+        raise StoreUnavailableError(f"etcd ({self._command[0]}) did not start: {_last_words(self.log)}; see {self.log}")
+
+    def stop(self) -> None:
+        """End it in order, or by force where it does not."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        process.send_signal(signal.SIGCONT)
+        try:
+            process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def start_members(program: str, plans: Sequence[MemberPlan], options: Sequence[str] = ()) -> list[EtcdMember]:
+    """A cluster of its own, up."""
+    members = [EtcdMember(program, plan, plans, options) for plan in plans]
+    try:
+        for member in members:
+            member.start()
+        for member in members:
+            member.wait()
+    except BaseException:
+        for member in members:
+            member.kill()
+        raise
+    return members
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody uses, all different because all are held until the last is found."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _last_words(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it said nothing"
