@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.clients.capabilities import Client, Unavailable
+from tests.servers.kafka.raw import RawClient
 
 from qanat.testing import EmbeddedBroker
 
@@ -35,6 +36,8 @@ CLIENTS = {
     "kcat": ("tests.clients.kcat", "Kcat"),
     "kafkajs": ("tests.clients.kafkajs", "KafkaJs"),
     "Java kafka-clients": ("tests.clients.java_client", "JavaClient"),
+    "sarama": ("tests.clients.go_clients", "Sarama"),
+    "franz-go": ("tests.clients.go_clients", "FranzGo"),
 }
 
 CANNOT = {
@@ -68,6 +71,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def broker() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker() as running:
         yield running
+
+
+@pytest.fixture
+def raw(broker: EmbeddedBroker) -> Iterator[RawClient]:
+    with RawClient(broker.bootstrap_servers) as connected:
+        yield connected
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Groups of the new protocol (KIP-848) with clients that speak it: librdkafka, and Java's where it can be had."""
+"""Groups of the new protocol (KIP-848) with clients that speak it: librdkafka; Java's and franz-go where they are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.clients.capabilities import Unavailable
+from tests.clients.go_clients import FranzGo
 from tests.clients.java_client import JavaClient
 
 from qanat.groups.consumer.group import ConsumerGroup
@@ -201,13 +202,16 @@ def test_an_administrator_sees_the_group(broker: EmbeddedBroker, topic: str) -> 
     member.close()
 
 
-def test_java_reads_beside_librdkafka_in_one_group(broker: EmbeddedBroker, topic: str) -> None:
+@pytest.mark.parametrize("of", [JavaClient, FranzGo])
+def test_another_client_reads_beside_librdkafka_in_one_group(
+    broker: EmbeddedBroker, topic: str, of: type[JavaClient | FranzGo]
+) -> None:
     try:
-        java = JavaClient(broker.bootstrap_servers)
+        other = of(broker.bootstrap_servers)
     except Unavailable as reason:
-        pytest.skip(str(reason))
+        pytest.skip(f"{of.__name__} is not tried: {reason}")
     try:
-        theirs = java.join(topic, topic, protocol="consumer")
+        theirs = other.join(topic, topic, protocol="consumer")
         mine = Member(broker, topic, [topic])
         sizes: list[int] = [0]
         got: list[str] = []
@@ -229,4 +233,4 @@ def test_java_reads_beside_librdkafka_in_one_group(broker: EmbeddedBroker, topic
         pump_until(lambda: mine.size == 4, mine)
         mine.close()
     finally:
-        java.close()
+        other.close()

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import struct
-import subprocess
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.clients.capabilities import Client
@@ -15,147 +10,23 @@ from tests.servers.kafka import asking
 from tests.servers.kafka.raw import RawClient
 from tests.testing.clients import SECONDS, produce
 
+from qanat.broker.partition import Partition
+from qanat.log.partition_log import PartitionLog
 from qanat.model.error_codes import ErrorCode
-from qanat.servers.kafka.apis import SERVED
 from qanat.testing import EmbeddedBroker
-from qanat.wire.batch_header import read_header
+from qanat.wire.batch_header import read_header, split_batches
 from qanat.wire.kafka.headers import frame_request, read_response_header
-from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from qanat.wire.kafka.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from qanat.wire.kafka.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from qanat.wire.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from qanat.wire.kafka.messages.produce import ProduceRequest
 from qanat.wire.kafka.registry import APIS, ApiKey
 
-# What must be within the versions that we advertise, from the clients' own sources: lowest and highest.
-LIBRDKAFKA_PINS = {
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 2),
-    ApiKey.DESCRIBE_CONFIGS: (1, 1),
-    ApiKey.LEAVE_GROUP: (0, 1),
-    ApiKey.SASL_AUTHENTICATE: (0, 1),
-    ApiKey.OFFSET_COMMIT: (2, 9),
-    ApiKey.OFFSET_FETCH: (1, 9),
-    ApiKey.INIT_PRODUCER_ID: (0, 3),
-}
-NOT_FLEXIBLE = {
-    ApiKey.PRODUCE: 7,
-    ApiKey.FETCH: 11,
-    ApiKey.LIST_OFFSETS: 3,
-    ApiKey.METADATA: 5,
-    ApiKey.OFFSET_COMMIT: 3,
-    ApiKey.OFFSET_FETCH: 3,
-    ApiKey.FIND_COORDINATOR: 1,
-    ApiKey.JOIN_GROUP: 5,
-    ApiKey.HEARTBEAT: 1,
-    ApiKey.LEAVE_GROUP: 1,
-    ApiKey.SYNC_GROUP: 3,
-    ApiKey.DESCRIBE_GROUPS: 2,
-    ApiKey.LIST_GROUPS: 1,
-    ApiKey.API_VERSIONS: 2,
-    ApiKey.CREATE_TOPICS: 3,
-    ApiKey.DELETE_TOPICS: 1,
-    ApiKey.DELETE_RECORDS: 1,
-    ApiKey.INIT_PRODUCER_ID: 0,
-    ApiKey.DESCRIBE_CONFIGS: 1,
-    ApiKey.ALTER_CONFIGS: 1,
-    ApiKey.CREATE_PARTITIONS: 1,
-    ApiKey.DELETE_GROUPS: 1,
-}
-"""The highest version that both aiokafka and kafkajs know, where they have the API."""
-
-
-@pytest.fixture
-def raw(broker: EmbeddedBroker) -> Iterator[RawClient]:
-    with RawClient(broker.bootstrap_servers) as connected:
-        yield connected
-
-
-def advertised(raw: RawClient) -> dict[int, tuple[int, int]]:
-    response = raw.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
-    return {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
-
 
 def frame_of(raw: RawClient, request: bytes) -> bytes:
-    raw._socket.sendall(request)
-    (size,) = struct.unpack(">i", raw._exactly(4))
-    return raw._exactly(size)
-
-
-def test_api_versions_in_an_unknown_version_is_answered_in_the_oldest(raw: RawClient) -> None:
-    header = struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 7, -1) + b"\0"
-    answer = frame_of(raw, struct.pack(">i", len(header)) + header)
-    response = APIS[ApiKey.API_VERSIONS].codec.read_response(memoryview(answer), 0, 4)
-
-    assert isinstance(response, ApiVersionsResponse)
-    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(row.api_key, row.min_version, row.max_version) for row in response.api_keys] == [(18, 0, 4)]
-
-
-@pytest.mark.parametrize("version", [3, 4])
-def test_the_header_of_api_versions_has_no_tags_although_its_body_has(raw: RawClient, version: int) -> None:
-    body = APIS[ApiKey.API_VERSIONS].codec.write_request(ApiVersionsRequest("test", "1"), version)
-    answer = frame_of(raw, b"".join(frame_request(ApiKey.API_VERSIONS, version, 7, "raw", body)))
-
-    assert struct.unpack(">ihB", answer[:7]) == (7, 0, len(SERVED) + 1)
-
-
-def test_produce_is_advertised_from_0_and_refused_below_3(raw: RawClient) -> None:
-    assert advertised(raw)[ApiKey.PRODUCE][0] == 0
-    header = struct.pack(">hhih", ApiKey.PRODUCE, 2, 7, -1)
-    with pytest.raises((EOFError, ConnectionResetError)):
-        frame_of(raw, struct.pack(">i", len(header)) + header)
-
-
-def test_the_group_apis_are_advertised_from_0(raw: RawClient) -> None:
-    found = advertised(raw)
-    keys = (ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP)
-
-    assert [found[key][0] for key in keys] == [0] * 5
-
-
-def test_an_old_librdkafka_finds_every_feature_it_needs(broker: EmbeddedBroker, connect: Connect) -> None:
-    """Two it does not find, as with Kafka 4: they look for Fetch 1 and 2 (ThrottleTime, MsgVer1) and are of no use."""
-    connect("kcat")
-    command = ["kcat", "-b", broker.bootstrap_servers, "-L", "-X", "debug=feature"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    enabled = set(re.findall(r"Enabling feature (\w+)", done.stderr))
-
-    assert enabled >= {"MsgVer2", "ApiVersion", "BrokerBalancedConsumer", "OffsetTime", "LZ4", "ZSTD"}
-    assert "IdempotentProducer" in enabled
-
-
-@pytest.mark.parametrize("key", LIBRDKAFKA_PINS, ids=lambda key: key.name)
-def test_versions_that_librdkafka_is_pinned_to_are_served(raw: RawClient, key: ApiKey) -> None:
-    lowest, highest = LIBRDKAFKA_PINS[key]
-    first, last = advertised(raw)[key]
-
-    assert first <= lowest
-    assert last >= highest
-
-
-@pytest.mark.parametrize("key", NOT_FLEXIBLE, ids=lambda key: key.name)
-def test_versions_that_are_not_flexible_are_served_for_aiokafka_and_kafkajs(raw: RawClient, key: ApiKey) -> None:
-    first, last = advertised(raw)[key]
-
-    assert first <= NOT_FLEXIBLE[key] <= last
-
-
-def test_zstd_is_possible_by_the_versions_of_produce_and_fetch(raw: RawClient) -> None:
-    found = advertised(raw)
-
-    assert found[ApiKey.PRODUCE][1] >= 7
-    assert found[ApiKey.FETCH][1] >= 10
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_kafka_python_takes_us_for_one_version_of_kafka(broker: EmbeddedBroker) -> None:
-    from kafka import KafkaConsumer  # type: ignore[import-untyped]
-
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)
-    version = consumer.config["api_version"]
-    consumer.close()
-
-    assert version == (4, 1)
+    raw.send_bytes(request)
+    return raw.receive_bytes()
 
 
 def test_a_topic_that_is_made_on_first_use_has_four_partitions(raw: RawClient, topic: str) -> None:
@@ -265,3 +136,87 @@ def test_clients_that_come_from_pypi_are_here(connect: Connect) -> None:
     found: list[Client] = [connect(name) for name in ("confluent-kafka", "kafka-python", "aiokafka")]
 
     assert len(found) == 3
+
+
+def test_a_transaction_that_may_take_longer_than_the_broker_allows_is_refused(
+    broker: EmbeddedBroker, topic: str
+) -> None:
+    beyond_ms = broker.node.broker.transaction_settings.transaction_max_timeout_ms + 1
+    options = {"transactional.id": topic, "transaction.timeout.ms": beyond_ms, "log_level": 0}
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **options})
+    with pytest.raises(KafkaException, match="INVALID_TRANSACTION_TIMEOUT"):
+        producer.init_transactions(SECONDS)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_kafka_python_asks_for_a_producer_id_with_its_first_record(broker: EmbeddedBroker, topic: str) -> None:
+    from kafka import KafkaProducer  # type: ignore[import-untyped]
+
+    broker.create_topic(topic)
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    producer.send(topic, b"x", partition=0).get(SECONDS)
+    producer.close()
+
+    assert list(log_of(broker, topic).producers.states), "it is idempotent unless it is told not to be"
+
+
+def log_of(broker: EmbeddedBroker, topic: str) -> PartitionLog:
+    found = broker.node.broker.partition(topic, 0)
+    assert isinstance(found, Partition)
+    return found.log
+
+
+def test_topics_have_ids_because_produce_and_fetch_13_know_no_names(
+    raw: RawClient, broker: EmbeddedBroker, topic: str
+) -> None:
+    """librdkafka would fall back to Fetch 12 where ids are null; Java would not."""
+    broker.create_topic(topic)
+    produce(broker, topic, b"x")
+    (found,) = raw.ask(ApiKey.METADATA, 12, MetadataRequest([MetadataRequestTopic(name=topic)])).topics
+    wanted = FetchTopic(topic_id=found.topic_id, partitions=[FetchPartition(0, partition_max_bytes=1 << 20)])
+    (by_id,) = raw.ask(ApiKey.FETCH, 13, FetchRequest(topics=[wanted])).responses
+
+    assert found.topic_id != bytes(16)
+    assert (by_id.topic_id, read_header(by_id.partitions[0].records).record_count) == (found.topic_id, 1)
+
+
+EARLIEST, LATEST = -2, -1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+
+def offset_of(raw: RawClient, topic: str, timestamp: int, isolation: int) -> int:
+    partition = ListOffsetsPartition(0, timestamp=timestamp)
+    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(topic, [partition])])
+    ((found,),) = [one.partitions for one in raw.ask(ApiKey.LIST_OFFSETS, 7, request).topics]
+    assert found.error_code == 0
+    return int(found.offset)
+
+
+def test_spark_s_connector_finds_where_committed_records_end_and_which_were_aborted(
+    raw: RawClient, broker: EmbeddedBroker, topic: str
+) -> None:
+    """It plans by ListOffsets under its isolation level, and its Java consumer leaves out what the broker names."""
+    broker.create_topic(topic)
+    options = {"transactional.id": topic, "log_level": 0, "linger.ms": 0}
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **options})
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, b"aborted", partition=0)
+    producer.flush(SECONDS)
+    producer.abort_transaction(SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    producer.flush(SECONDS)
+
+    wanted = FetchTopic(topic, partitions=[FetchPartition(0, partition_max_bytes=1 << 20)])
+    asked = FetchRequest(isolation_level=READ_COMMITTED, topics=[wanted])
+    ((found,),) = [one.partitions for one in raw.ask(ApiKey.FETCH, 12, asked).responses]
+    assert offset_of(raw, topic, EARLIEST, READ_COMMITTED) == 0
+    assert offset_of(raw, topic, LATEST, READ_COMMITTED) == found.last_stable_offset == 2
+    assert offset_of(raw, topic, LATEST, READ_UNCOMMITTED) == found.high_watermark == 3
+    assert offset_of(raw, topic, 1, READ_COMMITTED) == 0
+    assert [one.first_offset for one in found.aborted_transactions] == [0]
+    assert sum(read_header(batch).record_count for batch in split_batches(found.records)) == 2
+
+    producer.commit_transaction(SECONDS)
+    assert offset_of(raw, topic, LATEST, READ_COMMITTED) == 4

@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import pytest
 from tests.clients.capabilities import Client
-from tests.clients.conftest import can
+from tests.clients.conftest import Connect, can
+from tests.clients.go_clients import FranzGo
 
 from qanat.broker.partition import Partition
 from qanat.testing import EmbeddedBroker
+from qanat.transactions.records import EPOCH_PER_TRANSACTION
 from qanat.transactions.states import TransactionState
 
 pytestmark = pytest.mark.filterwarnings(
@@ -132,3 +134,21 @@ def test_a_transaction_that_takes_too_long_is_aborted(client: Client, broker: Em
 
     assert client.read_committed(topic, 1) == ["in time"]
     slow.close()
+
+
+def test_franz_go_reads_computes_and_writes_in_transactions_of_version_2(
+    broker: EmbeddedBroker, connect: Connect, topic: str
+) -> None:
+    """Its session joins a group, and finds by the finalized feature that it may leave AddOffsetsToTxn out."""
+    client = connect("franz-go")
+    assert isinstance(client, FranzGo)
+    source, sink = f"{topic}-in", f"{topic}-out"
+    broker.create_topic(source)
+    broker.create_topic(sink)
+    client.produce(source, ["one", "two", "three"])
+    client.transform(source, sink, group=topic, transactional_id=topic, timeout_ms=MINUTE_MS, count=3)
+
+    assert client.read_committed(sink, 3) == ["ONE", "TWO", "THREE"]
+    wait_until(lambda: offset_of(broker, topic, source) == 3)
+    found = [shard.shard.ledger.get(topic) for shard in broker.node.broker.transactions.topic.loaded()]
+    assert [record.client_version for record in found if record is not None] == [EPOCH_PER_TRANSACTION]
