@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from qanat.groups.decisions import Decision, Parked
 from qanat.groups.ledger import Ledger
+from qanat.groups.own_settings import OwnSettings
 from qanat.groups.record_codec import decode_record, encode_record
 from qanat.groups.records import GroupRecord
 from qanat.groups.replies import JoinReply, Reply, SyncReply, refused
@@ -111,6 +113,8 @@ class Shell:
         self.settings = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
         self.topics = Topics()
         self.is_slow = is_slow
+        self.own_settings: Callable[[str], OwnSettings] | None = None
+        """Of single groups; counts from the next load on."""
         self.steady_ms = 0
         self.wall_ms = WALL
         self.log: list[Entry | Marker] = []
@@ -133,7 +137,7 @@ class Shell:
         self.shard.start(self.now)
 
     def _loaded(self) -> GroupShard:
-        shard = GroupShard(self.settings, self.topics)
+        shard = GroupShard(self.settings, self.topics, own_settings=self.own_settings)
         for entry in self.log:
             if isinstance(entry, Marker):
                 shard.apply_marker(entry.producer_id, is_commit=entry.is_commit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from qanat.groups.assignors.assignor import AssignedMember, Assignment, Assignor
 from qanat.groups.assignors.range import RangeAssignor
+from qanat.groups.assignors.simple import SimpleAssignor
 from qanat.groups.assignors.uniform import UniformAssignor
 from qanat.model.ids import TopicPartition
 
@@ -121,3 +123,45 @@ def test_range_goes_by_the_lasting_names_of_static_members() -> None:
         "a-2": (TopicPartition("a", 1),),
         "b-1": (TopicPartition("a", 0),),
     }
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdefgh"), st.sets(st.sampled_from(["t", "u", "v"]), max_size=3), max_size=8),
+    st.fixed_dictionaries({}, optional={"t": st.integers(1, 9), "u": st.integers(1, 9), "v": st.integers(1, 9)}),
+)
+def test_simple_leaves_no_partition_alone_and_no_member_idle(
+    wanted: dict[str, set[str]], counts: dict[str, int]
+) -> None:
+    assignor = SimpleAssignor()
+    members = {name: AssignedMember(tuple(sorted(topics))) for name, topics in wanted.items()}
+    given_ = assignor.assign(members, counts)
+
+    read = {topic for topics in wanted.values() for topic in topics if topic in counts}
+    partitions = {TopicPartition(topic, number) for topic in read for number in range(counts[topic])}
+    assert {at for row in given_.values() for at in row} == partitions
+    for name, row in given_.items():
+        assert all(at.topic in wanted[name] for at in row)
+        assert {at.topic for at in row} or not any(topic in counts for topic in wanted[name])
+    settled = {name: AssignedMember(member.topics, given_[name]) for name, member in members.items()}
+    assert assignor.assign(settled, counts) == given_, "who asks again keeps what it has"
+
+
+@pytest.mark.parametrize(("member_count", "partition_count"), [(1, 5), (2, 5), (5, 5), (7, 3), (200, 8), (3, 100)])
+def test_simple_divides_evenly(member_count: int, partition_count: int) -> None:
+    members = {f"m{number}": AssignedMember(("t",)) for number in range(member_count)}
+    given_ = SimpleAssignor().assign(members, {"t": partition_count})
+
+    loads = [len(row) for row in given_.values()]
+    crews = Counter(at for row in given_.values() for at in row)
+    assert max(loads) - min(loads) <= 1
+    assert max(crews.values()) - min(crews.values()) <= 1
+    assert len(crews) == partition_count
+
+
+def test_simple_moves_little_when_somebody_leaves() -> None:
+    assignor, members = SimpleAssignor(), {name: AssignedMember(("t",)) for name in "abc"}
+    before = assignor.assign(members, {"t": 9})
+    settled = {name: AssignedMember(("t",), before[name]) for name in "ab"}
+    after = assignor.assign(settled, {"t": 9})
+
+    assert all(at in after[name] for name in "ab" for at in before[name])

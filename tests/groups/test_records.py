@@ -28,6 +28,17 @@ from qanat.groups.records import (
     OffsetCommitRecord,
     OffsetTombstone,
 )
+from qanat.groups.share.records import (
+    ShareCurrentRecord,
+    SharedTopic,
+    ShareGroupRecord,
+    ShareGroupTombstone,
+    ShareMemberRecord,
+    ShareRecordKind,
+    ShareTargetEpochRecord,
+    ShareTargetRecord,
+    ShareTopicsRecord,
+)
 from qanat.model.errors import MalformedMessageError
 from qanat.wire.kafka.messages import consumer_offsets as wire
 from qanat.wire.kafka.records import CONSUMER_OFFSETS, write_value
@@ -69,10 +80,25 @@ CONSUMERS = st.one_of(
     st.builds(ConsumerTombstone, NAMES, st.sampled_from([RecordKind.GROUP, RecordKind.TARGET_EPOCH])),
     st.builds(ConsumerTombstone, NAMES, st.sampled_from([RecordKind.MEMBER, RecordKind.EXPRESSION]), NAMES),
 )
+SHARED = st.lists(
+    st.builds(SharedTopic, st.binary(min_size=16, max_size=16), NAMES, st.just((0, 1, 7))),
+    max_size=3,
+    unique_by=lambda one: one.topic_id,
+).map(lambda topics: tuple(sorted(topics, key=lambda one: (one.name, one.topic_id))))
+SHARES = st.one_of(
+    st.builds(ShareGroupRecord, NAMES, INT32, INT64),
+    st.builds(ShareMemberRecord, NAMES, NAMES, st.none() | NAMES, NAMES, NAMES, TOPICS),
+    st.builds(ShareTargetEpochRecord, NAMES, INT32),
+    st.builds(ShareTargetRecord, NAMES, NAMES, IN_ORDER),
+    st.builds(ShareCurrentRecord, NAMES, NAMES, INT32, INT32, IN_ORDER),
+    st.builds(ShareTopicsRecord, NAMES, SHARED),
+    st.builds(ShareGroupTombstone, NAMES, st.sampled_from([ShareRecordKind.GROUP, ShareRecordKind.TOPICS])),
+    st.builds(ShareGroupTombstone, NAMES, st.just(ShareRecordKind.MEMBER), NAMES),
+)
 TOMBSTONES = st.builds(GroupTombstone, NAMES) | st.builds(OffsetTombstone, NAMES, NAMES, INT32)
 
 
-@given(GROUPS | OFFSETS | TOMBSTONES | CONSUMERS)
+@given(GROUPS | OFFSETS | TOMBSTONES | CONSUMERS | SHARES)
 def test_a_record_survives_its_bytes(record: GroupRecord) -> None:
     assert decode_record(*encode_record(record)) == record
 
@@ -116,7 +142,7 @@ def test_the_oldest_key_of_an_offset_is_read() -> None:
     assert decode_record(b"\x00\x00\x00\x01g\x00\x01t\x00\x00\x00\x00", None) == OffsetTombstone("g", "t", 0)
 
 
-@pytest.mark.parametrize("key", [b"\x00\x04\x00\x01g", b"\x00\x0b\x00\x01g", b"\x00\x63whatever"])
+@pytest.mark.parametrize("key", [b"\x00\x04\x00\x01g", b"\x00\x63whatever"])
 def test_kinds_of_others_and_of_later_kafkas_are_passed_over(key: bytes) -> None:
     assert decode_record(key, b"anything") is None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from qanat.groups.consumer.records import ConsumerGroupRecord, ConsumerTombstone, RecordKind
 from qanat.groups.records import GroupMetadataRecord, GroupRecord, GroupTombstone
+from qanat.groups.share.records import ShareGroupRecord, ShareGroupTombstone, ShareRecordKind
 from qanat.telemetry.events import event
 
 
@@ -22,7 +23,7 @@ def group_changes(records: Iterable[GroupRecord]) -> int:
                 members=len(record.members),
                 protocol=record.protocol_name or "",
             )
-        elif isinstance(record, ConsumerGroupRecord):
+        elif isinstance(record, ConsumerGroupRecord | ShareGroupRecord):
             generations += 1
             event("group has a new epoch", group=record.group_id, epoch=record.epoch)
         elif isinstance(record, GroupTombstone) or _is_end_of_group(record):
@@ -31,4 +32,6 @@ def group_changes(records: Iterable[GroupRecord]) -> int:
 
 
 def _is_end_of_group(record: GroupRecord) -> bool:
+    if isinstance(record, ShareGroupTombstone):
+        return record.kind is ShareRecordKind.GROUP
     return isinstance(record, ConsumerTombstone) and record.kind is RecordKind.GROUP

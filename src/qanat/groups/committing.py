@@ -63,6 +63,8 @@ def commit_in_transaction(turn: Turn, request: CommitTransactionOffsets) -> Comm
 
 
 def _commit_error(turn: Turn, request: CommitOffsets) -> ErrorCode:
+    if request.group_id in turn.state.ledger.shares:
+        return ErrorCode.GROUP_ID_NOT_FOUND
     consumers = turn.state.ledger.consumers.get(request.group_id)
     if consumers is not None:
         return consumer_offsets.commit_error(consumers, request)
@@ -83,6 +85,8 @@ def _commit_error(turn: Turn, request: CommitOffsets) -> ErrorCode:
 
 def _transaction_commit_error(turn: Turn, request: CommitTransactionOffsets) -> ErrorCode:
     """Producers of before KIP-447 name no member; the transaction alone fences them."""
+    if request.group_id in turn.state.ledger.shares:
+        return ErrorCode.GROUP_ID_NOT_FOUND
     consumers = turn.state.ledger.consumers.get(request.group_id)
     if consumers is not None:
         return consumer_offsets.transaction_commit_error(consumers, request)

@@ -19,17 +19,20 @@ from qanat.groups.records import (
     OffsetCommitRecord,
     OffsetTombstone,
 )
+from qanat.groups.share.group import ShareGroup
+from qanat.groups.share.records import ShareGroupTombstone, ShareRecord, ShareRecordKind
 from qanat.model.ids import NO_PRODUCER_ID
 
 
 class Ledger:
-    """The latest record of every classic group, groups of the new protocol, and every committed offset."""
+    """The latest record of every classic group, groups of the new protocol, share groups, every committed offset."""
 
-    __slots__ = ("consumers", "groups", "offsets")
+    __slots__ = ("consumers", "groups", "offsets", "shares")
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadataRecord] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
+        self.shares: dict[str, ShareGroup] = {}
         self.offsets = CommittedOffsets()
 
     def __eq__(self, other: object) -> bool:
@@ -37,7 +40,8 @@ class Ledger:
 
     def _as_values(self) -> tuple[object, ...]:
         consumers = {group_id: group.as_values() for group_id, group in self.consumers.items()}
-        return self.groups, consumers, self.offsets.as_values()
+        shares = {group_id: group.as_values() for group_id, group in self.shares.items()}
+        return self.groups, consumers, shares, self.offsets.as_values()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -52,8 +56,10 @@ class Ledger:
                 self.offsets.apply(record, producer_id)
             case OffsetTombstone():
                 self.offsets.apply_tombstone(record)
-            case _:
+            case _ if isinstance(record, ConsumerRecord):
                 self._apply_consumer(record)
+            case _:
+                self._apply_share(record)
 
     def _apply_consumer(self, record: ConsumerRecord) -> None:
         """With the tombstone of its own record a group is gone, whatever compaction has left of it."""
@@ -68,11 +74,24 @@ class Ledger:
             group = self.consumers[record.group_id] = ConsumerGroup(record.group_id)
         group.apply(record)
 
+    def _apply_share(self, record: ShareRecord) -> None:
+        """The same for share groups."""
+        if isinstance(record, ShareGroupTombstone):
+            if record.kind is ShareRecordKind.GROUP:
+                self.shares.pop(record.group_id, None)
+            elif record.group_id in self.shares:
+                self.shares[record.group_id].apply(record)
+            return
+        group = self.shares.get(record.group_id)
+        if group is None:
+            group = self.shares[record.group_id] = ShareGroup(record.group_id)
+        group.apply(record)
+
     def apply_marker(self, producer_id: int, *, is_commit: bool) -> None:
         """Take the end of a producer's transaction into account."""
         self.offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def group_ids(self) -> list[str]:
         """Every group there is a trace of, in a fixed order."""
-        found = {**dict.fromkeys(self.groups), **dict.fromkeys(self.consumers)}
+        found = {**dict.fromkeys(self.groups), **dict.fromkeys(self.consumers), **dict.fromkeys(self.shares)}
         return list({**found, **dict.fromkeys(self.offsets.group_ids())})

@@ -5,10 +5,12 @@ Kept in the metadata store and changed while groups are at work (`broker.group_c
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from qanat.groups.settings import SmallPositive
-from qanat.model.settings import Settings
+from msgspec import Meta
+
+from qanat.groups.settings import GroupSettings, SmallPositive
+from qanat.model.settings import NotNegative, Settings
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
@@ -30,3 +32,28 @@ class OwnSettings(Settings, frozen=True):
     """Where a share group begins in a partition that is new to it: latest, earliest, or by_duration:PT1H, …"""
     share_isolation_level: IsolationLevel = "read_uncommitted"
     """Whether records of transactions are given to members before their transactions are decided."""
+    share_delivery_count_limit: Annotated[int, Meta(ge=2, le=10)] = 5
+    """How often a record is given to members before it is given up."""
+    share_partition_max_record_locks: Annotated[int, Meta(ge=100, le=10_000)] = 2_000
+    """Most records of one partition that are not done and were given out."""
+    share_redelivery_backoff_ms: NotNegative = 0
+    """How long a record is kept back after its first failed delivery; twice as long after every further one."""
+    share_redelivery_backoff_max_ms: NotNegative = 60_000
+    """A record is never kept back for longer than this between two deliveries."""
+    errors_deadletterqueue_topic_name: str = ""
+    """Topic that gets the records which are rejected, or given up after their last delivery; empty for none."""
+
+    @classmethod
+    def like(cls, settings: GroupSettings) -> Self:
+        """Those of a group for which nothing was set."""
+        return cls(
+            consumer_session_timeout_ms=settings.group_consumer_session_timeout_ms,
+            consumer_heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+            share_session_timeout_ms=settings.group_share_session_timeout_ms,
+            share_heartbeat_interval_ms=settings.group_share_heartbeat_interval_ms,
+            share_record_lock_duration_ms=settings.group_share_record_lock_duration_ms,
+            share_delivery_count_limit=settings.group_share_delivery_count_limit,
+            share_partition_max_record_locks=settings.group_share_partition_max_record_locks,
+            share_redelivery_backoff_ms=settings.group_share_redelivery_backoff_ms,
+            share_redelivery_backoff_max_ms=settings.group_share_redelivery_backoff_max_ms,
+        )

@@ -2,15 +2,15 @@
 
 Versions are those that Kafka 2.1 and later read: offsets in 3, or in 1 where
 the client chose the retention itself; groups in 3. Everything back to 0 is
-read. Groups of the new protocol are in `consumer.record_codec`. Kinds of record
-that belong to others (share groups) or to a later Kafka are not ours to judge:
-they decode to None.
+read. Groups of the new protocol are in `consumer.record_codec`, share groups in
+`share.record_codec`. Kinds of record that belong to others (streams groups) or to a
+later Kafka are not ours to judge: they decode to None.
 """
 
 from __future__ import annotations
 
 from qanat.groups.consumer import record_codec as consumer_codec
-from qanat.groups.consumer.records import RecordKind
+from qanat.groups.consumer.records import ConsumerRecord, RecordKind
 from qanat.groups.records import (
     GroupMetadataRecord,
     GroupRecord,
@@ -19,6 +19,8 @@ from qanat.groups.records import (
     OffsetCommitRecord,
     OffsetTombstone,
 )
+from qanat.groups.share import record_codec as share_codec
+from qanat.groups.share.records import ShareRecordKind
 from qanat.model.ids import NO_TIMESTAMP
 from qanat.wire.kafka.messages import consumer_offsets as wire
 from qanat.wire.kafka.records import CONSUMER_OFFSETS, read_key, read_value, write_key, write_value
@@ -43,8 +45,10 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
             return _group_key(record.group_id), _group_value(record)
         case GroupTombstone():
             return _group_key(record.group_id), None
-        case _:
+        case _ if isinstance(record, ConsumerRecord):
             return consumer_codec.encode(record)
+        case _:
+            return share_codec.encode(record)
 
 
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
@@ -60,6 +64,8 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
         if value is None:
             return GroupTombstone(fields.group)
         return _group_record(fields.group, read_value(CONSUMER_OFFSETS, kind, value))
+    if share_codec.is_ours(kind):
+        return share_codec.decode(ShareRecordKind(kind), fields, value)
     return consumer_codec.decode(RecordKind(kind), fields, value) if consumer_codec.is_ours(kind) else None
 
 

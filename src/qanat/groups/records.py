@@ -1,8 +1,8 @@
 """What the ledger of groups consists of: the records of `__consumer_offsets`, as values.
 
 A classic group's latest `GroupMetadataRecord` is its last completed generation;
-a tombstone takes a key back. Groups of the new protocol have records of their
-own (`consumer.records`). Their bytes are Kafka's own (`record_codec`).
+a tombstone takes a key back. Groups of the new protocol and share groups have records of their
+own (`consumer.records`, `share.records`). Their bytes are Kafka's own (`record_codec`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from qanat.groups.consumer.records import ConsumerRecord
+from qanat.groups.share.records import ShareRecord
 from qanat.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP
 
 NO_GENERATION = -1
@@ -70,4 +71,6 @@ class OffsetTombstone(Struct, frozen=True):
     partition: int
 
 
-GroupRecord: TypeAlias = GroupMetadataRecord | GroupTombstone | OffsetCommitRecord | OffsetTombstone | ConsumerRecord
+GroupRecord: TypeAlias = (
+    GroupMetadataRecord | GroupTombstone | OffsetCommitRecord | OffsetTombstone | ConsumerRecord | ShareRecord
+)

@@ -10,6 +10,8 @@ from qanat.groups.consumer.records import Partitions
 from qanat.groups.records import NO_GENERATION
 from qanat.groups.requests import (
     NO_MEMBER_ID,
+    AdministratorRequest,
+    ChangeSharedTopics,
     CommitOffsets,
     CommitTransactionOffsets,
     ConsumerHeartbeat,
@@ -17,14 +19,18 @@ from qanat.groups.requests import (
     DeleteOffsets,
     DescribeConsumerGroup,
     DescribeGroup,
+    DescribeShareGroup,
     FetchOffsets,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
     ListGroups,
+    ListSharedTopics,
     Request,
+    ShareHeartbeat,
     SyncGroup,
 )
+from qanat.groups.share.records import SharedTopic
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import NO_LEADER_EPOCH, NO_OFFSET, TopicPartition
 
@@ -191,6 +197,46 @@ class ConsumerDescribeReply(Struct, frozen=True):
     members: tuple[DescribedConsumer, ...] = ()
 
 
+class ShareHeartbeatReply(Struct, frozen=True):
+    """A member's epoch, and what to work on where that has changed or everything was said."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Partitions | None = None
+
+
+class DescribedShareMember(Struct, frozen=True):
+    """A member of a share group."""
+
+    member_id: str
+    rack_id: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    assigned: tuple[NamedPartitions, ...]
+
+
+class ShareDescribeReply(Struct, frozen=True):
+    group_id: str
+    error: ErrorCode = ErrorCode.NONE
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedShareMember, ...] = ()
+
+
+class SharedTopicsReply(Struct, frozen=True):
+    """Of which partitions a share group keeps a state, or kept one before it was told otherwise."""
+
+    error: ErrorCode = ErrorCode.NONE
+    topics: tuple[SharedTopic, ...] = ()
+
+
 Reply: TypeAlias = (
     JoinReply
     | SyncReply
@@ -204,6 +250,9 @@ Reply: TypeAlias = (
     | DeleteOffsetsReply
     | ConsumerHeartbeatReply
     | ConsumerDescribeReply
+    | ShareHeartbeatReply
+    | ShareDescribeReply
+    | SharedTopicsReply
 )
 
 
@@ -220,6 +269,8 @@ def refused(request: Request, error: ErrorCode) -> Reply:
             return LeaveReply(error)
         case ConsumerHeartbeat():
             return ConsumerHeartbeatReply(error)
+        case ShareHeartbeat():
+            return ShareHeartbeatReply(error)
         case CommitOffsets() | CommitTransactionOffsets():
             return CommitReply(tuple(PartitionOutcome(one.topic, one.partition, error) for one in request.offsets))
         case FetchOffsets():
@@ -228,9 +279,7 @@ def refused(request: Request, error: ErrorCode) -> Reply:
             return _refused_to_administrator(request, error)
 
 
-def _refused_to_administrator(
-    request: DescribeGroup | DescribeConsumerGroup | ListGroups | DeleteGroup | DeleteOffsets, error: ErrorCode
-) -> Reply:
+def _refused_to_administrator(request: AdministratorRequest, error: ErrorCode) -> Reply:
     match request:
         case DescribeGroup():
             return DescribeReply(request.group_id, error)
@@ -242,4 +291,8 @@ def _refused_to_administrator(
             return DeleteGroupReply(request.group_id, error)
         case DeleteOffsets():
             return DeleteOffsetsReply(error)
+        case DescribeShareGroup():
+            return ShareDescribeReply(request.group_id, error)
+        case ListSharedTopics() | ChangeSharedTopics():
+            return SharedTopicsReply(error)
     assert_never(request)

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from qanat.groups.consumer.records import Partitions
 from qanat.groups.records import NO_GENERATION
+from qanat.groups.share.records import SharedTopic
 from qanat.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP, TopicPartition
 
 NO_MEMBER_ID = ""
@@ -194,18 +195,64 @@ class DescribeConsumerGroup(Struct, frozen=True):
     group_id: str
 
 
+class ShareHeartbeat(Struct, frozen=True):
+    """A member of a share group joins (epoch 0), is alive, or leaves (-1); KIP-932.
+
+    None stands for what has not changed since the member last said it.
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    rack_id: str | None = None
+    topics: tuple[str, ...] | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+
+class DescribeShareGroup(Struct, frozen=True):
+    """One share group in detail; the doors batch."""
+
+    group_id: str
+
+
+class ListSharedTopics(Struct, frozen=True):
+    """The partitions of which a share group keeps a state."""
+
+    group_id: str
+    must_be_empty: bool = False
+    """Refuse where the group has members, which would be disturbed by what is to follow."""
+
+
+class ChangeSharedTopics(Struct, frozen=True):
+    """Keep a state of more partitions, or of fewer; the state itself is the shell's to make and to forget."""
+
+    group_id: str
+    added: tuple[SharedTopic, ...] = ()
+    removed: tuple[bytes, ...] = ()
+
+
+AdministratorRequest: TypeAlias = (
+    DescribeGroup
+    | DescribeConsumerGroup
+    | DescribeShareGroup
+    | ListGroups
+    | DeleteGroup
+    | DeleteOffsets
+    | ListSharedTopics
+    | ChangeSharedTopics
+)
+"""What is asked about groups from outside."""
+
 Request: TypeAlias = (
     JoinGroup
     | SyncGroup
     | Heartbeat
     | LeaveGroup
-    | DescribeGroup
-    | ListGroups
-    | DeleteGroup
     | CommitOffsets
     | CommitTransactionOffsets
     | FetchOffsets
-    | DeleteOffsets
     | ConsumerHeartbeat
-    | DescribeConsumerGroup
+    | ShareHeartbeat
+    | AdministratorRequest
 )

@@ -17,6 +17,8 @@ from qanat.groups.consumer.removal import bury
 from qanat.groups.records import OffsetCommitRecord, OffsetTombstone
 from qanat.groups.replies import DeleteGroupReply
 from qanat.groups.requests import DeleteGroup
+from qanat.groups.share.group import ShareGroup
+from qanat.groups.share.removal import bury as bury_shares
 from qanat.groups.timers import Timer, TimerKind
 from qanat.groups.turn import Turn
 from qanat.model.error_codes import ErrorCode
@@ -26,6 +28,9 @@ from qanat.model.ids import NO_TIMESTAMP, TopicPartition
 def delete_group(turn: Turn, request: DeleteGroup) -> DeleteGroupReply:
     group = turn.state.groups.get(request.group_id)
     consumers = turn.state.ledger.consumers.get(request.group_id)
+    shares = turn.state.ledger.shares.get(request.group_id)
+    if shares is not None:
+        return _delete_shares(turn, shares)
     if group is None and consumers is None:
         return DeleteGroupReply(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
     if (group is not None and group.state is not GroupState.EMPTY) or (consumers is not None and consumers.members):
@@ -37,6 +42,14 @@ def delete_group(turn: Turn, request: DeleteGroup) -> DeleteGroupReply:
     if consumers is not None:
         bury(turn, consumers)
     return DeleteGroupReply(request.group_id)
+
+
+def _delete_shares(turn: Turn, group: ShareGroup) -> DeleteGroupReply:
+    """Share groups end by request alone. What partitions know of them is the shell's to forget, beforehand."""
+    if group.members:
+        return DeleteGroupReply(group.group_id, ErrorCode.NON_EMPTY_GROUP)
+    bury_shares(turn, group)
+    return DeleteGroupReply(group.group_id)
 
 
 def forget_topic(turn: Turn, topic: str) -> None:

@@ -75,8 +75,16 @@ class GroupSettings(Settings, frozen=True):
     """How often a record is given to members of a share group before it is given up."""
     group_share_partition_max_record_locks: Annotated[int, Meta(ge=100, le=10_000)] = 2_000
     """Most records of one partition that are held for members of one share group at a time."""
+    group_share_redelivery_backoff_ms: NotNegative = 0
+    """How long a record is kept back after its first failed delivery; twice as long after every further one."""
+    group_share_redelivery_backoff_max_ms: NotNegative = _MINUTE_MS
+    """A record is never kept back for longer than this between two deliveries."""
     group_share_max_share_sessions: Positive = 2_000
     """Most sessions of members of share groups on one broker."""
+    share_coordinator_state_topic_num_partitions: Positive = 50
+    """Partitions of __share_group_state; must not change once there are share groups."""
+    share_coordinator_snapshot_update_records_per_snapshot: Annotated[int, Meta(ge=0, le=500)] = 500
+    """After so many changes the state of a share group's partition is written down whole."""
     offset_metadata_max_bytes: Annotated[int, Meta(ge=0, le=10_000)] = 4_096
     """Longest note that a client may commit with an offset."""
     offsets_retention_minutes: Positive = 7 * 24 * 60

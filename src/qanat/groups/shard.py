@@ -15,6 +15,7 @@ How the shell drives it; the rules behind this are in `decisions`:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from qanat.groups.assignors.assignor import Assignor
@@ -32,9 +33,12 @@ from qanat.groups.consumer.heartbeat import heartbeat as consumer_heartbeat
 from qanat.groups.consumer.removal import bury
 from qanat.groups.decisions import Decision, Parked
 from qanat.groups.ledger import Ledger
+from qanat.groups.own_settings import OwnSettings
 from qanat.groups.records import GroupRecord
 from qanat.groups.replies import Reply, refused
 from qanat.groups.requests import (
+    AdministratorRequest,
+    ChangeSharedTopics,
     CommitOffsets,
     CommitTransactionOffsets,
     ConsumerHeartbeat,
@@ -42,16 +46,23 @@ from qanat.groups.requests import (
     DeleteOffsets,
     DescribeConsumerGroup,
     DescribeGroup,
+    DescribeShareGroup,
     FetchOffsets,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
     ListGroups,
+    ListSharedTopics,
     Request,
+    ShareHeartbeat,
     SyncGroup,
 )
 from qanat.groups.retention import delete_group, expire, forget_topic, schedule_next
 from qanat.groups.settings import GroupSettings
+from qanat.groups.share import removal as share_removal
+from qanat.groups.share import sessions as share_sessions
+from qanat.groups.share import view as share_view
+from qanat.groups.share.heartbeat import heartbeat as share_heartbeat
 from qanat.groups.timers import Timer, TimerKind
 from qanat.groups.turn import ShardState, TopicView, Turn
 from qanat.model.error_codes import ErrorCode
@@ -68,9 +79,14 @@ class GroupShard:
     __slots__ = ("_is_started", "_state")
 
     def __init__(
-        self, settings: GroupSettings, topics: TopicView, assignors: dict[str, Assignor] | None = None
+        self,
+        settings: GroupSettings,
+        topics: TopicView,
+        assignors: dict[str, Assignor] | None = None,
+        own_settings: Callable[[str], OwnSettings] | None = None,
     ) -> None:
-        self._state = ShardState(settings, topics, assignors or built_in(settings.assignor_names))
+        installed = assignors or built_in(settings.assignor_names)
+        self._state = ShardState(settings, topics, installed, own_settings=own_settings)
         self._is_started = False
 
     def __repr__(self) -> str:
@@ -99,8 +115,10 @@ class GroupShard:
         turn = Turn(self._state, now)
         for consumers in self._state.ledger.consumers.values():
             sessions.start(turn, consumers)
+        for shares in self._state.ledger.shares.values():
+            share_sessions.start(turn, shares)
         for group_id in self._state.ledger.group_ids():
-            if group_id in self._state.ledger.consumers:
+            if group_id in self._state.ledger.consumers or group_id in self._state.ledger.shares:
                 continue
             record = self._state.ledger.groups.get(group_id)
             group = self._state.groups[group_id] = ClassicGroup.restored(group_id, record, now.wall_ms)
@@ -161,6 +179,10 @@ class GroupShard:
         if timer.kind is TimerKind.RETENTION:
             expire(turn)
             return
+        shares = self._state.ledger.shares.get(timer.group_id)
+        if shares is not None:
+            share_removal.on_timer(turn, shares, timer.member_id)
+            return
         consumers = self._state.ledger.consumers.get(timer.group_id)
         if consumers is not None:
             leaving.on_timer(turn, consumers, timer.member_id)
@@ -183,27 +205,44 @@ def _answer(turn: Turn, request: Request) -> Reply | Parked:
             return _answer_member(turn, request)
         case ConsumerHeartbeat():
             return consumer_heartbeat(turn, request)
+        case ShareHeartbeat():
+            return share_heartbeat(turn, request)
         case CommitOffsets():
             return commit(turn, request)
         case FetchOffsets():
             return fetch(turn, request)
         case CommitTransactionOffsets():
             return commit_in_transaction(turn, request)
+        case _:
+            return _answer_administrator(turn, request)
+
+
+def _answer_administrator(turn: Turn, request: AdministratorRequest) -> Reply:
+    match request:
         case DescribeGroup():
             return describe(turn, request)
         case DescribeConsumerGroup():
             return consumer_view.describe(turn, request)
+        case DescribeShareGroup():
+            return share_view.describe(turn, request)
         case ListGroups():
             return list_groups(turn, request)
         case DeleteGroup():
             return delete_group(turn, request)
         case DeleteOffsets():
             return delete_offsets(turn, request)
+        case ListSharedTopics():
+            return share_view.list_topics(turn, request)
+        case ChangeSharedTopics():
+            return share_view.change(turn, request)
     assert_never(request)
 
 
 def _answer_member(turn: Turn, request: JoinGroup | SyncGroup | Heartbeat | LeaveGroup) -> Reply | Parked:
-    """A classic member speaks, to a group of either kind."""
+    """A classic member speaks, to a group of any kind."""
+    if request.group_id in turn.state.ledger.shares:
+        is_join = isinstance(request, JoinGroup)
+        return refused(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_join else ErrorCode.UNKNOWN_MEMBER_ID)
     consumers = turn.state.ledger.consumers.get(request.group_id)
     if consumers is not None and not consumers.members and isinstance(request, JoinGroup):
         # An empty group is whoever's joins it next.
@@ -242,10 +281,10 @@ def _answer_among_consumers(
 def _is_valid_group_id(request: Request) -> bool:
     """Offsets may be kept under the empty id, for the sake of very old simple consumers, and be looked at there.
 
-    Heartbeats of the new protocol are looked at as a whole (`consumer.requirements`).
+    Heartbeats of the new protocol and of share groups are looked at as a whole (`consumer.requirements`).
     """
     match request:
-        case ListGroups() | ConsumerHeartbeat():
+        case ListGroups() | ConsumerHeartbeat() | ShareHeartbeat():
             return True
         case (
             CommitOffsets()

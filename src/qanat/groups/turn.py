@@ -6,7 +6,7 @@ deliver replies and set timers through it, so that nothing is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.classic.group import ClassicGroup
 from qanat.groups.decisions import Completed, Decision, Parked, TransactionalProducer
 from qanat.groups.ledger import Ledger
+from qanat.groups.own_settings import OwnSettings
 from qanat.groups.records import GroupRecord, GroupTombstone
 from qanat.groups.replies import Reply
 from qanat.groups.settings import GroupSettings
@@ -58,6 +59,8 @@ class ShardState:
     """In which revision a group of the new protocol last looked at its topics."""
     matches: tuple[int, dict[str, tuple[str, ...]]] = field(default_factory=lambda: (-1, {}))
     """What expressions stand for in one revision."""
+    own_settings: Callable[[str], OwnSettings] | None = None
+    """Settings of single groups, by their ids; None where nothing can be set for them."""
     timers: Timers[Timer] = field(default_factory=Timers)
     tickets: int = 0
 
@@ -85,6 +88,11 @@ class Turn:
         self._records.append(record)
         assert producer.producer_id != NO_PRODUCER_ID
         self.state.ledger.apply(record, producer.producer_id)
+
+    def own_settings(self, group_id: str) -> OwnSettings:
+        """What holds for one group: what was set for it, and else what holds for all."""
+        look_up = self.state.own_settings
+        return OwnSettings.like(self.state.settings) if look_up is None else look_up(group_id)
 
     def park(self) -> Parked:
         self.state.tickets += 1

@@ -4,6 +4,7 @@
 - `uniform`  the same number for everybody, moving as little as possible
 - `range`    the same numbers of every topic to the same member
 - `built_in` these two by their names
+- `simple`   for share groups: several members may work on one partition
 
 Other packages may bring more (entry points `qanat.partition_assignors`).
 """

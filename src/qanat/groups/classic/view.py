@@ -11,6 +11,7 @@ from qanat.groups.classic.states import GroupState
 from qanat.groups.consumer.view import listed as listed_consumers
 from qanat.groups.replies import DescribedMember, DescribeReply, ListedGroup, ListReply
 from qanat.groups.requests import DescribeGroup, ListGroups
+from qanat.groups.share.view import listed as listed_shares
 from qanat.groups.turn import Turn
 from qanat.model.error_codes import ErrorCode
 
@@ -46,7 +47,12 @@ def _described(member: Member, protocol_name: str | None) -> DescribedMember:
 def list_groups(turn: Turn, request: ListGroups) -> ListReply:
     states = {state.strip().lower() for state in request.states}
     types = {group_type.strip().lower() for group_type in request.types}
-    found = [*map(_listed, turn.state.groups.values()), *map(listed_consumers, turn.state.ledger.consumers.values())]
+    ledger = turn.state.ledger
+    found = [
+        *map(_listed, turn.state.groups.values()),
+        *map(listed_consumers, ledger.consumers.values()),
+        *map(listed_shares, ledger.shares.values()),
+    ]
     return ListReply(
         groups=tuple(
             group

@@ -123,7 +123,7 @@ def _follow(
     return ConsumerHeartbeatReply(
         member_id=member.member_id,
         member_epoch=current.epoch,
-        heartbeat_interval_ms=turn.state.settings.group_consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=turn.own_settings(group.group_id).consumer_heartbeat_interval_ms,
         assignment=current.assigned if request.is_full or current.assigned != known.assigned else None,
     )
 

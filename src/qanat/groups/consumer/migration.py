@@ -37,6 +37,8 @@ from qanat.model.error_codes import ErrorCode
 
 def upgrade_refusal(turn: Turn, group_id: str, member_id: str) -> Refusal | None:
     """Why a member of the new protocol cannot join what is there under this name; None where it can."""
+    if group_id in turn.state.ledger.shares:
+        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
     group = turn.state.groups.get(group_id)
     if group is None or group.state is GroupState.EMPTY:
         return None

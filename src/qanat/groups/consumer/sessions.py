@@ -16,10 +16,10 @@ def start(turn: Turn, group: ConsumerGroup) -> None:
 
 
 def renew_session(turn: Turn, group: ConsumerGroup, member: ConsumerMemberRecord) -> None:
-    settings = turn.state.settings
-    delay_ms = settings.group_consumer_session_timeout_ms
     if member.classic is not None:
         delay_ms = member.classic.session_timeout_ms
+    else:
+        delay_ms = turn.own_settings(group.group_id).consumer_session_timeout_ms
     _schedule(turn, Timer(TimerKind.SESSION, group.group_id, member.member_id), delay_ms)
 
 

@@ -6,6 +6,7 @@ name and never stand for internal topics. Topics are looked at again when the cl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 
 from qanat.groups.consumer.group import ConsumerGroup
@@ -34,15 +35,15 @@ def refresh(turn: Turn, group: ConsumerGroup, *, is_changed: bool) -> None:
         return
     _resolve(turn, group)
     seen[group.group_id] = topics.revision
-    digest = topics_digest(group, topics)
+    digest = topics_digest(group.subscribed_topics(), topics)
     if is_changed or digest != group.topics_digest:
         turn.write(ConsumerGroupRecord(group.group_id, group.epoch + 1, digest))
 
 
-def topics_digest(group: ConsumerGroup, topics: TopicView) -> int:
-    """A number that changes with the topics that the group reads, their ids and their partitions; 0 for none."""
+def topics_digest(names: Iterable[str], topics: TopicView) -> int:
+    """A number that changes with the topics that a group reads, their ids and their partitions; 0 for none."""
     digest, is_empty = blake2b(digest_size=_DIGEST_BYTES), True
-    for name in sorted(group.subscribed_topics()):
+    for name in sorted(names):
         topic_id, count = topics.topic_id(name), topics.partition_count(name)
         if topic_id is not None and count is not None:
             is_empty = False

@@ -46,13 +46,13 @@ def _described(group: ConsumerGroup, member: ConsumerMemberRecord, topics: Topic
         member.client_host,
         member.topics,
         member.expression,
-        _named(current.assigned, topics),
-        _named(group.target_of(member.member_id), topics),
+        named(current.assigned, topics),
+        named(group.target_of(member.member_id), topics),
         member.is_classic,
     )
 
 
-def _named(partitions: Partitions, topics: TopicView) -> tuple[NamedPartitions, ...]:
+def named(partitions: Partitions, topics: TopicView) -> tuple[NamedPartitions, ...]:
     """By topic; those that are gone are left out."""
     rows: dict[bytes, list[int]] = {}
     for at in partitions:

@@ -12,10 +12,11 @@ from qanat.groups.consumer.group import ConsumerGroupState
 from qanat.groups.consumer.view import TYPE
 from qanat.groups.replies import ListReply
 from qanat.groups.requests import ListGroups
+from qanat.groups.share.view import TYPE as SHARE
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-_NAMES = {name.lower() for name in (*GroupState, *ConsumerGroupState, CLASSIC, TYPE)}
+_NAMES = {name.lower() for name in (*GroupState, *ConsumerGroupState, CLASSIC, TYPE, SHARE)}
 
 
 def handle(request: ListGroupsRequest, context: Context) -> object:

@@ -1,0 +1,72 @@
+"""ShareGroupDescribe, share groups in ListGroups, and of which partitions a group keeps a state."""
+
+from __future__ import annotations
+
+from qanat.groups.consumer.view import named
+from qanat.groups.replies import (
+    DescribedShareMember,
+    ListedGroup,
+    ShareDescribeReply,
+    SharedTopicsReply,
+)
+from qanat.groups.requests import ChangeSharedTopics, DescribeShareGroup, ListSharedTopics
+from qanat.groups.share.group import ShareGroup
+from qanat.groups.share.records import ShareMemberRecord
+from qanat.groups.share.subscriptions import change_topics
+from qanat.groups.share.target import ASSIGNOR
+from qanat.groups.turn import TopicView, Turn
+from qanat.model.error_codes import ErrorCode
+
+TYPE = "share"
+"""The type of these groups, as ListGroups has it, and their protocol."""
+
+
+def describe(turn: Turn, request: DescribeShareGroup) -> ShareDescribeReply:
+    group = turn.state.ledger.shares.get(request.group_id)
+    if group is None:
+        return ShareDescribeReply(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+    topics = turn.state.topics
+    return ShareDescribeReply(
+        group.group_id,
+        state=group.state,
+        epoch=group.epoch,
+        target_epoch=group.target_epoch,
+        assignor=ASSIGNOR.name,
+        members=tuple(_described(group, member, topics) for member in group.members.values()),
+    )
+
+
+def _described(group: ShareGroup, member: ShareMemberRecord, topics: TopicView) -> DescribedShareMember:
+    current = group.current_of(member.member_id)
+    return DescribedShareMember(
+        member.member_id,
+        member.rack_id,
+        current.epoch,
+        member.client_id,
+        member.client_host,
+        member.topics,
+        named(current.assigned, topics),
+    )
+
+
+def listed(group: ShareGroup) -> ListedGroup:
+    return ListedGroup(group.group_id, TYPE, group.state, TYPE)
+
+
+def list_topics(turn: Turn, request: ListSharedTopics) -> SharedTopicsReply:
+    group = turn.state.ledger.shares.get(request.group_id)
+    if group is None:
+        return SharedTopicsReply(ErrorCode.GROUP_ID_NOT_FOUND)
+    if request.must_be_empty and group.members:
+        return SharedTopicsReply(ErrorCode.NON_EMPTY_GROUP)
+    is_there = turn.state.topics.topic_name
+    return SharedTopicsReply(topics=tuple(one for one in group.topics.values() if is_there(one.topic_id)))
+
+
+def change(turn: Turn, request: ChangeSharedTopics) -> SharedTopicsReply:
+    """By an administrator, while nobody is at work: members would go on with what they hold."""
+    reply = list_topics(turn, ListSharedTopics(request.group_id, must_be_empty=True))
+    if reply.error is ErrorCode.NONE:
+        group = turn.state.ledger.shares[request.group_id]
+        change_topics(turn, group, request.added, request.removed)
+    return reply
