@@ -65,14 +65,17 @@ def test_everything_else_is_found_where_it_belongs() -> None:
     image.apply(put(keys.broker(3), values.encode(broker), 4))
     image.apply(put(keys.topic_config("a"), values.encode(values.TopicConfig(overrides={"x": "1"})), 5))
     image.apply(put(keys.broker_config(None), values.encode(values.BrokerConfig(overrides={"y": "2"})), 6))
+    image.apply(put(keys.group_config("g/1"), values.encode(values.GroupConfig(overrides={"z": "3"})), 6))
 
     assert image.cluster is not None
     assert image.controller is not None
     assert (image.cluster.cluster_id, image.controller.node_id, image.brokers) == ("c", 3, {3: broker})
     assert (image.overrides("a"), image.overrides("b"), image.broker_configs) == ({"x": "1"}, {}, {None: {"y": "2"}})
+    assert (image.group_overrides("g/1"), image.group_overrides("g")) == ({"z": "3"}, {})
     for number, key in enumerate(list(image.revisions)):
         image.apply(delete(key, 7 + number))
     assert [image.cluster, image.controller] == [None, None]
+    assert image.group_configs == {}
     assert (image.brokers, image.topic_configs, image.broker_configs, image.revisions) == ({}, {}, {}, {})
 
 

@@ -25,6 +25,8 @@ TOPIC_ID = TopicId(UUID(int=0xFFFE << 96 | 7))
         (keys.broker(2**31 - 1), keys.BrokerKey(2**31 - 1)),
         (keys.broker_config(12), keys.BrokerConfigKey(12)),
         (keys.broker_config(None), keys.BrokerConfigKey(None)),
+        (keys.group_config("billing"), keys.GroupConfigKey("billing")),
+        (keys.group_config("a/b %2F ü"), keys.GroupConfigKey("a/b %2F ü")),
         (keys.partition(TOPIC_ID, 12), keys.PartitionKey(TOPIC_ID, 12)),
     ],
 )
@@ -43,6 +45,7 @@ def test_a_key_is_read_as_it_was_written(key: str, parsed: keys.Key) -> None:
         "/qanat/topics",
         "/qanat/topics/",
         "/qanat/topics/a/b",
+        "/qanat/group-configs/a/b",
         "/qanat/topic-configs/a/b",
         "/qanat/topic-ids/short",
         "/qanat/topic-ids/" + "=" * 22,

@@ -45,6 +45,7 @@ class MetadataImage:
         self.topic_configs: dict[str, Mapping[str, str]] = {}
         self.brokers: dict[int, values.BrokerRegistration] = {}
         self.broker_configs: dict[int | None, Mapping[str, str]] = {}
+        self.group_configs: dict[str, Mapping[str, str]] = {}
         self.unreadable: dict[str, str] = {}
         self.revisions: dict[str, Revision] = {}
         """When each key of the store, known or not, was last written."""
@@ -90,6 +91,10 @@ class MetadataImage:
         """What was set for one broker, or with `None` for all of them."""
         return self.broker_configs.get(node_id, _NOTHING)
 
+    def group_overrides(self, group_id: str) -> Mapping[str, str]:
+        """What was set for a group; usually nothing."""
+        return self.group_configs.get(group_id, _NOTHING)
+
     def apply(self, event: Event) -> None:
         """Take in one event; one of the past, or a repeated one, changes nothing."""
         if event.revision >= self.revision:
@@ -119,6 +124,8 @@ class MetadataImage:
                 self.brokers[node_id] = values.decode(values.BrokerRegistration, value)
             case keys.BrokerConfigKey(node_id):
                 self.broker_configs[node_id] = values.decode(values.BrokerConfig, value).overrides
+            case keys.GroupConfigKey(group_id):
+                self.group_configs[group_id] = values.decode(values.GroupConfig, value).overrides
             case keys.TopicIdKey() | keys.PartitionKey() | keys.ProducerIdsKey() | None:
                 pass
             case unknown:
@@ -150,6 +157,8 @@ class MetadataImage:
                 self.brokers.pop(node_id, None)
             case keys.BrokerConfigKey(node_id):
                 self.broker_configs.pop(node_id, None)
+            case keys.GroupConfigKey(group_id):
+                self.group_configs.pop(group_id, None)
             case keys.TopicIdKey() | keys.PartitionKey() | keys.ProducerIdsKey() | None:
                 pass
             case unknown:

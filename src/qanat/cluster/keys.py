@@ -8,6 +8,7 @@
     /qanat/topic-configs/<name>                 `TopicConfig`, only where something differs from the default
     /qanat/brokers/<node id>                    `BrokerRegistration`, under the broker's lease
     /qanat/broker-configs/<node id | default>   `BrokerConfig`
+    /qanat/group-configs/<group id>             `GroupConfig`; the id with %2F for / and the like
     /qanat/partitions/<topic id>/<partition>    leader, in-sync set, epochs; none until the first change
 
 Reserved for later: /qanat/acls/, /qanat/client-quotas/, /qanat/credentials/,
@@ -20,6 +21,8 @@ fits into one commit.
 """
 
 from __future__ import annotations
+
+from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
@@ -34,6 +37,7 @@ TOPIC_IDS = ROOT + "topic-ids/"
 TOPIC_CONFIGS = ROOT + "topic-configs/"
 BROKERS = ROOT + "brokers/"
 BROKER_CONFIGS = ROOT + "broker-configs/"
+GROUP_CONFIGS = ROOT + "group-configs/"
 PARTITIONS = ROOT + "partitions/"
 
 _ALL_BROKERS = "default"
@@ -58,6 +62,10 @@ def broker(node_id: int) -> str:
 def broker_config(node_id: int | None) -> str:
     """One broker's settings, or with `None` the default of all."""
     return BROKER_CONFIGS + (_ALL_BROKERS if node_id is None else str(node_id))
+
+
+def group_config(group_id: str) -> str:
+    return GROUP_CONFIGS + quote(group_id, safe="")
 
 
 def partitions_of(identity: TopicId) -> str:
@@ -111,6 +119,12 @@ class BrokerConfigKey(Struct, frozen=True):
     node_id: int | None
 
 
+class GroupConfigKey(Struct, frozen=True):
+    """A group's settings."""
+
+    group_id: str
+
+
 class PartitionKey(Struct, frozen=True):
     """A partition's state."""
 
@@ -127,6 +141,7 @@ Key = (
     | TopicConfigKey
     | BrokerKey
     | BrokerConfigKey
+    | GroupConfigKey
     | PartitionKey
 )
 
@@ -151,6 +166,8 @@ def parse(key: str) -> Key | None:
             return None if (node_id := _number(rest)) is None else BrokerKey(node_id)
         case "broker-configs":
             return _broker_config(rest)
+        case "group-configs" if group_config(unquote(rest)) == key:
+            return GroupConfigKey(unquote(rest))
         case "partitions":
             return _partition(rest)
         case _:

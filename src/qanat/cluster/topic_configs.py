@@ -1,4 +1,4 @@
-"""What may be set for a topic, or for brokers, decided.
+"""What may be set for a topic, for brokers, or for a group, decided.
 
 What a setting means is the log's business: the caller passes `check_configs`, which raises
 `InvalidSettingError` (`LogSettings.parse` does).
@@ -53,7 +53,7 @@ class ConfigPlan(Struct, frozen=True):
     """One commit, and the overrides as they will be."""
 
     of: str
-    """Whose settings: `topic orders`, `broker 1`, `all brokers`."""
+    """Whose settings: `topic orders`, `broker 1`, `all brokers`, `group billing`."""
     overrides: Mapping[str, str]
     compares: tuple[Compare, ...]
     operations: tuple[Operation, ...]
@@ -111,6 +111,29 @@ def decide_all_broker_configs(
     operation = Put(key, values.encode(values.BrokerConfig(overrides=overrides))) if overrides else Delete(key)
     of = "all brokers" if node_id is None else f"broker {node_id}"
     return ConfigPlan(of, overrides, (image.unchanged(key),), (operation,))
+
+
+def decide_group_configs(
+    image: MetadataImage, group_id: str, changes: Sequence[ConfigChange], check_configs: CheckConfigs
+) -> ConfigPlan | Rejection:
+    """Change some settings of one group."""
+    overrides: dict[str, str | None] = dict(image.group_overrides(group_id))
+    for change in changes:
+        if (rejection := _step(overrides, change)) is not None:
+            return rejection
+    return decide_all_group_configs(image, group_id, overrides, check_configs)
+
+
+def decide_all_group_configs(
+    image: MetadataImage, group_id: str, configs: Mapping[str, str | None], check_configs: CheckConfigs
+) -> ConfigPlan | Rejection:
+    """Set exactly these for one group, which need not be there yet."""
+    overrides = checked(configs, check_configs)
+    if isinstance(overrides, Rejection):
+        return overrides
+    key = keys.group_config(group_id)
+    operation = Put(key, values.encode(values.GroupConfig(overrides=overrides))) if overrides else Delete(key)
+    return ConfigPlan(f"group {group_id}", overrides, (image.unchanged(key),), (operation,))
 
 
 def checked(configs: Mapping[str, str | None], check_configs: CheckConfigs) -> dict[str, str] | Rejection:

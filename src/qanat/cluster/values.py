@@ -70,6 +70,13 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     overrides: dict[str, str]
 
 
+class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What was set for a group, whether or not there is such a group."""
+
+    version: int = 1
+    overrides: dict[str, str]
+
+
 class Listener(msgspec.Struct, frozen=True, kw_only=True):
     """An address under which a broker wants to be reached."""
 
