@@ -85,7 +85,8 @@ def shown(columns: Any) -> list[Any]:
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_a_length_that_lies_is_corrupt_to_everyone(wire: Wire, lie: str, codec: Codec) -> None:
     payload, count = LYING_PAYLOADS[lie]
-    batch = with_payload(compress(codec, payload), count, codec=codec, last_offset_delta=max(count - 1, 0))
+    packed = bytes(compress(codec, payload))
+    batch = with_payload(packed, count, codec=codec, last_offset_delta=max(count - 1, 0))
 
     for open_batch in openers(wire):
         with pytest.raises(CorruptBatchError):

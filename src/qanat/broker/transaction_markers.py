@@ -41,7 +41,8 @@ class MarkerWriter:
         try:
             if at.topic == OFFSETS_TOPIC:
                 return await self._broker.groups.end_transaction(at.partition, marker)
-            return partition.append_marker(marker)
+            async with self._broker.runtime.in_line(partition.log):
+                return partition.append_marker(marker)
         except QanatError as fault:
             return fault.code
 

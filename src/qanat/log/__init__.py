@@ -13,9 +13,10 @@ One log, from the disk up:
 - `partition_log`                   all of it together: append, read, bounds
 - `reading`, `lookup`, `warming`    slices of mapped segments; records by time; what is not in memory
 
-What changes a log besides appends, each a job (`jobs`): decided on the owner's
+What changes a log besides ordinary appends, each a job (`jobs`): decided on the owner's
 thread, run on a worker, finished on the owner's thread:
 
+- `large_append`                    a batch that takes too long to write on the owner's thread
 - `flush`                           group commit and sealing
 - `truncation`, `retention`         cutting the end off, letting the beginning go
 - `compaction`, `cleaning`, `swap`  the latest value of each key: the pass, the decision, the commit

@@ -39,6 +39,7 @@ from qanat.log.tables import GrowingTables
 from qanat.model.errors import (
     CorruptBatchError,
     DiskFullError,
+    NotLeaderError,
     OffsetOutOfRangeError,
     StorageError,
 )
@@ -105,6 +106,10 @@ class PartitionLog:
         self.job_in_hand: str | None = None
         """Name of the job that is changing the set of segments; one at a time."""
         self.is_flushing = False
+        self.is_appending = False
+        """Whether a worker is writing a batch at the end (`large_append`): nothing else is appended meanwhile."""
+        self._first_epoch = 0
+        """Nothing is appended in the name of an earlier leader epoch."""
         self._last_index = 0
         """Where the segment was that was asked for last: the next question is nearly always about the same."""
 
@@ -151,12 +156,23 @@ class PartitionLog:
     def append(self, admitted: Admitted, leader_epoch: int, now_ms: int) -> Appended:
         """Append a client's batch at the end, unless it is already there."""
         header = admitted.header
-        if header.producer_id >= 0 and (written := self.producers.check(header)) is not None:
-            # The first copy may still be on its way to the disk: the retry waits for it as well.
-            is_flush_due = self.settings.flush_messages == 1 and written.last_offset >= self.flushed_offset
-            return Appended(written.base_offset, written.last_offset, True, is_flush_due)
         base_offset = self.segments[-1].next_offset
+        if (written := self.find_written(header, leader_epoch)) is not None:
+            return written
         self._write(header, admitted.batch, base_offset, leader_epoch, now_ms)
+        return self.appended(header, base_offset, now_ms)
+
+    def find_written(self, header: BatchHeader, leader_epoch: int) -> Appended | None:
+        """Where a producer's batch already is, if it is; raises where it may not be appended."""
+        self.require_leader(leader_epoch)
+        if header.producer_id < 0 or (written := self.producers.check(header)) is None:
+            return None
+        # The first copy may still be on its way to the disk: the retry waits for it as well.
+        is_flush_due = self.settings.flush_messages == 1 and written.last_offset >= self.flushed_offset
+        return Appended(written.base_offset, written.last_offset, True, is_flush_due)
+
+    def appended(self, header: BatchHeader, base_offset: int, now_ms: int) -> Appended:
+        """Enter a batch that was just written with its producer."""
         if header.producer_id >= 0:
             self.producers.record(header, base_offset, now_ms)
         is_flush_due = self.unflushed_records >= self._flush_messages
@@ -174,6 +190,7 @@ class PartitionLog:
         transaction_version: int = 0,
     ) -> Appended:
         """Append the marker that ends a producer's transaction, unless it is already there."""
+        self.require_leader(leader_epoch)
         if not self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version):
             # The first copy may still be on its way to the disk, somewhere below the end.
             is_flush_due = self._flush_messages == 1 and self.end_offset > self.flushed_offset
@@ -206,28 +223,42 @@ class PartitionLog:
         return count
 
     def _write(self, header: BatchHeader, batch: Buffer, base_offset: int, leader_epoch: int, now_ms: int) -> None:
-        assert self.job_in_hand != "truncation", "nothing is appended to a log that is being cut"
-        state = self.state
-        if state.failure is not None:
-            state.require_working()
-        last_offset = base_offset + header.last_offset_delta
         size = len(batch)
-        segment = self.segments[-1]
-        if segment.is_full(size, last_offset, now_ms, self._segment_bytes, self._segment_age_ms):
-            self.roll(base_offset)
-            segment = self.segments[-1]
+        segment = self.segment_for(header, size, base_offset, now_ms)
         try:
             segment.append(
-                _placed_chunks(header, batch, base_offset, leader_epoch),
+                placed_chunks(header, batch, base_offset, leader_epoch),
                 size,
-                last_offset,
+                base_offset + header.last_offset_delta,
                 header.max_timestamp if header.record_count else NO_TIMESTAMP,
             )
         except StorageError as error:
-            if not isinstance(error, DiskFullError):
-                state.fail(error)
+            self.note_fault(error)
             raise
-        state.unflushed_bytes += size
+        self.take_note(header, size, base_offset, leader_epoch, now_ms)
+
+    def segment_for(self, header: BatchHeader, size: int, base_offset: int, now_ms: int) -> Segment:
+        """Where the next batch goes: the active segment, or a new one where that is full."""
+        assert self.job_in_hand != "truncation", "nothing is appended to a log that is being cut"
+        assert not self.is_appending, "one batch after another"
+        if self.state.failure is not None:
+            self.state.require_working()
+        segment = self.segments[-1]
+        last_offset = base_offset + header.last_offset_delta
+        if segment.is_full(size, last_offset, now_ms, self._segment_bytes, self._segment_age_ms):
+            self.roll(base_offset)
+            segment = self.segments[-1]
+        return segment
+
+    def note_fault(self, error: StorageError) -> None:
+        """A batch could not be written; only a full disk is no reason to give the directory up."""
+        if not isinstance(error, DiskFullError):
+            self.state.fail(error)
+
+    def take_note(self, header: BatchHeader, size: int, base_offset: int, leader_epoch: int, now_ms: int) -> None:
+        """A batch was added to the active segment."""
+        self.state.unflushed_bytes += size
+        segment = self.segments[-1]
         if segment.first_append_ms is None:
             segment.first_append_ms = now_ms
         if leader_epoch != self.epochs.latest:
@@ -370,14 +401,26 @@ class PartitionLog:
 
     def become_leader(self, epoch: LeaderEpoch) -> None:
         """Enter the start of a leader's epoch, whether or not it ever appends (C04)."""
+        self._first_epoch = epoch
         self.epochs.assign(epoch, Offset(self.end_offset))
+
+    def become_follower(self, epoch: LeaderEpoch) -> None:
+        """Another leads in that epoch: nothing that still waits to be appended in ours gets in any more."""
+        self._first_epoch = epoch + 1
+
+    def require_leader(self, epoch: int) -> None:
+        """Refuse what comes in the name of a leadership that is over."""
+        if epoch < self._first_epoch:
+            raise NotLeaderError(
+                f"{self.topic_partition}: the leadership in epoch {epoch} is over; look for the leader again"
+            )
 
     def end_of_epoch(self, epoch: LeaderEpoch) -> EpochEnd:
         """The largest epoch at or below `epoch` and where it ended: what a follower truncates to."""
         return self.epochs.end_of(epoch, Offset(self.end_offset))
 
 
-def _placed_chunks(header: BatchHeader, batch: Buffer, base_offset: int, leader_epoch: int) -> tuple[Buffer, ...]:
+def placed_chunks(header: BatchHeader, batch: Buffer, base_offset: int, leader_epoch: int) -> tuple[Buffer, ...]:
     """What to write so that the batch has its place in the log.
 
     A writable view is its owner's leave to set the place right there, which spares the system call a second buffer

@@ -46,7 +46,8 @@ def begin_retention(log: PartitionLog, now_ms: int) -> DeleteJob | None:
     if log.job_in_hand is not None:
         return None
     doomed = _doomed(log, now_ms)
-    if _is_expired(log.active, log, now_ms) and log.active.size and log.settings.is_expired:
+    is_old = _is_expired(log.active, log, now_ms) and log.active.size and log.settings.is_expired
+    if is_old and not log.is_appending:
         # So that an idle partition expires as well: its last segment goes once it is sealed. Where there is no
         # room for a new one, room is made first.
         with suppress(DiskFullError):

@@ -55,6 +55,10 @@ class BatchTooLargeError(QanatError):
     code = ErrorCode.MESSAGE_TOO_LARGE
 
 
+class InflatesTooFarError(BatchTooLargeError):
+    """A batch inflates to more than whoever opens it allows."""
+
+
 class BatchExceedsSegmentError(BatchTooLargeError):
     """A batch is larger than a whole segment may be."""
 
@@ -65,6 +69,24 @@ class OffsetOutOfRangeError(QanatError):
     """The offset asked for is before the log's start or after its end."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class OffsetNotAvailableError(QanatError):
+    """How far consumers may read is not known yet; it is in a moment."""
+
+    code = ErrorCode.OFFSET_NOT_AVAILABLE
+
+
+class NodeIdInUseError(QanatError):
+    """Another broker of the cluster has the number that this one wants."""
+
+    code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+class NotLeaderError(QanatError):
+    """What only a partition's leader may do was asked of somebody who is not, or not any more."""
+
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class OutOfOrderSequenceError(QanatError):

@@ -4,6 +4,7 @@ Read in the data's order:
 
 - `crc`           CRC-32C from whichever library is installed
 - `batch_header`  the 61 bytes in front of every record batch: all the hot path ever looks at
+- `copying`       copies that leave other threads their turns
 - `compression`   gzip, snappy, lz4, zstd, with a bound that holds while inflating
 - `records`       the records inside a batch, one value each (HTTP, tools, internal topics)
 - `filtering`     keys, and a batch without some of its records (compaction)

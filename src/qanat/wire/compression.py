@@ -21,12 +21,13 @@ from struct import error as struct_error
 import cramjam
 
 from qanat.model.errors import (
-    BatchTooLargeError,
     CorruptBatchError,
+    InflatesTooFarError,
     InvalidSettingError,
     UnsupportedCompressionError,
 )
 from qanat.wire.batch_header import Buffer
+from qanat.wire.copying import PIECE_BYTES, copied, room_for
 
 _FIRST_GUESS_BYTES = 64 * 1024
 _FIRST_GUESS_RATIO = 4
@@ -82,7 +83,7 @@ _NAMES = {
 }
 
 
-def compress(codec: Codec, data: Buffer) -> bytes:
+def compress(codec: Codec, data: Buffer) -> bytes | bytearray:
     """`data` in the codec's format, at the fast level of each."""
     match codec:
         case Codec.NONE:
@@ -96,17 +97,18 @@ def compress(codec: Codec, data: Buffer) -> bytes:
         case Codec.LZ4:
             return _compressed_lz4(data)
         case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(data, level=1))
+            return copied(memoryview(cramjam.zstd.compress(data, level=1)))
 
 
-def _compressed_lz4(data: Buffer) -> bytes:
+def _compressed_lz4(data: Buffer) -> bytearray:
     """A frame of independent blocks: Java refuses linked ones ("Dependent block stream is unsupported").
 
     No checksum of the content, as Java writes it: the batch has its own. The library's default is its slowest level.
     """
     compressor = cramjam.lz4.Compressor(level=1, content_checksum=False, block_linked=False)
-    compressor.compress(bytes(data))
-    return bytes(compressor.finish())
+    for start in range(0, len(data), PIECE_BYTES):
+        compressor.compress(bytes(data[start : start + PIECE_BYTES]))
+    return copied(memoryview(compressor.finish()))
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int) -> Buffer:
@@ -129,7 +131,7 @@ def decompress(codec: int, data: Buffer, limit_bytes: int) -> Buffer:
 def _inflate(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit_bytes: int) -> bytearray:
     size = min(limit_bytes, max(_FIRST_GUESS_BYTES, _FIRST_GUESS_RATIO * len(data)))
     while True:
-        inflated = bytearray(size)
+        inflated = room_for(size)
         try:
             end = decompress_into(data, inflated)
         except cramjam.DecompressionError as fault:
@@ -160,11 +162,12 @@ def _inflate_snappy(data: Buffer, limit_bytes: int) -> bytearray:
     try:
         blocks = list(_xerial_blocks(view)) if is_xerial else [view]
         sizes = _claimed_sizes(blocks, limit_bytes)
-        inflated = bytearray(sum(sizes))
+        inflated = room_for(sum(sizes))
         target = memoryview(inflated)
         position = 0
         for block, size in zip(blocks, sizes, strict=True):
-            cramjam.snappy.decompress_raw_into(block, target[position : position + size])
+            if cramjam.snappy.decompress_raw_into(block, target[position : position + size]) != size:
+                raise CorruptBatchError("a snappy block holds fewer bytes than it claims")
             position += size
     except (cramjam.DecompressionError, struct_error) as fault:
         raise CorruptBatchError(f"the records' snappy data cannot be read: {fault}") from fault
@@ -202,5 +205,5 @@ def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
         position += length
 
 
-def _too_large(limit_bytes: int) -> BatchTooLargeError:
-    return BatchTooLargeError(f"the records inflate to more than the {limit_bytes} bytes that are allowed")
+def _too_large(limit_bytes: int) -> InflatesTooFarError:
+    return InflatesTooFarError(f"the records inflate to more than the {limit_bytes} bytes that are allowed")

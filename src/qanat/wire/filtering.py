@@ -16,6 +16,7 @@ from typing import NamedTuple
 from qanat.model.errors import InvalidRecordError
 from qanat.wire.batch_header import DELETE_HORIZON, HEADER_SIZE, BatchHeader, Buffer
 from qanat.wire.compression import Codec
+from qanat.wire.copying import copied
 from qanat.wire.record_reader import count_null_keys, filter_records, scan_keys, split_records
 from qanat.wire.record_writer import encode_records
 from qanat.wire.records import NO_TIMESTAMP, closed, open_batch, wrapped
@@ -65,8 +66,7 @@ def retain(
         return _emptied(header)
     if not header.is_log_append_time:
         header = header._replace(max_timestamp=latest)
-    target = bytearray(HEADER_SIZE)
-    target += kept
+    target = copied(kept, HEADER_SIZE)
     if delete_horizon_ms is not None:
         target, header = _rebased(kept, header, delete_horizon_ms)
     return closed(target, header, Codec(header.codec))

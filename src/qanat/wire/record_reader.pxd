@@ -5,6 +5,13 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 cdef bint COMPILED
+cdef int FEW_MASK
+
+cdef inline void native_pause() noexcept:
+    with nogil:
+        pass
+
+cdef void let_others(Py_ssize_t row) noexcept
 
 @cython.final
 cdef class RecordCursor:
@@ -23,7 +30,7 @@ cdef class RecordCursor:
     @cython.locals(length=int64_t, delta=int64_t)
     cdef int next_record(self) except -1
     cdef int next_header(self) except -1
-    @cython.locals(_=Py_ssize_t)
+    @cython.locals(number=Py_ssize_t)
     cdef int skip_headers(self) except -1
     cdef int end_record(self) except -1
     cdef int end_payload(self) except -1
@@ -39,13 +46,13 @@ cdef inline bytes native_take(RecordCursor cursor, Py_ssize_t start, Py_ssize_t 
 cdef inline void native_copy(unsigned char[::1] target, Py_ssize_t at, RecordCursor cursor, Py_ssize_t length) noexcept:
     memcpy(&target[at], &cursor.data[cursor.record_start], length)
 
-@cython.locals(cursor=RecordCursor, null_keys=Py_ssize_t, _=Py_ssize_t)
+@cython.locals(cursor=RecordCursor, null_keys=Py_ssize_t, row=Py_ssize_t)
 cpdef Py_ssize_t count_null_keys(const unsigned char[::1] payload, Py_ssize_t count, int64_t last_offset_delta) except -1
 
-@cython.locals(cursor=RecordCursor, records=list, _=Py_ssize_t)
+@cython.locals(cursor=RecordCursor, records=list, row=Py_ssize_t)
 cpdef list split_records(const unsigned char[::1] payload, Py_ssize_t count, int64_t last_offset_delta)
 
-@cython.locals(headers=list, _=Py_ssize_t)
+@cython.locals(headers=list, number=Py_ssize_t)
 cdef tuple split_headers(RecordCursor cursor)
 
 @cython.locals(row=Py_ssize_t)

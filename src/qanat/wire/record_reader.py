@@ -8,6 +8,8 @@ Rule 1: every length is compared with the bytes left before it is used, in C as
 in Python; the compiled code has no other protection.
 Rule 2: whatever is wrong with the bytes is a `CorruptBatchError`.
 Rule 3: the payload is not compressed, and must not change during a call.
+Rule 4: every few thousand records, and headers of one record, other threads have their turn, as they have in
+interpreted code all the time: a batch is opened on a worker so that nobody waits for it.
 
 How a payload is unpacked and which header belongs to it is `records.py`.
 """
@@ -26,12 +28,20 @@ if TYPE_CHECKING:
     RawRecord = tuple[int, int, int, bytes | None, bytes | None, RawHeaders]
 
 COMPILED = not __file__.endswith(".py")
+FEW_MASK = 0xFFF
+"""Between two turns of other threads, as a mask of the number of a record or a header."""
 INT64_RANGE = 1 << 64
 INT64_HALF = 1 << 63
 
 
 def is_compiled() -> bool:
     return bool(COMPILED)
+
+
+def let_others(row: int) -> None:
+    """Give other threads a turn, if it is time."""
+    if COMPILED and row & FEW_MASK == FEW_MASK:
+        native_pause()  # type: ignore[name-defined]  # noqa: F821
 
 
 class RecordCursor:
@@ -152,8 +162,9 @@ class RecordCursor:
             self.position += self.header_value_length
 
     def skip_headers(self) -> None:
-        for _ in range(self.header_count):
+        for number in range(self.header_count):
             self.next_header()
+            let_others(number)
 
     def end_record(self) -> None:
         if self.position != self.record_end:
@@ -188,7 +199,8 @@ def count_null_keys(payload: Buffer, count: int, last_offset_delta: int) -> int:
     """How many records have no key; every record is checked on the way."""
     cursor = RecordCursor(payload, last_offset_delta)
     null_keys = 0
-    for _ in range(count):
+    for row in range(count):
+        let_others(row)
         cursor.next_record()
         cursor.skip_headers()
         cursor.end_record()
@@ -202,7 +214,8 @@ def split_records(payload: Buffer, count: int, last_offset_delta: int) -> list[R
     """Each record as (attributes, timestamp delta, offset delta, key, value, headers)."""
     cursor = RecordCursor(payload, last_offset_delta)
     records = []
-    for _ in range(count):
+    for row in range(count):
+        let_others(row)
         cursor.next_record()
         headers = split_headers(cursor)
         cursor.end_record()
@@ -217,7 +230,8 @@ def split_headers(cursor: RecordCursor) -> RawHeaders:
     if cursor.header_count == 0:
         return ()
     headers = []
-    for _ in range(cursor.header_count):
+    for number in range(cursor.header_count):
+        let_others(number)
         cursor.next_header()
         key = cursor.take(cursor.header_key_start, cursor.header_key_length)
         assert key is not None
@@ -238,6 +252,7 @@ def fill_scan(
     cursor: RecordCursor, count: int, deltas: array[int], tombstones: bytearray, keys: list[bytes | None]
 ) -> None:
     for row in range(count):
+        let_others(row)
         cursor.next_record()
         cursor.skip_headers()
         cursor.end_record()
@@ -263,6 +278,7 @@ def fill_kept(cursor: RecordCursor, count: int, keep: bytes, base_timestamp: int
     end = 0
     latest = 0
     for row in range(count):
+        let_others(row)
         cursor.next_record()
         cursor.skip_headers()
         cursor.end_record()

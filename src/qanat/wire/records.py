@@ -35,6 +35,7 @@ from qanat.wire.batch_header import (
     write_header,
 )
 from qanat.wire.compression import Codec, compress, decompress
+from qanat.wire.copying import copied
 from qanat.wire.record_reader import split_records
 from qanat.wire.record_writer import encode_records
 
@@ -236,9 +237,7 @@ def closed(batch: bytearray, header: BatchHeader, codec: Codec) -> bytearray:
     if header.record_count == 0:
         codec = Codec.NONE
     if codec is not Codec.NONE:
-        payload = compress(codec, memoryview(batch)[HEADER_SIZE:])
-        batch = bytearray(HEADER_SIZE)
-        batch += payload
+        batch = copied(compress(codec, memoryview(batch)[HEADER_SIZE:]), HEADER_SIZE)
     header = header._replace(
         attributes=header.attributes & ~CODEC_MASK | codec, batch_length=len(batch) - BYTES_BEFORE_LENGTH, crc=0
     )
@@ -250,9 +249,7 @@ def closed(batch: bytearray, header: BatchHeader, codec: Codec) -> bytearray:
 def reencode(batch: Buffer, codec: Codec, limit_bytes: int) -> bytearray:
     """The same batch in another compression; the records' bytes stay as they are."""
     header, payload = open_batch(batch, limit_bytes)
-    target = bytearray(HEADER_SIZE)
-    target += payload
-    return closed(target, header, codec)
+    return closed(copied(payload, HEADER_SIZE), header, codec)
 
 
 def give_producer(batch: bytearray, producer_id: int, epoch: int, sequence: int, *, is_transactional: bool) -> int:
@@ -271,7 +268,7 @@ def give_producer(batch: bytearray, producer_id: int, epoch: int, sequence: int,
 
 def with_log_append_time(batch: Buffer, now_ms: int) -> bytearray:
     """A checked batch stamped with the broker's time; its records are not opened."""
-    stamped = bytearray(batch)
+    stamped = copied(batch)
     header = read_header(stamped)
     header = header._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=now_ms)
     write_header(stamped, 0, header)

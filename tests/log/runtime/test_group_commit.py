@@ -13,6 +13,7 @@ from tests.log.directories import AT, TOPIC_ID, Gate, WatchedFiles, opened, prod
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_errors import storage_error
+from qanat.log.admission import admit
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import NEVER_MS, DirectorySettings
@@ -159,7 +160,7 @@ def test_who_waits_for_room_asks_the_logs_that_fill_up_meanwhile_too() -> None:
             late_log_bytes = 0
             while late_log_bytes <= 1000:
                 # As another coroutine that got in before the bound was reached.
-                late.append(await runtime.admit(batch(5), late.settings), 0, 0)
+                late.append(admit(batch(5), late.settings, NOW, 1 << 20), 0, 0)
                 late_log_bytes += len(batch(5))
             files.before_sync = lambda _: None
             gate.open()

@@ -6,6 +6,8 @@
 - `workers`      the threads, and how work gets there and back
 - `cold`         reads that wait for the disk: pages, lost tables, look-ups by time
 - `turns`        who writes in which turn of the loop
+- `lines`        who appends to one log after whom
+- `appends`      appends that wait: for a worker, for the disk, for those before them
 - `log_runtime`  appends, reads and changes of single logs, for the broker
 - `upkeep`       what happens by itself: retention, compaction, checkpoints, scrubbing
 

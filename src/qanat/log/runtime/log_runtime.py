@@ -20,23 +20,20 @@ from qanat.log.lookup import TimestampedOffset
 from qanat.log.partition_log import Appended, PartitionLog
 from qanat.log.reading import LogRead
 from qanat.log.retention import begin_retention
+from qanat.log.runtime.appends import OPENED_ON_LOOP_BYTES, WRITTEN_ON_LOOP_BYTES, Appends
 from qanat.log.runtime.cold import ColdReads
 from qanat.log.runtime.group_commit import Flushed, GroupCommit, Postponed
-from qanat.log.runtime.turns import Turns
 from qanat.log.runtime.workers import Workers
 from qanat.log.scan import Damage
 from qanat.log.segment import Segment
 from qanat.log.settings import NEVER_MS, LogSettings
 from qanat.log.truncation import begin_truncation, touched_segments
 from qanat.log.warming import CheckJob
-from qanat.model.errors import DiskFullError, StorageError
+from qanat.model.errors import DiskFullError, InflatesTooFarError, StorageError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.log_counters import LogCounters
 from qanat.wire.batch_header import read_header
 from qanat.wire.control import MARKER_SIZE, Marker
-
-OPENED_ON_LOOP_BYTES = 16 * 1024
-"""Batches up to this size are opened where they arrive: a trip to a worker costs more."""
 
 
 class LogRuntime:
@@ -53,8 +50,6 @@ class LogRuntime:
             self._tell_flushed,
             self.counters,
         )
-        self._opened_bytes_max = directory.settings.log_decompressed_bytes_max
-        self._turns = Turns()
         self.on_flushed: Callable[[PartitionLog], None] | None = None
         """Told of every log that has more on disk than before."""
         self.on_damage: Callable[[PartitionLog, Sequence[Damage]], None] | None = None
@@ -62,6 +57,8 @@ class LogRuntime:
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
         self._workers = Workers(directory.state, self._commits.wake)
+        self._appends = Appends(self._workers, clock_ms, directory.settings.log_decompressed_bytes_max)
+        self._lines = self._appends.lines.by_log
         self._cold = ColdReads(
             self._workers,
             self.changing,
@@ -89,32 +86,44 @@ class LogRuntime:
 
     # Appending
 
-    async def admit(self, batch: Buffer, settings: LogSettings) -> Admitted:
-        """Check a client's batch, on a worker where it must be opened and is not small."""
-        arguments = batch, settings, self.clock_ms(), self._opened_bytes_max
-        if len(batch) > OPENED_ON_LOOP_BYTES and is_opened(settings):
-            return await self._workers.run(self._workers.reader, admit, *arguments)
-        return admit(*arguments)
-
     async def append(self, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended:
         """Append a client's batch; wait for the disk only as far as the bound on unflushed bytes demands.
 
         The caller that promises durability goes on with `flushed`.
         """
-        await self._turns.take(len(batch))
-        admitted = await self.admit(batch, log.settings)
-        if not self._commits.has_room() and log.settings.is_flushed:
-            await self._commits.wait_for_room(self._unflushed)
-        return self._append(log, admitted, leader_epoch, self.clock_ms())
+        appends = self._appends
+        async with appends.lines.place(log) as front:
+            await appends.turns.take(len(batch))
+            admitted = await appends.admit(batch, log.settings)
+            await front
+            if not self._commits.has_room() and log.settings.is_flushed:
+                await self._commits.wait_for_room(self._unflushed)
+            if len(admitted.batch) <= WRITTEN_ON_LOOP_BYTES:
+                return self._append(log, admitted, leader_epoch, self.clock_ms())
+            appended = await appends.write(log, admitted, leader_epoch)
+            self._appended(log, appended, 0 if appended.is_duplicate else len(admitted.batch))
+            return appended
 
     def append_now(self, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended | None:
         """Append without waiting for anything; None where it cannot be helped (then `append`)."""
-        settings = log.settings
-        is_slow = len(batch) > OPENED_ON_LOOP_BYTES and is_opened(settings)
-        if is_slow or (settings.is_flushed and not self._commits.has_room()):
+        settings, size = log.settings, len(batch)
+        if size > OPENED_ON_LOOP_BYTES and (size > WRITTEN_ON_LOOP_BYTES or is_opened(settings)):
+            return None
+        if log in self._lines or (settings.is_flushed and not self._commits.has_room()):
             return None
         now_ms = self.clock_ms()
-        return self._append(log, admit(batch, settings, now_ms, self._opened_bytes_max), leader_epoch, now_ms)
+        try:
+            admitted = admit(batch, settings, now_ms, self._appends.opened_on_loop_bytes)
+        except InflatesTooFarError:
+            return None
+        return self._append(log, admitted, leader_epoch, now_ms)
+
+    @asynccontextmanager
+    async def in_line(self, log: PartitionLog) -> AsyncIterator[None]:
+        """Inside, nobody's append is under way: for whoever writes to a log that clients write to as well."""
+        async with self._appends.lines.place(log) as front:
+            await front
+            yield
 
     def append_own(self, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended:
         """Append a batch that was made here and needs no admission."""
@@ -261,7 +270,7 @@ class LogRuntime:
 
     async def truncate(self, log: PartitionLog, end_offset: int) -> None:
         """Cut a follower's log back."""
-        async with self.changing(log):
+        async with self.in_line(log), self.changing(log):
             await self._commits.settle(log)
             if end_offset < log.end_offset:
                 await self._workers.to_the_end(self._truncate(log, end_offset))

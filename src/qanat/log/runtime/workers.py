@@ -1,7 +1,7 @@
 """The threads of a data directory, and how work gets there and back.
 
-One worker for fsync (`flusher`), one for cold reads and large batches, one for upkeep, one for
-compaction (which is slowed down on purpose), so that none of them waits for another's
+One worker for fsync (`flusher`), one for cold reads and for opening batches, one for writing large ones, one for
+upkeep, one for compaction (which is slowed down on purpose), so that none of them waits for another's
 disk time; and a few that make new logs, whose many small fsyncs would otherwise queue
 one by one behind everybody else's on a busy disk.
 """
@@ -35,6 +35,7 @@ class Workers:
         self._on_failure = on_failure
         self.flusher = Flusher()
         self.reader = ThreadPoolExecutor(1, "log-read")
+        self.writer = ThreadPoolExecutor(1, "log-write")
         self.upkeeper = ThreadPoolExecutor(1, "log-upkeep")
         self.cleaner = ThreadPoolExecutor(1, "log-clean")
         self.makers = ThreadPoolExecutor(LOGS_MADE_AT_ONCE, "log-make")
@@ -48,7 +49,7 @@ class Workers:
 
     def close(self) -> None:
         self.flusher.close()
-        for worker in (self.reader, self.upkeeper, self.cleaner, self.makers):
+        for worker in (self.reader, self.writer, self.upkeeper, self.cleaner, self.makers):
             worker.shutdown()
 
     async def run(

@@ -37,6 +37,8 @@ _ZSTD_FROM = 7
 _TOPIC_IDS_FROM = 13
 _PARTS_AT_ONCE = 50
 """Partitions that are appended to in one go; the first append to a log opens its files."""
+_BYTES_AT_ONCE = 2 * 1024 * 1024
+"""And bytes: they are checked and written on the way."""
 
 _TELLS_START = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -190,7 +192,7 @@ def handle(request: ProduceRequest, context: Context) -> object:
 
 
 def _append(produce: Produce, parts: list[Part], context: Context) -> object:
-    if len(parts) > _PARTS_AT_ONCE:
+    if len(parts) > 1 and (len(parts) > _PARTS_AT_ONCE or sum(len(batch) for _, batch, _ in parts) > _BYTES_AT_ONCE):
         return _append_in_turns(produce, parts, context)
     for number, part in enumerate(parts):
         if not produce.append(part):
