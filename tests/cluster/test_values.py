@@ -47,7 +47,7 @@ def test_a_topic_reads_well_in_the_database() -> None:
     topic = values.Topic(name="a", topic_id="AAAAAAAAAAAAAAAAAAAAAQ", partitions=((1, 2), (2, 1)))
 
     assert values.encode(topic) == (
-        b'{"version":1,"name":"a","topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":[[1,2],[2,1]],"is_internal":false}'
+        b'{"version":1,"name":"a","topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":[[1,2],[2,1]],"is_internal":false,"grown":[]}'
     )
     assert str(topic.identity) == topic.topic_id
 

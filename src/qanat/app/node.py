@@ -9,12 +9,14 @@ number gets one from the store (`node_names`).
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from qanat.adapters.storage_engines import FileEngine
@@ -30,13 +32,16 @@ from qanat.groups.settings import GroupSettings
 from qanat.log.directory import LogDirectory
 from qanat.log.engine import StorageEngine
 from qanat.log.settings import DirectorySettings
-from qanat.model.errors import ReadOnlyError, StorageError
+from qanat.model.errors import AddressInUseError, ReadOnlyError, StorageError
 from qanat.security.settings import SecuritySettings
+from qanat.servers.http.settings import NOT_SERVED, HttpSettings
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener
+from qanat.telemetry.events import event as tell
 from qanat.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
+    from qanat.servers.http.listener import HttpListener
     from qanat.servers.kafka.gate import Gate
     from qanat.servers.metrics.listener import MetricsListener
 
@@ -58,6 +63,7 @@ class NodeSettings:
     groups: GroupSettings = field(default_factory=GroupSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
+    http: HttpSettings = field(default_factory=lambda: HttpSettings(http_port=NOT_SERVED))
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     """Topic settings that hold where a topic has none of its own."""
 
@@ -89,6 +95,7 @@ class Node:
         self.broker: Broker
         self.listener: KafkaListener
         self.metrics: MetricsListener | None = None
+        self.http: HttpListener | None = None
 
     async def __aenter__(self) -> Node:
         async with AsyncExitStack() as opened:
@@ -136,14 +143,31 @@ class Node:
             transaction_settings=settings.transactions,
             topic_defaults=settings.topic_defaults,
         )
-        self.listener = KafkaListener(self.broker, self._on_fault, _gate(settings.security))
+        gate = _gate(settings.security)
+        self.listener = KafkaListener(self.broker, self._on_fault, gate)
         await self.listener.bind()
+        inter_broker = await self._open_inter_broker(opened)
         opened.push_async_callback(self.broker.close)
-        await self.broker.start(self.cluster_id, [self._advertised()])
+        await self.broker.start(self.cluster_id, [self._advertised()], inter_broker)
         opened.push_async_callback(self.listener.close)
         await self.listener.serve()
+        opened.push_async_callback(self.broker.hand_over)
         if settings.broker.metrics_port is not None:
             await self._open_metrics(opened, settings.broker.metrics_port)
+        if settings.http.http_port != NOT_SERVED:
+            await self._open_http(opened, gate)
+
+    async def _open_inter_broker(self, opened: AsyncExitStack) -> values.Listener | None:
+        """The brokers' own listener answers before we are registered: who finds us there finds somebody."""
+        broker = self.settings.broker
+        if broker.inter_broker_port is None:
+            return None
+        listener = KafkaListener(self.broker, self._on_fault, inter_broker_port=broker.inter_broker_port)
+        await listener.bind()
+        opened.push_async_callback(listener.close)
+        await listener.serve()
+        host = broker.advertised_host_name or reachable_host(broker.host_name)
+        return values.Listener(name="INTERNAL", host=host, port=listener.port)
 
     async def _open_metrics(self, opened: AsyncExitStack, port: int) -> None:
         # Imported late: most nodes of a test or a demonstration serve none.
@@ -152,6 +176,23 @@ class Node:
         self.metrics = MetricsListener(self.broker, self.listener, self.settings.broker.metrics_host_name, port)
         await self.metrics.start()
         opened.push_async_callback(self.metrics.close)
+
+    async def _open_http(self, opened: AsyncExitStack, gate: Gate | None) -> None:
+        # Imported beside the loop, which answers Kafka clients meanwhile.
+        await asyncio.to_thread(import_module, "qanat.servers.http.listener")
+        from qanat.servers.http.listener import HttpListener
+
+        mechanisms = None if gate is None else gate.mechanisms
+        http = HttpListener(self.broker, self.listener, self.settings.http, mechanisms)
+        try:
+            await http.start()
+        except AddressInUseError as fault:
+            if self.settings.http.http_port is not None:
+                raise
+            tell("HTTP is not served", level="warning", reason=str(fault))
+            return
+        self.http = http
+        opened.push_async_callback(http.close)
 
     async def _open_store(self) -> MetadataStore:
         # Imported where they are needed: each has its time to load.

@@ -8,39 +8,46 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from qanat.broker import told, topic_settings
+from qanat.broker.controlling import Controlling
 from qanat.broker.dynamic_settings import InForce, check_overrides
 from qanat.broker.fetch_sessions import FetchSessions
 from qanat.broker.hosting import Hosting
+from qanat.broker.in_sync_sets import InSyncSets
+from qanat.broker.membership import Membership
 from qanat.broker.metadata import MetadataKeeper
 from qanat.broker.partition import Partition
 from qanat.broker.settings import BrokerSettings
 from qanat.broker.topic_settings import TopicSettings
 from qanat.cluster import keys, values
+from qanat.cluster.elections import Rules
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.producer_ids import ProducerIdAllocator
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Absent, Event, MetadataStore, Put
 from qanat.cluster.topic_configs import ConfigPlan
-from qanat.cluster.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from qanat.cluster.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
+from qanat.connection.faults import UnreachableError
 from qanat.groups.settings import GroupSettings
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import InvalidSettingError
+from qanat.model.errors import InvalidSettingError, StoreUnavailableError
 from qanat.model.ids import TopicId, TopicPartition
 from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.telemetry.events import event as tell
 from qanat.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
+    from qanat.broker.consumption import Consumption
+    from qanat.broker.group_configs import GroupConfigs
     from qanat.broker.group_coordinator import GroupCoordinator
+    from qanat.broker.share_partitions import SharePartitions
     from qanat.broker.transaction_coordinator import TransactionCoordinator
     from qanat.broker.transaction_gate import TransactionGate
     from qanat.broker.transaction_markers import MarkerWriter
@@ -49,6 +56,7 @@ if TYPE_CHECKING:
 Response = TypeVar("Response")
 Plan = TypeVar("Plan", TopicPlan, ConfigPlan)
 
+_HAND_OVER_LOOK_S = 0.02
 _DECISIONS_MAX = 10
 """Attempts at a commit that others keep getting ahead of."""
 
@@ -81,8 +89,23 @@ class Broker:
         self.counters = BrokerCounters()
         self.metadata = MetadataKeeper(store, self._on_events)
         self.producer_ids = ProducerIdAllocator(store)
-        self.hosting = Hosting(node_id, runtime, self.metadata.image, self.topic_settings, self.park)
+        self.steady_ms = steady_ms
+        self.hosting = Hosting(node_id, runtime, self.metadata.image, self.topic_settings, self.park, steady_ms)
+        self.hosting.lag_max_ms = settings.replica_lag_time_max_ms
+        self.hosting.on_leading, self.hosting.on_resigned = self._on_leading, self._on_resigned
         self.partitions = self.hosting.partitions
+        identity = runtime.directory.identity
+        self.membership = Membership(
+            self.metadata,
+            node_id,
+            "" if identity is None else identity.directory_id,
+            settings.broker_session_timeout_ms,
+            was_clean=runtime.directory.was_clean,
+            rack=settings.broker_rack,
+        )
+        self.membership.on_joined = self._on_joined
+        self.controlling = Controlling(self, self.membership, self.rules_of)
+        self.in_sync_sets = InSyncSets(self)
         self._random = random.Random(seed)
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
@@ -106,6 +129,12 @@ class Broker:
         return GroupCoordinator(self, self._group_settings, steady_ms, self._assignors)
 
     @cached_property
+    def group_configs(self) -> GroupConfigs:
+        from qanat.broker.group_configs import GroupConfigs
+
+        return GroupConfigs(self.metadata.image, lambda: self._group_settings)
+
+    @cached_property
     def transactions(self) -> TransactionCoordinator:
         from qanat.broker.transaction_coordinator import TransactionCoordinator
 
@@ -123,30 +152,59 @@ class Broker:
 
         return MarkerWriter(self)
 
+    @cached_property
+    def share_partitions(self) -> SharePartitions:
+        from qanat.broker.hosted_shard import Clocks
+        from qanat.broker.share_partitions import SharePartitions
+        from qanat.broker.share_policies import SharePolicies
+
+        policies = SharePolicies(self.group_configs.of, self.runtime)
+        return SharePartitions(self, policies, Clocks(steady_ms, self.runtime.clock_ms))
+
+    @cached_property
+    def consumption(self) -> Consumption:
+        from qanat.broker.consumption import Consumption
+
+        return Consumption(self)
+
     @property
     def cluster_id(self) -> str:
         cluster = self.metadata.image.cluster
         assert cluster is not None, "the cluster has its id before the first client comes"
         return cluster.cluster_id
 
-    async def start(self, cluster_id: str, listeners: Sequence[values.Listener]) -> None:
+    @property
+    def controller_id(self) -> int:
+        """Who is controller; -1 while nobody is."""
+        controller = self.metadata.image.controller
+        return -1 if controller is None else controller.node_id
+
+    @property
+    def broker_epoch(self) -> int:
+        """Our epoch; -1 while we are not registered."""
+        epoch = self.membership.epoch
+        return -1 if epoch is None else epoch
+
+    async def start(
+        self, cluster_id: str, listeners: Sequence[values.Listener], inter_broker: values.Listener | None = None
+    ) -> None:
         """Take part in the cluster: its id, our registration, the partitions that are ours."""
         await self.metadata.start()
-        revision = self.metadata.image.revision
-        if self.metadata.image.cluster is None:
+        image = self.metadata.image
+        revision = image.revision
+        if image.cluster is None:
             info = values.ClusterInfo(cluster_id=cluster_id)
             await self.metadata.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info))])
-        registration = values.BrokerRegistration(
-            node_id=self.node_id, epoch=1, incarnation=uuid.uuid4().hex, listeners=tuple(listeners)
-        )
-        key = keys.broker(self.node_id)
-        await self.metadata.commit([self.metadata.image.unchanged(key)], [Put(key, values.encode(registration))])
+        if inter_broker is not None:
+            from qanat.broker.followers import FollowedLeaders
+
+            self.hosting.followers = FollowedLeaders(self)
+        await self.membership.join(listeners, inter_broker)
+        self.park(self.membership.stay())
+        await self.controlling.stand()
         await self.hosting.start(revision)
-        hosted = {at.topic for at in self.partitions}
-        if OFFSETS_TOPIC in hosted:
-            self.groups.start()
-        if TRANSACTIONS_TOPIC in hosted:
-            self.transactions.start()
+        self.park(self.controlling.run())
+        self.park(self.in_sync_sets.watch())
 
     async def close(self) -> None:
         """Answer no more, then let everything go; logs are closed by their own runtime."""
@@ -156,7 +214,60 @@ class Broker:
         for task in list(self._parked):
             task.cancel()
         await asyncio.gather(*self._parked, return_exceptions=True)
+        await self.membership.leave()
         await self.metadata.close()
+
+    async def hand_over(self) -> None:
+        """Let others lead what we lead, as far as there are others and as long as that takes a reasonable time."""
+        timeout_s = self.settings.controlled_shutdown_timeout_ms / 1000
+        if not any(one.leader is not None for one in self.partitions.values()):
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.membership.announce_stop()
+                while any(self._could_be_led_by_others(one) for one in self.partitions.values()):
+                    await asyncio.sleep(_HAND_OVER_LOOK_S)
+        except (StoreUnavailableError, TimeoutError):
+            tell("stopping without having handed everything over", level="warning", node=self.node_id)
+
+    def _could_be_led_by_others(self, partition: Partition) -> bool:
+        brokers = self.metadata.image.brokers
+        return partition.leader is not None and any(
+            one != self.node_id and one in brokers and not brokers[one].is_stopping for one in partition.leader.in_sync
+        )
+
+    def address_of(self, node_id: int) -> tuple[str, int]:
+        """Where another broker is found by brokers; raises `UnreachableError` where that is not known."""
+        registration = self.metadata.image.brokers.get(node_id)
+        listener = None if registration is None else registration.inter_broker
+        if listener is None:
+            raise UnreachableError(f"broker {node_id} is not registered")
+        return listener.host, listener.port
+
+    def _on_joined(self) -> None:
+        """We are registered, as another than before if this is not the first time."""
+        self.hosting.take_part_in_all()
+        self.controlling.wake()
+
+    def _on_leading(self, partition: Partition) -> None:
+        """Coordinate what the partition holds, without being asked: members must be missed, transactions must end."""
+        if partition.at.topic == OFFSETS_TOPIC:
+            self.groups.topic.take_over(partition)
+        elif partition.at.topic == TRANSACTIONS_TOPIC:
+            self.transactions.topic.take_over(partition)
+
+    def _on_resigned(self, partition: Partition) -> None:
+        if partition.at.topic == OFFSETS_TOPIC and "groups" in self.__dict__:
+            self.groups.topic.drop(partition)
+        elif partition.at.topic == TRANSACTIONS_TOPIC and "transactions" in self.__dict__:
+            self.transactions.topic.drop(partition)
+
+    def rules_of(self, topic: str) -> Rules:
+        """What a topic's settings say about its elections."""
+        settings = self.topic_settings(topic)
+        return Rules(
+            settings.min_insync_replicas, settings.log.is_synced, settings.unclean_leader_election_enable
+        )
 
     # Partitions
 
@@ -190,16 +301,26 @@ class Broker:
 
     def _on_events(self, events: Sequence[Event]) -> None:
         """Whoever has changed something: settings take effect at once, topics are hosted or let go of."""
+        self.controlling.note(events)
         for event in events:
             match keys.parse(event.key):
+                case keys.PartitionKey(topic_id, number):
+                    self._on_partition(topic_id, number)
                 case keys.TopicConfigKey(name):
                     self.hosting.obey(name)
                 case keys.TopicKey(name):
                     self.hosting.follow(name)
                 case keys.BrokerConfigKey(node_id) if node_id in (None, self.node_id):
                     self._obey()
+                case keys.GroupConfigKey():
+                    self.group_configs.forget()
                 case _:
                     pass
+
+    def _on_partition(self, topic_id: TopicId, number: int) -> None:
+        topic = self.metadata.image.topics_by_id.get(topic_id)
+        if topic is not None and number < len(topic.partitions):
+            self.hosting.take_part(topic, number)
 
     def _obey(self) -> None:
         """Take over what was set for this broker or for all, with effect from now on."""
@@ -215,6 +336,7 @@ class Broker:
         self.settings = in_force.broker
         self.runtime.directory.settings = in_force.directory
         self._group_settings = in_force.groups
+        self.group_configs.forget()
         if "groups" in self.__dict__:
             self.groups.obey(in_force.groups)
         if in_force.topic_defaults != self.topic_defaults:
@@ -283,6 +405,8 @@ class Broker:
         after = self.metadata.image.topics.get(name)
         if after is None:
             self.counters.topics_deleted += 1
+            if before is not None and "share_partitions" in self.__dict__:
+                self.park(self.share_partitions.forget_topic(before.identity.value.bytes))
             tell("topic deleted", topic=name)
         elif before is None:
             self.counters.topics_created += 1
@@ -304,5 +428,5 @@ class Broker:
 
 
 def steady_ms() -> int:
-    """A clock that nobody sets."""
-    return time.monotonic_ns() // 1_000_000
+    """A clock that nobody sets: the loop's, so that a simulated loop has a simulated one."""
+    return int(asyncio.get_running_loop().time() * 1000)

@@ -4,6 +4,8 @@ One answer is filled partition by partition, in the order asked, up to the
 request's limit; the first partition with records gives at least one batch. A
 fetch that finds less than it wants parks until enough has been written, or its
 time is up; it never polls.
+
+Consumers read what is committed; followers read to the end of the log, and what they ask for says what they have.
 """
 
 from __future__ import annotations
@@ -56,8 +58,17 @@ class Found:
 class Fetch:
     """One fetch request: tried once, and again whenever more has been written."""
 
-    def __init__(self, wanted: Sequence[Wanted], max_bytes: int, min_bytes: int, *, is_committed: bool) -> None:
+    def __init__(
+        self,
+        wanted: Sequence[Wanted],
+        max_bytes: int,
+        min_bytes: int,
+        *,
+        is_committed: bool,
+        is_follower: bool = False,
+    ) -> None:
         self._wanted = wanted
+        self._is_follower = is_follower
         self._partitions = [one.partition for one in wanted if isinstance(one.partition, Partition)]
         self._max_bytes = max_bytes
         self._min_bytes = min_bytes
@@ -84,7 +95,12 @@ class Fetch:
         self._readable_bytes = self._readable()
 
     def _readable(self) -> int:
+        if self._is_follower:
+            return self._written()
         return sum(partition.readable_bytes for partition in self._partitions)
+
+    def _written(self) -> int:
+        return sum(partition.written_bytes for partition in self._partitions)
 
     def _read_one(self, wanted: Wanted) -> Found:
         found, end_offset = self._bounds(wanted)
@@ -96,7 +112,7 @@ class Fetch:
                 wanted.partition.read_now(wanted.offset, self._room(wanted), end_offset) if self._has_room() else None
             )
         except QanatError as fault:
-            return Found(fault.code)
+            return Found(fault.code, log_start_offset=found.log_start_offset if self._is_follower else -1)
         if read is None or not self._is_complete(wanted, read):
             self.is_cold = self.is_cold or self._has_room()
             return found
@@ -120,7 +136,7 @@ class Fetch:
                         await wanted.partition.have_aborted(wanted.offset, read.next_offset)
                     found = self._take(wanted, found, read)
                 except QanatError as fault:
-                    found = Found(fault.code)
+                    found = Found(fault.code, log_start_offset=found.log_start_offset if self._is_follower else -1)
             self.found.append(found)
 
     def _is_complete(self, wanted: Wanted, read: LogRead) -> bool:
@@ -143,15 +159,18 @@ class Fetch:
         if isinstance(partition, ErrorCode):
             return Found(partition, aborted=()), None
         if partition.is_retired:
-            return Found(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
+            return Found(partition.why_retired), None
         if wanted.leader_epoch >= 0 and wanted.leader_epoch != partition.leader_epoch:
             is_old = wanted.leader_epoch < partition.leader_epoch
             return Found(ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH), None
         log = partition.log
         found = Found(ErrorCode.NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
         found.aborted = () if self._is_committed else None
-        if wanted.last_fetched_epoch >= 0 and _diverges(wanted, partition, found):
+        if diverges(wanted, partition):
+            found.diverging = _parting(wanted, partition)
             return found if found.diverging else Found(ErrorCode.OFFSET_OUT_OF_RANGE), None
+        if self._is_follower:
+            return found, log.end_offset
         return found, found.last_stable_offset if self._is_committed else found.high_watermark
 
     def _take(self, wanted: Wanted, found: Found, read: LogRead) -> Found:
@@ -185,15 +204,17 @@ class Fetch:
 
         def wake() -> None:
             is_over = any(partition.is_retired for partition in partitions)
-            has_enough = is_over or sum(partition.written_bytes for partition in partitions) >= needed
+            has_enough = is_over or self._written() >= needed
             if has_enough and not woken.done():
                 woken.set_result(None)
             elif not woken.done():
-                for partition in partitions:
-                    partition.wait_for_more(wake)
+                wait()
 
-        for partition in partitions:
-            partition.wait_for_more(wake)
+        def wait() -> None:
+            for partition in partitions:
+                partition.wait_for_more(wake, is_follower=self._is_follower)
+
+        wait()
         if self._readable() != self._readable_bytes:
             woken.set_result(None)  # More came between the look and now: nobody will call for it again.
         try:
@@ -207,11 +228,15 @@ class Fetch:
         return True
 
 
-def _diverges(wanted: Wanted, partition: Partition, found: Found) -> bool:
-    """Whether the asker's copy is not the beginning of our log; says where it parts, if that is known."""
+def diverges(wanted: Wanted, partition: Partition) -> bool:
+    """Whether the asker's copy is not the beginning of our log."""
+    if wanted.last_fetched_epoch < 0:
+        return False
     end = partition.log.end_of_epoch(LeaderEpoch(wanted.last_fetched_epoch))
-    if end.epoch < 0 or end.end_offset < 0:
-        return True
-    if end.epoch < wanted.last_fetched_epoch or end.end_offset < wanted.offset:
-        found.diverging = end
-    return found.diverging is not None
+    return end.end_offset < 0 or end.epoch < wanted.last_fetched_epoch or end.end_offset < wanted.offset
+
+
+def _parting(wanted: Wanted, partition: Partition) -> EpochEnd | None:
+    """Where a copy that is not the beginning of our log stops being it; None where that is not known."""
+    end = partition.log.end_of_epoch(LeaderEpoch(wanted.last_fetched_epoch))
+    return None if end.epoch < 0 or end.end_offset < 0 else end

@@ -69,15 +69,12 @@ class GroupCoordinator:
         for shard in self.loaded():
             shard.obey(settings)
 
-    def start(self) -> None:
-        """Load what there is without being asked: members of groups must be missed when they are silent."""
-        self._broker.park(self.topic.load_all())
-
     def close(self) -> None:
         self.topic.close()
 
     async def _host(self, partition: Partition) -> HostedGroups:
-        shard = GroupShard(self._settings, Topics(self._broker), self._assignors)
+        own_settings = self._broker.group_configs.of
+        shard = GroupShard(self._settings, Topics(self._broker), self._assignors, own_settings)
         await replay(partition, lambda batch: _apply_batch(shard, batch))
         return HostedGroups(shard, partition, self._clocks, self._broker.counters)
 

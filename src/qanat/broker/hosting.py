@@ -7,13 +7,16 @@ Rule 2: a log goes only when its topic is known to be deleted: it was deleted be
         nobody knows (the store was put back to an older copy) is set aside under the ending `-stray`, for a
         person to decide.
 Rule 3: who commits a change waits for `host_topic`; what others commit is carried out by `follow`.
+Rule 4: `partitions` are those that we lead; of the others we hold copies, which `followers` keeps up.
+Rule 5: we lead only what the store gave to this very process. What it gave to the one before us may differ from copies
+        that others have since made of it; the controller gives it anew, in a new epoch. A sole copy differs from none.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from qanat.broker.partition import Partition
@@ -26,10 +29,32 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.workers import LOGS_MADE_AT_ONCE
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import DirectoryFailedError, QanatError, StorageError
-from qanat.model.ids import TopicPartition
+from qanat.model.ids import LeaderEpoch, TopicPartition
+from qanat.replication.leader import Leader
 from qanat.telemetry.events import event as tell
 
 _RETRY_S = 5.0
+
+
+class Copy(NamedTuple):
+    """A log that we hold for another's benefit."""
+
+    at: TopicPartition
+    topic_id: bytes
+    log: PartitionLog
+    leader: int
+    leader_epoch: int
+
+
+class Followers(Protocol):
+    """Whoever keeps copies up with their leaders."""
+
+    busy: dict[TopicPartition, asyncio.Future[None]]
+    """Copies that are being cut, with when that will be over: nobody may lead them before."""
+
+    def follow(self, copy: Copy) -> None: ...
+
+    def leave(self, at: TopicPartition) -> None: ...
 
 
 class Hosting:
@@ -42,7 +67,9 @@ class Hosting:
         image: MetadataImage,
         topic_settings: Callable[[str], TopicSettings],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
+        steady_ms: Callable[[], int],
     ) -> None:
+        self._steady_ms = steady_ms
         self._node_id = node_id
         self._runtime = runtime
         self._directory = runtime.directory
@@ -50,6 +77,15 @@ class Hosting:
         self._topic_settings = topic_settings
         self._spawn = spawn
         self.partitions: dict[TopicPartition, Partition] = {}
+        """Those that we lead."""
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        """Those that we hold, whoever leads."""
+        self.followers: Followers | None = None
+        self.lag_max_ms = 0
+        self.on_leading: Callable[[Partition], None] | None = None
+        """Told of every partition that we begin to lead."""
+        self.on_resigned: Callable[[Partition], None] | None = None
+        """Told of every partition that we led and lead no more."""
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self.writable: dict[tuple[str, int], Partition] = {}
         """Those that clients may write to, by name: looked up for every batch."""
@@ -57,7 +93,8 @@ class Hosting:
         """Whether a transaction's first record in a partition needs the coordinator's word."""
         self._failed: dict[TopicPartition, QanatError] = {}
         """Partitions that could not be made, and why."""
-        self._by_topic: dict[str, dict[TopicPartition, Partition]] = {}
+        self._by_topic: dict[str, dict[TopicPartition, bytes]] = {}
+        """Which logs we hold of a topic, with the topic's id."""
         self._by_log: dict[PartitionLog, Partition] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._is_started = False
@@ -81,14 +118,23 @@ class Hosting:
 
     def why_missing(self, at: TopicPartition) -> ErrorCode:
         """What to answer for a partition that is not in `partitions`."""
-        is_broken = at.topic in self._image.topics and (at in self._directory.offline or at in self._failed)
-        return ErrorCode.KAFKA_STORAGE_ERROR if is_broken else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic = self._image.topics.get(at.topic)
+        if topic is None or not 0 <= at.partition < len(topic.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if at in self._directory.offline or at in self._failed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        state = self._image.state(topic, at.partition)
+        is_here = state.leader == self._node_id and len(state.replicas) == 1
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_here else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def obey(self, topic: str) -> None:
         """Let a topic's settings take effect."""
         settings = self._topic_settings(topic)
-        for partition in self._by_topic.get(topic, {}).values():
-            partition.obey(settings)
+        for at in self._by_topic.get(topic, ()):
+            if (partition := self.partitions.get(at)) is not None:
+                partition.obey(settings)
+            else:
+                self.logs[at].obey(settings.log)
 
     def follow(self, name: str) -> None:
         """Bring a topic in line beside everything else: somebody has changed it."""
@@ -102,8 +148,8 @@ class Hosting:
             wanted = {} if topic is None else self._ours(topic)
             gone = [
                 at
-                for at, one in self._by_topic.get(name, {}).items()
-                if topic is None or at not in wanted or one.topic_id != _raw(topic)
+                for at, topic_id in self._by_topic.get(name, {}).items()
+                if topic is None or at not in wanted or topic_id != _raw(topic)
             ]
             for at in gone:
                 self._retire(at)  # All at once: nobody is to see a topic that is half there.
@@ -113,21 +159,44 @@ class Hosting:
             await self._few_at_a_time(gone, self._runtime.delete)
             await self._few_at_a_time(lost, self._delete_offline)
             if topic is not None:
-                missing = [at for at in wanted if at not in self.partitions and at not in self._directory.offline]
+                for at in self._by_topic.get(name, ()):
+                    self._take_part(at, topic)
+                missing = [at for at in wanted if at not in self.logs and at not in self._directory.offline]
                 await self._few_at_a_time(missing, lambda at: self._host(at, topic))
+
+    def take_part(self, topic: values.Topic, number: int) -> None:
+        """Lead a partition or follow its leader, as the picture says now."""
+        at = TopicPartition(topic.name, number)
+        is_ours = self._node_id in self._image.state(topic, number).replicas
+        if is_ours == (at in self.logs) and self._by_topic.get(topic.name, {}).get(at, _raw(topic)) == _raw(topic):
+            if is_ours:
+                self._take_part(at, topic)
+        else:
+            self.follow(topic.name)
+
+    def take_part_in_all(self) -> None:
+        """The same for everything that we hold: we are another than we were, or others are."""
+        for at in list(self.logs):
+            if (topic := self._image.topics.get(at.topic)) is not None:
+                self.take_part(topic, at.partition)
 
     # What is ours
 
     def _ours(self, topic: values.Topic) -> dict[TopicPartition, None]:
-        replicas = enumerate(topic.partitions)
-        return {TopicPartition(topic.name, number): None for number, nodes in replicas if self._node_id in nodes}
+        return {
+            TopicPartition(topic.name, number): None
+            for number in range(len(topic.partitions))
+            if self._node_id in self._image.state(topic, number).replicas
+        }
 
     def _is_known(self, at: TopicPartition) -> bool:
         """Whether a log that lies in our directory belongs there."""
         topic = self._image.topics.get(at.topic)
         if topic is None:
             return keys.topic(at.topic) in self._image.revisions  # It is there; we cannot read it.
-        return at in self._ours(topic) and self._directory.topic_ids.get(at, "") in ("", topic.topic_id)
+        if at.partition >= len(topic.partitions) or self._directory.topic_ids.get(at, "") not in ("", topic.topic_id):
+            return False
+        return self._node_id in self._image.state(topic, at.partition).replicas
 
     async def _settle_stray(self, at: TopicPartition, revision: int) -> None:
         """Remove a log that nobody knows where its topic was deleted; set it aside where that is not certain."""
@@ -160,15 +229,83 @@ class Hosting:
             self._failed[at] = fault
             raise
         self._failed.pop(at, None)
-        partition = Partition(log, self._runtime, _raw(topic), leader_epoch=0)
-        partition.obey(self._topic_settings(at.topic))
         log.producers.is_gated = self.is_gated
+        log.obey(self._topic_settings(at.topic).log)
+        self.logs[at] = log
+        self._by_topic.setdefault(at.topic, {})[at] = _raw(topic)
+        # The picture may have changed while the log was made.
+        if (latest := self._image.topics.get(at.topic)) is not None and latest.topic_id == topic.topic_id:
+            self._take_part(at, latest)
+
+    def _take_part(self, at: TopicPartition, topic: values.Topic) -> None:
+        if self.followers is not None and (busy := self.followers.busy.get(at)) is not None:
+            busy.add_done_callback(lambda _: self._take_part_later(at))
+            return
+        state = self._image.state(topic, at.partition)
+        led = self.partitions.get(at)
+        if self._leads(state):
+            if led is None or led.leader_epoch != state.leader_epoch:
+                self._lead(at, topic, state)
+            elif led.leader is not None:
+                self._tell_leader(led, led.leader, state)
+            elif len(state.replicas) > 1:
+                self._lead(at, topic, state)  # It was the sole replica, and is to have followers now.
+            return
+        if led is not None:
+            self._resign(at)
+        self._follow_leader(at, topic, state)
+
+    def _take_part_later(self, at: TopicPartition) -> None:
+        if (topic := self._image.topics.get(at.topic)) is not None and at in self.logs:
+            self.take_part(topic, at.partition)
+
+    def _leads(self, state: values.PartitionState) -> bool:
+        if state.leader != self._node_id:
+            return False
+        ours = self._image.broker_epochs.get(self._node_id)
+        given = next((member.since for member in state.in_sync if member.node_id == self._node_id), None)
+        return len(state.replicas) == 1 or (ours is not None and given is not None and ours <= given)
+
+    def _lead(self, at: TopicPartition, topic: values.Topic, state: values.PartitionState) -> None:
+        if at in self.partitions:
+            self._resign(at)
+        if self.followers is not None:
+            self.followers.leave(at)
+        log = self.logs[at]
+        leader = None
+        if len(state.replicas) > 1:
+            leader = Leader(self._node_id, log.end_offset, self.lag_max_ms)
+        partition = Partition(log, self._runtime, _raw(topic), state.leader_epoch, leader)
+        if leader is not None:
+            self._tell_leader(partition, leader, state)
+        partition.obey(self._topic_settings(at.topic))
         self.partitions[at] = partition
-        self._by_topic.setdefault(at.topic, {})[at] = partition
         if not (topic.is_internal or topic.name in INTERNAL_TOPICS):
             self.writable[at.topic, at.partition] = partition
         self.by_id[partition.topic_id, at.partition] = partition
         self._by_log[log] = partition
+        if self.on_leading is not None:
+            self.on_leading(partition)
+
+    def _tell_leader(self, partition: Partition, leader: Leader, state: values.PartitionState) -> None:
+        leader.stored(state.replicas, state.in_sync_nodes, self._steady_ms(), is_held=bool(state.eligible))
+        partition.advance()
+
+    def _follow_leader(self, at: TopicPartition, topic: values.Topic, state: values.PartitionState) -> None:
+        log = self.logs[at]
+        log.become_follower(LeaderEpoch(state.leader_epoch))
+        if self.followers is not None:
+            self.followers.follow(Copy(at, _raw(topic), log, state.leader, state.leader_epoch))
+
+    def _resign(self, at: TopicPartition, why: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
+        """Lead no more; the log stays."""
+        partition = self.partitions.pop(at)
+        self.writable.pop((at.topic, at.partition), None)
+        self.by_id.pop((partition.topic_id, at.partition), None)
+        self._by_log.pop(partition.log, None)
+        partition.retire(why)
+        if self.on_resigned is not None:
+            self.on_resigned(partition)
 
     def _found(self, at: TopicPartition, topic: values.Topic) -> PartitionLog | None:
         log = self._directory.logs.get(at)
@@ -188,14 +325,14 @@ class Hosting:
             tell("partition cannot be removed", level="error", partition=str(at), reason=str(fault))
 
     def _retire(self, at: TopicPartition) -> None:
-        partition = self.partitions.pop(at)
+        if at in self.partitions:
+            self._resign(at, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif self.followers is not None:
+            self.followers.leave(at)
+        del self.logs[at]
         del self._by_topic[at.topic][at]
         if not self._by_topic[at.topic]:
             del self._by_topic[at.topic]
-        self.writable.pop((at.topic, at.partition), None)
-        self.by_id.pop((partition.topic_id, at.partition), None)
-        self._by_log.pop(partition.log, None)
-        partition.retire()
 
     async def _few_at_a_time(
         self, partitions: Sequence[TopicPartition], act: Callable[[TopicPartition], Coroutine[Any, Any, None]]

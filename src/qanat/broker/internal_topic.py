@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 LOAD_PATIENCE_S = 1.0
 """How long a request waits for a shard that is being loaded."""
+_REPLICAS = 3
+"""Of an internal topic, where there are as many brokers."""
 _LOAD_BYTES = 4 * 1024 * 1024
 
 
@@ -103,6 +105,7 @@ class InternalTopic(Generic[Hosted]):
                 self.name,
                 self._broker.new_topic_id(),
                 partitions=self._partition_count,
+                replication_factor=min(_REPLICAS, len(self._broker.metadata.image.brokers)),
                 configs=self._configs,
                 is_internal=True,
             )
@@ -124,6 +127,17 @@ class InternalTopic(Generic[Hosted]):
             if isinstance(partition, Partition) and partition.log.end_offset > 0:
                 await self.shard(number)
 
+    def take_over(self, partition: Partition) -> None:
+        """We lead this partition from now on: load its shard without being asked, where it has something to tell."""
+        self.drop(partition)
+        if partition.log.end_offset > 0:
+            self._broker.park(self.shard(partition.at.partition))
+
+    def drop(self, partition: Partition) -> None:
+        """We lead this partition no more: whoever waits is told to look for the coordinator again."""
+        if (hosted := self._shards.pop(partition.at.partition, None)) is not None:
+            hosted.close()
+
     async def shard(self, number: int) -> Hosted | ErrorCode:
         """A shard that serves, loaded if need be; everybody who asks meanwhile waits for the same load."""
         hosted = self._shards.get(number)
@@ -138,10 +152,14 @@ class InternalTopic(Generic[Hosted]):
         if isinstance(partition, ErrorCode):
             return not_loadable(partition)
         try:
-            self._shards[number] = await self._host(partition)
+            hosted = await self._host(partition)
         except QanatError as fault:
             return self._error_of(fault.code)
-        return self._shards[number]
+        if partition.is_retired:
+            hosted.close()
+            return ErrorCode.NOT_COORDINATOR
+        self._shards[number] = hosted
+        return hosted
 
 
 async def replay(partition: Partition, take: Callable[[memoryview], None]) -> None:

@@ -2,14 +2,18 @@
 
 Appending takes effect at once; an acknowledgement that needs the disk is a
 future. The high watermark follows what is durable, or the end of the log where
-the topic leaves flushing to the kernel.
+the topic leaves flushing to the kernel; where there are followers, it follows
+what every member of the in-sync set has (`replication.leader`), and so do acknowledgements.
 
-Rule: the high watermark moves only in `_advance`, which is also the only place that wakes waiting fetches.
+Rule 1: the high watermark moves only in `advance`, which is also the only place that wakes waiting consumers.
+        Followers wait for the end of the log, and are woken by every append.
+Rule 2: one object is one leadership. When it is over (`retire`), whoever waits is told so.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -22,8 +26,10 @@ from qanat.log.reading import LogRead
 from qanat.log.runtime.group_commit import Flushed
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import TimestampType
-from qanat.model.errors import OffsetOutOfRangeError
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import NotLeaderError, OffsetOutOfRangeError
 from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, TopicPartition
+from qanat.replication.leader import Leader
 from qanat.wire.control import Marker
 
 Wake = Callable[[], None]
@@ -53,19 +59,31 @@ class Partition:
     """The leader's side of one partition."""
 
     __slots__ = (
+        "_acknowledged",
         "_runtime",
         "_waiting",
+        "_waiting_followers",
         "at",
+        "epoch_start",
         "is_retired",
+        "leader",
         "leader_epoch",
         "log",
         "min_insync_replicas",
         "readable_bytes",
         "topic_id",
+        "why_retired",
         "written_bytes",
     )
 
-    def __init__(self, log: PartitionLog, runtime: LogRuntime, topic_id: bytes, leader_epoch: int) -> None:
+    def __init__(
+        self,
+        log: PartitionLog,
+        runtime: LogRuntime,
+        topic_id: bytes,
+        leader_epoch: int,
+        leader: Leader | None = None,
+    ) -> None:
         self.at: TopicPartition = log.topic_partition
         self.log = log
         self.topic_id = topic_id
@@ -76,11 +94,20 @@ class Partition:
         """`written_bytes` when everything written could last be read: never more than what can be read now."""
         self.min_insync_replicas = 1
         self.is_retired = False
-        """Whether its topic was deleted: whoever still holds this has nothing to expect of it."""
+        """Whether its topic was deleted, or another leads: whoever still holds this has nothing to expect of it."""
+        self.why_retired = ErrorCode.NONE
+        self.leader = leader
+        """How far the followers are; None where this is the sole replica."""
         self._runtime = runtime
         self._waiting: dict[Wake, None] = {}
+        self._waiting_followers: dict[Wake, None] = {}
+        self._acknowledged: deque[tuple[int, Flushed]] = deque()
+        """Who waits for which offset to be committed, in order."""
         log.become_leader(LeaderEpoch(leader_epoch))
-        log.advance_high_watermark(log.flushed_offset)
+        self.epoch_start = log.end_offset
+        """Where the log ended when we began to lead."""
+        if leader is None:
+            log.advance_high_watermark(log.flushed_offset)
 
     def __repr__(self) -> str:
         return f"<Partition {self.at} epoch {self.leader_epoch} {self.log!r}>"
@@ -89,12 +116,14 @@ class Partition:
         """Take over the topic's settings, with effect from now on."""
         self.log.obey(settings.log)
         self.min_insync_replicas = settings.min_insync_replicas
+        if self.leader is not None:
+            self.leader.min_in_sync = settings.min_insync_replicas
         self.advance()
 
     @property
     def in_sync_replicas(self) -> int:
-        """How many replicas have everything; only the leader's, before there are followers."""
-        return 1
+        """How many replicas have everything."""
+        return 1 if self.leader is None else len(self.leader.in_sync)
 
     # Writing
 
@@ -125,18 +154,26 @@ class Partition:
             marker.transaction_version,
         )
         self.written_bytes += size
+        flushed = self._runtime.when_flushed(self.log, self.log.end_offset)
+        if self.leader is not None:
+            self._tell_followers()
+            return self._when_committed(self.log.end_offset)
         if not self.log.settings.is_flushed:
             self.advance()
-        return self._runtime.when_flushed(self.log, self.log.end_offset)
+        return flushed
 
     def when_durable(self) -> Flushed | None:
-        """When everything appended so far is on disk; None where it is, or nobody promised that."""
+        """When everything appended so far is safe; None where it is, or nobody promised that."""
+        if self.leader is not None:
+            return self._when_committed(self.log.end_offset)
         if not self.log.settings.is_flushed:
             return None
         return self._runtime.when_flushed(self.log, self.log.end_offset)
 
     def _written(self, appended: Appended, size: int) -> Written:
         self.written_bytes += size
+        if self.leader is not None:
+            return self._written_for_followers(appended)
         settings = self.log.settings
         is_log_time = settings.message_timestamp_type is _LOG_APPEND_TIME
         append_time_ms = self._runtime.clock_ms() if is_log_time else NO_TIMESTAMP
@@ -147,14 +184,52 @@ class Partition:
             durable = self._runtime.when_flushed(self.log, appended.last_offset + 1)
         return Written(appended.base_offset, append_time_ms, durable)
 
+    def _written_for_followers(self, appended: Appended) -> Written:
+        is_log_time = self.log.settings.message_timestamp_type is _LOG_APPEND_TIME
+        append_time_ms = self._runtime.clock_ms() if is_log_time else NO_TIMESTAMP
+        self._tell_followers()
+        self.advance()
+        return Written(appended.base_offset, append_time_ms, self._when_committed(appended.last_offset + 1))
+
+    def _when_committed(self, end_offset: int) -> Flushed | None:
+        """When every member of the in-sync set has everything below; None where it is so."""
+        if end_offset <= self.log.high_watermark:
+            return None
+        waiting = Flushed()
+        if self.is_retired:
+            waiting.settle(self._not_leader())
+        elif self._acknowledged and self._acknowledged[-1][0] > end_offset:
+            self._acknowledged = deque(sorted([*self._acknowledged, (end_offset, waiting)], key=lambda one: one[0]))
+        else:
+            self._acknowledged.append((end_offset, waiting))
+        return waiting
+
+    def _not_leader(self) -> NotLeaderError:
+        return NotLeaderError(f"this broker has stopped leading {self.at}: look for the leader again")
+
+    def _tell_followers(self) -> None:
+        if self._waiting_followers:
+            waiting, self._waiting_followers = self._waiting_followers, {}
+            for wake in waiting:
+                wake()
+
     def advance(self) -> None:
         """Move the high watermark to where it may be, and wake whoever waits to read that far."""
         log = self.log
         log_end = log.end_offset
-        end_offset = log.flushed_offset if log.settings.is_flushed else log_end
+        if self.leader is None:
+            end_offset = log.flushed_offset if log.settings.is_flushed else log_end
+        else:
+            committed = self.leader.committed(log.flushed_offset if log.settings.is_synced else log_end)
+            if committed is None or self.is_retired:
+                return
+            end_offset = committed
         if end_offset <= log.high_watermark:
             return
         log.advance_high_watermark(end_offset)
+        acknowledged = self._acknowledged
+        while acknowledged and acknowledged[0][0] <= end_offset:
+            acknowledged.popleft()[1].settle()
         if end_offset == log_end:
             self.readable_bytes = self.written_bytes
         if self._waiting:
@@ -171,9 +246,10 @@ class Partition:
     def read_now(self, offset: int, max_bytes: int, end_offset: int) -> LogRead | None:
         """Read what is in memory; None where the disk would have to be waited for."""
         log = self.log
-        if not log.log_start_offset <= offset <= log.high_watermark:
+        last = log.high_watermark if self.leader is None else log.end_offset
+        if not log.log_start_offset <= offset <= last:
             raise OffsetOutOfRangeError(
-                f"{self.at} holds offsets {log.log_start_offset} to {log.high_watermark} (exclusive), not {offset}"
+                f"{self.at} holds offsets {log.log_start_offset} to {last} (exclusive), not {offset}"
             )
         if offset >= end_offset:
             return LogRead((), offset)
@@ -191,16 +267,23 @@ class Partition:
     async def have_aborted(self, offset: int, end_offset: int) -> None:
         await self._runtime.have_aborted(self.log, offset, end_offset)
 
-    def wait_for_more(self, wake: Wake) -> None:
+    def wait_for_more(self, wake: Wake, *, is_follower: bool = False) -> None:
         """Call `wake` once, when there is more to read."""
-        self._waiting[wake] = None
+        (self._waiting_followers if is_follower else self._waiting)[wake] = None
 
     def stop_waiting(self, wake: Wake) -> None:
         self._waiting.pop(wake, None)
+        self._waiting_followers.pop(wake, None)
 
-    def retire(self) -> None:
+    def retire(self, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         """Wake everybody: there is nothing more to wait for."""
         self.is_retired = True
-        waiting, self._waiting = self._waiting, {}
+        self.why_retired = why
+        waiting = [*self._waiting, *self._waiting_followers]
+        self._waiting, self._waiting_followers = {}, {}
         for wake in waiting:
             wake()
+        acknowledged, self._acknowledged = self._acknowledged, deque()
+        for _, committed in acknowledged:
+            committed.settle(self._not_leader())
+            committed.exception()  # Nobody need look: who asked for acks=1 has its answer.

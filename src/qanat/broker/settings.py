@@ -24,6 +24,26 @@ class BrokerSettings(Settings, frozen=True):
     """Name that clients are told to connect to, where it is not the one bound to."""
     advertised_port: Port | None = None
     """Port that clients are told to connect to, where it is not the one bound to."""
+    inter_broker_port: Port | None = None
+    """Port on which other brokers of the cluster are answered; 0 takes a free one, without it there are no others."""
+    broker_rack: str | None = None
+    """Where this broker stands: replicas of a partition are spread over racks."""
+    broker_session_timeout_ms: Positive = 6000
+    """How long a broker that the metadata store hears nothing of still counts as alive."""
+    replica_lag_time_max_ms: Positive = 10_000
+    """A follower that has not caught up for this long is not in sync any more."""
+    replica_fetch_wait_max_ms: Positive = 500
+    """How long a leader may let a follower wait that has everything."""
+    replica_fetch_max_bytes: Positive = _MIB
+    """Bytes of one partition that a follower asks for at once."""
+    replica_fetch_response_max_bytes: Positive = 8 * _MIB
+    """Bytes of all partitions together that a follower asks for at once."""
+    auto_leader_rebalance_enable: bool = True
+    """Whether partitions go back to their first replica some time after it has caught up again."""
+    leader_imbalance_check_interval_seconds: Positive = 30
+    """How often that is looked at."""
+    controlled_shutdown_timeout_ms: NotNegative = 5000
+    """How long a broker that stops waits for others to take over what it leads."""
     num_partitions: Positive = 4
     """Partitions of a topic that does not say how many."""
     default_replication_factor: Positive = 1

@@ -57,8 +57,9 @@ def _idle(name: str, form: Form, default: str, meaning: str, broker_name: str | 
 _ROWS = (
     _log(
         "cleanup.policy",
-        Form(SettingKind.LIST, choices=("compact", "delete")),
-        "What happens to old records: `delete` by age and size, `compact` to the latest value per key, or both.",
+        Form(SettingKind.LIST, choices=("compact", "delete", "consume")),
+        "What happens to old records: `delete` by age and size, `compact` to the latest value per key, or both; "
+        "`consume`, alone or with `delete`: gone once every share group of `consume.groups` is past them.",
         "log.cleanup.policy",
     ),
     _idle(
@@ -87,6 +88,12 @@ _ROWS = (
         "3",
         "Level for `compression.type` zstd; the codec's default is used.",
         "compression.zstd.level",
+    ),
+    TopicSetting(
+        "consume.groups",
+        Form(SettingKind.LIST),
+        "",
+        "With `cleanup.policy` `consume`: the share groups that must be past a record before it is deleted.",
     ),
     _log(
         "delete.retention.ms",
@@ -257,11 +264,11 @@ _ROWS = (
         "A segment is closed when its first record is this old, full or not.",
         "log.roll.ms",
     ),
-    _idle(
+    TopicSetting(
         "unclean.leader.election.enable",
         _BOOLEAN,
         "false",
-        "Whether a replica that is not in sync may lead when no other is left; there is only one replica yet.",
+        "Whether a replica that is not in sync may lead when no other is left, at the price of what it lacks.",
         "unclean.leader.election.enable",
     ),
 )
@@ -277,6 +284,9 @@ class TopicSettings:
 
     log: LogSettings
     min_insync_replicas: int
+    consume_groups: tuple[str, ...] = ()
+    """The share groups that must be past a record before `cleanup.policy=consume` lets it go."""
+    unclean_leader_election_enable: bool = False
 
 
 def parse(overrides: Mapping[str, str]) -> TopicSettings:
@@ -293,7 +303,13 @@ def parse(overrides: Mapping[str, str]) -> TopicSettings:
             f"conflict topic config setting min.compaction.lag.ms ({log.min_compaction_lag_ms}) > "
             f"max.compaction.lag.ms ({log.max_compaction_lag_ms})"
         )
-    return TopicSettings(log, int(known.get("min.insync.replicas", "1")))
+    consume_groups = tuple(name for name in known.get("consume.groups", "").split(",") if name)
+    if log.is_consumed and not consume_groups:
+        raise InvalidSettingError(
+            "cleanup.policy=consume needs consume.groups: name the share groups that must be past a record"
+        )
+    is_unclean_allowed = known.get("unclean.leader.election.enable") == "true"
+    return TopicSettings(log, int(known.get("min.insync.replicas", "1")), consume_groups, is_unclean_allowed)
 
 
 def _setting(name: str) -> TopicSetting:

@@ -67,10 +67,6 @@ class TransactionCoordinator:
             coordinator_error,
         )
 
-    def start(self) -> None:
-        """Load what there is without being asked: transactions that were prepared must end, open ones time out."""
-        self._broker.park(self.topic.load_all())
-
     def close(self) -> None:
         self.topic.close()
 

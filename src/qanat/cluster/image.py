@@ -38,12 +38,21 @@ class MetadataImage:
         self.revision = NO_REVISION
         self.cluster: values.ClusterInfo | None = None
         self.controller: values.Controller | None = None
+        self.controller_epoch = NO_REVISION
         self.topics: dict[str, values.Topic] = {}
         self.topics_by_id: dict[TopicId, values.Topic] = {}
         self.names_by_metric: dict[str, dict[str, None]] = {}
         """Topic names by their spelling with `_` for `.`, which two topics may not share (`topics`)."""
         self.topic_configs: dict[str, Mapping[str, str]] = {}
         self.brokers: dict[int, values.BrokerRegistration] = {}
+        self.broker_epochs: dict[int, Revision] = {}
+        """Since when each broker has been registered: another number is another process."""
+        self.directories_since: dict[int, Revision] = {}
+        """Since when each node, alive or not, has had another data directory than before."""
+        self.node_directories: dict[int, str] = {}
+        self.partition_states: dict[tuple[str, int], values.PartitionState] = {}
+        """Those that were ever changed; `state` knows the others as well."""
+        self.topics_since: dict[str, Revision] = {}
         self.broker_configs: dict[int | None, Mapping[str, str]] = {}
         self.group_configs: dict[str, Mapping[str, str]] = {}
         self.unreadable: dict[str, str] = {}
@@ -95,6 +104,19 @@ class MetadataImage:
         """What was set for a group; usually nothing."""
         return self.group_configs.get(group_id, _NOTHING)
 
+    def state(self, topic: values.Topic, number: int) -> values.PartitionState:
+        """Who leads a partition and who has all of it; before the first change, the first replica and everybody."""
+        found = self.partition_states.get((topic.topic_id, number))
+        if found is not None:
+            return found
+        replicas = topic.partitions[number]
+        since = self.topics_since.get(topic.name, NO_REVISION)
+        for first, revision in topic.grown:
+            if number >= first:
+                since = Revision(revision)
+        members = tuple(values.Member(node_id, since) for node_id in replicas)
+        return values.PartitionState(leader=replicas[0], leader_epoch=0, replicas=replicas, in_sync=members)
+
     def apply(self, event: Event) -> None:
         """Take in one event; one of the past, or a repeated one, changes nothing."""
         if event.revision >= self.revision:
@@ -106,27 +128,38 @@ class MetadataImage:
         if event.kind is EventKind.PUT:
             self.revisions[event.key] = event.revision
             try:
-                self._learn(event.key, event.value)
+                self._learn(event)
             except values.UnreadableValueError as error:
                 self.unreadable[event.key] = str(error)
 
-    def _learn(self, key: str, value: bytes) -> None:
-        match keys.parse(key):
+    def _learn(self, event: Event) -> None:
+        value = event.value
+        match keys.parse(event.key):
             case keys.ClusterKey():
                 self.cluster = values.decode(values.ClusterInfo, value)
             case keys.ControllerKey():
                 self.controller = values.decode(values.Controller, value)
+                self.controller_epoch = event.create_revision
             case keys.TopicKey(name):
                 self._learn_topic(name, values.decode(values.Topic, value))
+                self.topics_since[name] = event.create_revision
             case keys.TopicConfigKey(name):
                 self.topic_configs[name] = values.decode(values.TopicConfig, value).overrides
             case keys.BrokerKey(node_id):
                 self.brokers[node_id] = values.decode(values.BrokerRegistration, value)
+                self.broker_epochs[node_id] = event.create_revision
+            case keys.NodeDirectoryKey(node_id):
+                directory = values.decode(values.NodeDirectory, value)
+                self.node_directories[node_id] = directory.directory_id
+                if not directory.is_first:
+                    self.directories_since[node_id] = event.revision
+            case keys.PartitionKey(topic_id, number):
+                self.partition_states[str(topic_id), number] = values.decode(values.PartitionState, value)
             case keys.BrokerConfigKey(node_id):
                 self.broker_configs[node_id] = values.decode(values.BrokerConfig, value).overrides
             case keys.GroupConfigKey(group_id):
                 self.group_configs[group_id] = values.decode(values.GroupConfig, value).overrides
-            case keys.TopicIdKey() | keys.PartitionKey() | keys.ProducerIdsKey() | None:
+            case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
                 pass
             case unknown:
                 assert_never(unknown)
@@ -155,17 +188,24 @@ class MetadataImage:
                 self.topic_configs.pop(name, None)
             case keys.BrokerKey(node_id):
                 self.brokers.pop(node_id, None)
+                self.broker_epochs.pop(node_id, None)
+            case keys.NodeDirectoryKey(node_id):
+                self.directories_since.pop(node_id, None)
+                self.node_directories.pop(node_id, None)
+            case keys.PartitionKey(topic_id, number):
+                self.partition_states.pop((str(topic_id), number), None)
             case keys.BrokerConfigKey(node_id):
                 self.broker_configs.pop(node_id, None)
             case keys.GroupConfigKey(group_id):
                 self.group_configs.pop(group_id, None)
-            case keys.TopicIdKey() | keys.PartitionKey() | keys.ProducerIdsKey() | None:
+            case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
                 pass
             case unknown:
                 assert_never(unknown)
 
     def _forget_topic(self, name: str) -> None:
         topic = self.topics.pop(name, None)
+        self.topics_since.pop(name, None)
         if topic is None:
             return
         self.topics_by_id.pop(topic.identity, None)

@@ -9,7 +9,8 @@
     /qanat/brokers/<node id>                    `BrokerRegistration`, under the broker's lease
     /qanat/broker-configs/<node id | default>   `BrokerConfig`
     /qanat/group-configs/<group id>             `GroupConfig`; the id with %2F for / and the like
-    /qanat/partitions/<topic id>/<partition>    leader, in-sync set, epochs; none until the first change
+    /qanat/node-directories/<node id>           `NodeDirectory`, written when it is another than before
+    /qanat/partitions/<topic id>/<partition>    `PartitionState`; none until the first change
 
 Reserved for later: /qanat/acls/, /qanat/client-quotas/, /qanat/credentials/,
 /qanat/node-names/ (which number a named node has), /qanat/features/.
@@ -38,6 +39,7 @@ TOPIC_CONFIGS = ROOT + "topic-configs/"
 BROKERS = ROOT + "brokers/"
 BROKER_CONFIGS = ROOT + "broker-configs/"
 GROUP_CONFIGS = ROOT + "group-configs/"
+NODE_DIRECTORIES = ROOT + "node-directories/"
 PARTITIONS = ROOT + "partitions/"
 
 _ALL_BROKERS = "default"
@@ -62,6 +64,10 @@ def broker(node_id: int) -> str:
 def broker_config(node_id: int | None) -> str:
     """One broker's settings, or with `None` the default of all."""
     return BROKER_CONFIGS + (_ALL_BROKERS if node_id is None else str(node_id))
+
+
+def node_directory(node_id: int) -> str:
+    return f"{NODE_DIRECTORIES}{node_id}"
 
 
 def group_config(group_id: str) -> str:
@@ -119,6 +125,12 @@ class BrokerConfigKey(Struct, frozen=True):
     node_id: int | None
 
 
+class NodeDirectoryKey(Struct, frozen=True):
+    """The data directory that a node has."""
+
+    node_id: int
+
+
 class GroupConfigKey(Struct, frozen=True):
     """A group's settings."""
 
@@ -142,6 +154,7 @@ Key = (
     | BrokerKey
     | BrokerConfigKey
     | GroupConfigKey
+    | NodeDirectoryKey
     | PartitionKey
 )
 
@@ -168,6 +181,8 @@ def parse(key: str) -> Key | None:
             return _broker_config(rest)
         case "group-configs" if group_config(unquote(rest)) == key:
             return GroupConfigKey(unquote(rest))
+        case "node-directories":
+            return None if (node_id := _number(rest)) is None else NodeDirectoryKey(node_id)
         case "partitions":
             return _partition(rest)
         case _:

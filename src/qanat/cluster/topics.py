@@ -182,6 +182,7 @@ def decide_add_partitions(
         topic_id=topic.topic_id,
         partitions=topic.partitions + added,
         is_internal=topic.is_internal,
+        grown=(*topic.grown, (len(topic.partitions), image.revision)),
     )
     compares = (image.unchanged(keys.topic(name)),)
     return TopicPlan(grown, image.overrides(name), compares, (Put(keys.topic(name), values.encode(grown)),))

@@ -16,6 +16,8 @@ import msgspec
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicId
 
+NO_LEADER = -1
+
 
 class UnreadableValueError(QanatError):
     """A value in the metadata store that is not what its key promises."""
@@ -43,6 +45,8 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: str
     partitions: tuple[tuple[int, ...], ...]
     is_internal: bool = False
+    grown: tuple[tuple[int, int], ...] = ()
+    """Partitions that came later: from which number on, and a revision at which they were not yet there."""
 
     @property
     def identity(self) -> TopicId:
@@ -87,14 +91,68 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker that lives. `epoch` grows with every registration; `incarnation` names the process."""
+    """A broker that lives. Its epoch is the key's create revision; `incarnation` names the process."""
 
     version: int = 1
     node_id: int
-    epoch: int
+    epoch: int = 0
+    """Written by version 1 of this value and read by nobody."""
     incarnation: str
     listeners: tuple[Listener, ...]
     rack: str | None = None
+    directory_id: str = ""
+    """Its data directory, of which it holds the lock: a registration with the same one is of a process that is gone."""
+    inter_broker: Listener | None = None
+    """Where other brokers find it; None where it has no such listener."""
+    is_stopping: bool = False
+    """Whether it wants to lead nothing any more, because it is about to stop."""
+    is_clean: bool = True
+    """Whether the process before it stopped in good order: otherwise what was never flushed may be lost."""
+
+
+class NodeDirectory(msgspec.Struct, frozen=True, kw_only=True):
+    """The data directory of a node. It stays when the node goes; another one is a node that has lost its data."""
+
+    version: int = 1
+    directory_id: str
+    is_first: bool = False
+    """Whether none was known before: it replaces nothing, so nothing is lost."""
+
+
+class Member(msgspec.Struct, frozen=True, array_like=True):
+    """A replica that has every record, as of a broker's epoch (or any later revision at which it was registered)."""
+
+    node_id: int
+    since: int
+
+
+class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
+    """Who leads a partition and who has all of it.
+
+    `replicas` are all who are to hold it, the preferred leader first; while it is being moved, those who are to
+    let go of it come last and are in `removing` as well.
+    """
+
+    version: int = 1
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[Member, ...]
+    eligible: tuple[Member, ...] = ()
+    """Members that dropped out while too few were left for records to be committed: they miss none (KIP-966)."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    is_recovered: bool = False
+    """Whether the leader was elected although records may be missing."""
+
+    @property
+    def in_sync_nodes(self) -> tuple[int, ...]:
+        return tuple(member.node_id for member in self.in_sync)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas as they will be."""
+        return tuple(node_id for node_id in self.replicas if node_id not in self.removing)
 
 
 class ProducerIdBlock(msgspec.Struct, frozen=True, kw_only=True):

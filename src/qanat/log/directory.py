@@ -72,6 +72,8 @@ class LogDirectory:
         self.topic_ids: dict[TopicPartition, str] = {}
         """Whose each log is, those that are offline among them; empty where that is lost."""
         self.was_clean = False
+        self.identity: DirectoryIdentity | None = None
+        """Whose data this is, once that has been seen."""
         self.is_new = False
         """Whether this is the first time that the directory is opened."""
         self.cutting: dict[TopicPartition, int] = {}
@@ -270,7 +272,8 @@ def open_directory(
     lock = files.lock(f"{path}/{_LOCK}")
     try:
         directory = LogDirectory(files, path, settings, catalogue, lock, generation)
-        directory.is_new = claim_identity(files, path, identity) == identity
+        directory.identity = claim_identity(files, path, identity)
+        directory.is_new = directory.identity == identity
         directory.load(topic_settings)
     except BaseException:
         lock.release()

@@ -46,10 +46,13 @@ class CleanupPolicy(StrEnum):
     DELETE = "delete"
     COMPACT = "compact"
     BOTH = "compact,delete"
+    CONSUME = "consume"
+    CONSUME_OR_DELETE = "consume,delete"
 
 
-_DELETE = CleanupPolicy.DELETE
-"""Looked up once: every append asks, and a member of an enumeration is searched for anew at every use."""
+_COMPACTED = (CleanupPolicy.COMPACT, CleanupPolicy.BOTH)
+_EXPIRED = (CleanupPolicy.DELETE, CleanupPolicy.BOTH, CleanupPolicy.CONSUME_OR_DELETE)
+_CONSUMED = (CleanupPolicy.CONSUME, CleanupPolicy.CONSUME_OR_DELETE)
 
 
 class LogSettings(Settings, frozen=True):
@@ -66,7 +69,7 @@ class LogSettings(Settings, frozen=True):
     retention_bytes: OrUnlimited = 1024 * _MIB
     """The oldest segments are deleted while the partition is larger than this; -1 for no limit."""
     cleanup_policy: CleanupPolicy = CleanupPolicy.DELETE
-    """`delete` by age and size, `compact` to the latest value per key, or `compact,delete`."""
+    """`delete` by age and size, `compact` to the latest value per key, `consume` once share groups are past it."""
     max_message_bytes: NotNegative = 1_048_588
     """Largest record batch accepted, as sent."""
     flush_messages: Positive = 1
@@ -99,12 +102,17 @@ class LogSettings(Settings, frozen=True):
 
     @cached_property
     def is_compacted(self) -> bool:
-        return self.cleanup_policy is not _DELETE
+        return self.cleanup_policy in _COMPACTED
 
-    @property
+    @cached_property
     def is_expired(self) -> bool:
         """Whether age and size delete segments."""
-        return self.cleanup_policy is not CleanupPolicy.COMPACT
+        return self.cleanup_policy in _EXPIRED
+
+    @cached_property
+    def is_consumed(self) -> bool:
+        """Whether records go once the share groups of the topic are past them."""
+        return self.cleanup_policy in _CONSUMED
 
     @cached_property
     def segment_age_ms(self) -> int:
@@ -120,6 +128,11 @@ class LogSettings(Settings, frozen=True):
             and self.message_timestamp_type is TimestampType.CREATE_TIME
             and self.message_timestamp_before_max_ms == NEVER_MS
         )
+
+    @cached_property
+    def is_synced(self) -> bool:
+        """Whether nothing is acknowledged before it is on disk."""
+        return self.flush_messages == 1
 
     @cached_property
     def is_flushed(self) -> bool:

@@ -6,10 +6,12 @@ from __future__ import annotations
 class BrokerCounters:
     """Monotonic counts."""
 
-    __slots__ = ("generations", "topics_created", "topics_deleted")
+    __slots__ = ("generations", "replicated_bytes", "topics_created", "topics_deleted")
 
     def __init__(self) -> None:
         self.generations = 0
         """Rebalances of consumer groups that came to their end."""
+        self.replicated_bytes = 0
+        """Bytes that leaders sent us as their follower."""
         self.topics_created = 0
         self.topics_deleted = 0

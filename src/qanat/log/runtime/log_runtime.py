@@ -27,7 +27,7 @@ from qanat.log.runtime.workers import Workers
 from qanat.log.scan import Damage
 from qanat.log.segment import Segment
 from qanat.log.settings import NEVER_MS, LogSettings
-from qanat.log.truncation import begin_truncation, touched_segments
+from qanat.log.truncation import begin_restart, begin_truncation, touched_segments
 from qanat.log.warming import CheckJob
 from qanat.model.errors import DiskFullError, InflatesTooFarError, StorageError
 from qanat.model.ids import TopicPartition
@@ -152,6 +152,13 @@ class LogRuntime:
         self._appended(log, appended, size)
         return size
 
+    def append_replicated(self, log: PartitionLog, batches: Buffer) -> Flushed | None:
+        """Append what a leader has sent; returns what its being on disk waits for, None where nobody promised that."""
+        count = log.append_replicated(batches, self.clock_ms())
+        is_synced, end_offset = log.settings.is_synced, log.end_offset
+        self._appended(log, Appended(end_offset - count, end_offset - 1, False, is_synced), len(batches))
+        return self._commits.when(log, end_offset) if is_synced and count else None
+
     def _append(self, log: PartitionLog, admitted: Admitted, leader_epoch: int, now_ms: int) -> Appended:
         appended = log.append(admitted, leader_epoch, now_ms)
         self._appended(log, appended, 0 if appended.is_duplicate else len(admitted.batch))
@@ -275,14 +282,21 @@ class LogRuntime:
             if end_offset < log.end_offset:
                 await self._workers.to_the_end(self._truncate(log, end_offset))
 
-    async def _truncate(self, log: PartitionLog, end_offset: int) -> None:
+    async def restart(self, log: PartitionLog, offset: int) -> None:
+        """Throw a follower's copy away and go on from an offset that its leader still has."""
+        async with self.in_line(log), self.changing(log):
+            await self._commits.settle(log)
+            await self._workers.to_the_end(self._truncate(log, offset, is_restart=True))
+
+    async def _truncate(self, log: PartitionLog, end_offset: int, *, is_restart: bool = False) -> None:
         """Checkpoints first: one that promised more than there is would make damage of the next torn tail."""
         # A cut inside a batch lands before it: no lower than the start of its segment.
-        self.directory.cutting[log.topic_partition] = log.segment_at(end_offset).base_offset
+        lowest = log.segments[0].base_offset if is_restart else log.segment_at(end_offset).base_offset
+        self.directory.cutting[log.topic_partition] = lowest
         try:
             await self.do(self.directory.begin_checkpoint())
-            await self._cold.hold(log, touched_segments(log, end_offset))
-            job = begin_truncation(log, end_offset)
+            await self._cold.hold(log, log.segments if is_restart else touched_segments(log, end_offset))
+            job = begin_restart(log, end_offset) if is_restart else begin_truncation(log, end_offset)
             assert job is not None, "nobody else changes the log meanwhile"
             await self.do(job, log)
         finally:

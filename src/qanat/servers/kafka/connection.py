@@ -117,6 +117,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.conversation: Conversation | None = None
         """What a client still has to go through before it is served; None where it is authenticated, or need not be."""
         self.principal = ANONYMOUS
+        self.is_inter_broker = False
+        """Whether it came to the brokers' own listener."""
         self.on_refused: Callable[[], None] = _nothing
         """Told when the client was not let in."""
         self.is_refused = False

@@ -34,7 +34,7 @@ def handle(request: DescribeClusterRequest, context: Context) -> DescribeCluster
     broker = context.broker
     return DescribeClusterResponse(
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.controller_id,
         brokers=[
             DescribeClusterBroker(one.node_id, one.listeners[0].host, one.listeners[0].port, one.rack)
             for one in broker.metadata.image.brokers.values()

@@ -2,8 +2,7 @@
 
 v0   flexible from the start; the cursor of an answer is where the next request goes on
 
-No topics named means all. They come in the order of their names, whatever the order asked for. Eligible leader
-replicas are always empty: a replica that is not in sync does not lead.
+No topics named means all. They come in the order of their names, whatever the order asked for.
 """
 
 from __future__ import annotations
@@ -64,10 +63,24 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _describe(broker: Broker, topic: values.Topic, numbers: range) -> DescribeTopicPartitionsResponseTopic:
-    partitions = [
-        DescribeTopicPartitionsResponsePartition(0, number, replicas[0], 0, list(replicas), list(replicas), [], [], [])
-        for number, replicas in enumerate(topic.partitions[numbers.start : numbers.stop], numbers.start)
-    ]
+    image = broker.metadata.image
+    partitions = []
+    for number in range(numbers.start, min(numbers.stop, len(topic.partitions))):
+        state = image.state(topic, number)
+        leader = state.leader if state.leader in image.brokers else -1
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                number,
+                leader,
+                state.leader_epoch,
+                list(state.replicas),
+                list(state.in_sync_nodes),
+                [member.node_id for member in state.eligible],
+                [],
+                [node_id for node_id in state.replicas if node_id not in image.brokers],
+            )
+        )
     return DescribeTopicPartitionsResponseTopic(
         0, topic.name, topic.identity.value.bytes, topic.is_internal, partitions, ON_TOPICS
     )

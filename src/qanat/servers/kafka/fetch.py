@@ -7,7 +7,8 @@ v12  flexible; last fetched epoch, diverging epochs    v13  topics by id
 v15  a replica names itself in a tagged field    v16  node endpoints    v17  replica directory id
 
 Batches are sent whole, from the one that holds the offset asked for; the first one comes even if it is larger than
-the limits. Followers' fetches are refused here: they belong to the inter-broker listener.
+the limits. A follower's fetch names the broker and its epoch, and says by its offsets what the follower has on disk; on
+any other listener than the brokers' own it is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from qanat.broker.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, Asked, FetchSession, PartitionKey, Told
-from qanat.broker.fetching import FEW_PARTITIONS, Fetch, Found, Wanted
+from qanat.broker.fetching import FEW_PARTITIONS, Fetch, Found, Wanted, diverges
 from qanat.broker.partition import Partition
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
@@ -35,7 +36,7 @@ _TOPIC_IDS_FROM = 13
 
 
 def handle(request: FetchRequest, context: Context) -> object:
-    if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
+    if _follower(request) >= 0 and not context.connection.is_inter_broker:
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if context.is_long:
         return _in_turns(request, context)
@@ -51,12 +52,38 @@ def handle(request: FetchRequest, context: Context) -> object:
 
 
 def _fetch(request: FetchRequest, context: Context, wanted: list[Wanted]) -> Fetch:
+    follower = _follower(request)
+    if follower >= 0:
+        _take_note(request, context, follower, wanted)
     return Fetch(
         wanted,
         min(request.max_bytes, context.broker.settings.fetch_max_bytes),
         request.min_bytes,
         is_committed=request.isolation_level == _READ_COMMITTED,
+        is_follower=follower >= 0,
     )
+
+
+def _follower(request: FetchRequest) -> int:
+    """The broker that asks, or -1."""
+    state = request.replica_state
+    return request.replica_id if state is None else max(request.replica_id, state.replica_id)
+
+
+def _take_note(request: FetchRequest, context: Context, follower: int, wanted: list[Wanted]) -> None:
+    """Let the in-sync sets know what the follower has; who is no replica of a partition gets nothing of it."""
+    epoch = -1 if request.replica_state is None else request.replica_state.replica_epoch
+    for place, one in enumerate(wanted):
+        partition = one.partition
+        if isinstance(partition, Partition) and one.leader_epoch == partition.leader_epoch:
+            if _diverges_here(one, partition):
+                continue  # What it has is not ours: it says so after it has cut that off.
+            if not context.broker.in_sync_sets.asked(partition, follower, epoch, one.offset):
+                wanted[place] = one._replace(partition=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _diverges_here(wanted: Wanted, partition: Partition) -> bool:
+    return wanted.offset > partition.log.end_offset or diverges(wanted, partition)
 
 
 def _is_full(request: FetchRequest) -> bool:
@@ -188,7 +215,7 @@ def _tell(
     for key, found in rows:
         told = Told(found.high_watermark, found.last_stable_offset, found.log_start_offset)
         is_told = session is None or session.is_worth_telling(
-            key, told, has_records=found.size > 0, has_error=found.error is not ErrorCode.NONE
+            key, told, has_records=found.size > 0, has_error=bool(found.error) or found.diverging is not None
         )
         if is_full or is_told:
             topic = topics.setdefault(

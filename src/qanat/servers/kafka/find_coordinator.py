@@ -50,6 +50,8 @@ async def _coordinator(key: str, key_type: int, context: Context) -> Coordinator
     if error is not ErrorCode.NONE:
         return Coordinator(key, -1, "", -1, error, f"{topic} cannot be created now; try again")
     image = broker.metadata.image
-    node_id = image.topics[topic].partitions[number][0]
-    listener = image.brokers[node_id].listeners[0]
-    return Coordinator(key, node_id, listener.host, listener.port, 0, None)
+    leader = image.brokers.get(image.state(image.topics[topic], number).leader)
+    if leader is None or not leader.listeners:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return Coordinator(key, -1, "", -1, code, f"partition {number} of {topic} has no leader now; try again")
+    return Coordinator(key, leader.node_id, leader.listeners[0].host, leader.listeners[0].port, 0, None)

@@ -21,8 +21,18 @@ OnFault = Callable[[KafkaConnection, BaseException], None]
 class KafkaListener:
     """Serves one address: `bind` claims it, `serve` begins to answer, `close` ends both."""
 
-    def __init__(self, broker: Broker, on_fault: OnFault, gate: Gate | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        on_fault: OnFault,
+        gate: Gate | None = None,
+        *,
+        inter_broker_port: int | None = None,
+    ) -> None:
+        """With `inter_broker_port`, a listener for the other brokers of the cluster."""
         settings = broker.settings
+        self._wanted_port = settings.port if inter_broker_port is None else inter_broker_port
+        self._is_inter_broker = inter_broker_port is not None
         self._broker = broker
         self.dispatcher = Dispatcher(broker)
         self.counters = self.dispatcher.counters
@@ -62,11 +72,11 @@ class KafkaListener:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                self._accept, settings.host_name, settings.port, backlog=1024, start_serving=False
+                self._accept, settings.host_name, self._wanted_port, backlog=1024, start_serving=False
             )
         except OSError as error:
             raise AddressInUseError(
-                f"cannot listen on {settings.host_name}:{settings.port}: {error.strerror or error}; "
+                f"cannot listen on {settings.host_name}:{self._wanted_port}: {error.strerror or error}; "
                 "stop what is using it, or choose another port"
             ) from error
 
@@ -76,6 +86,7 @@ class KafkaListener:
 
     def _accept(self) -> KafkaConnection:
         connection = KafkaConnection(self.dispatcher.handle, self._limits, self._forget, self._cut_off)
+        connection.is_inter_broker = self._is_inter_broker
         self._connections.add(connection)
         self.counters.accepted += 1
         if self._gate is not None:

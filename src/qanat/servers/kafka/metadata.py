@@ -115,10 +115,22 @@ def _named(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic
 
 def describe(broker: Broker, topic: values.Topic) -> MetadataResponseTopic:
     """One topic as clients want to know it."""
-    partitions = [
-        MetadataResponsePartition(0, number, replicas[0], 0, list(replicas), list(replicas), [])
-        for number, replicas in enumerate(topic.partitions)
-    ]
+    image = broker.metadata.image
+    partitions = []
+    for number in range(len(topic.partitions)):
+        state = image.state(topic, number)
+        leader = state.leader if state.leader in image.brokers else -1
+        partitions.append(
+            MetadataResponsePartition(
+                ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                number,
+                leader,
+                state.leader_epoch,
+                list(state.replicas),
+                list(state.in_sync_nodes),
+                [node_id for node_id in state.replicas if node_id not in image.brokers],
+            )
+        )
     return MetadataResponseTopic(0, topic.name, topic.identity.value.bytes, topic.is_internal, partitions)
 
 
@@ -131,4 +143,4 @@ def response(broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataRes
         for registration in broker.metadata.image.brokers.values()
         if registration.listeners
     ]
-    return MetadataResponse(0, brokers, broker.cluster_id, broker.node_id, topics)
+    return MetadataResponse(0, brokers, broker.cluster_id, broker.controller_id, topics)

@@ -1,0 +1,339 @@
+"""Copies of partitions that others lead, kept up by fetching: one connection per leader, many partitions a request.
+
+The fetch is the ordinary one, with our name in it (`replica_state`), in a session of its own, so that only partitions
+that moved are named. What came is appended and flushed before the next question, which says by its offsets
+what we have on disk. What to do with an answer is decided in `replication.follower`.
+
+Rule 1: an answer counts only for a copy that is followed as it was when the question was sent: same leader, same epoch.
+Rule 2: a partition that cannot go on is left out for a while and holds up no other.
+Rule 3: nobody leads a copy that is being cut (`busy`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from qanat.broker.hosting import Copy
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import error_code
+from qanat.connection.link import Link
+from qanat.log.leader_epochs import EpochEnd
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
+from qanat.replication.follower import Cut, Epoch, StartAt, Take, Wait, next_step
+from qanat.telemetry.events import event as tell
+from qanat.wire.kafka.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+if TYPE_CHECKING:
+    from qanat.broker.broker import Broker
+
+_VERSION = 17
+"""Of Fetch: by topic id, with the broker's epoch."""
+_CALL_S = 10.0
+"""How long a leader may be silent beyond what it was allowed to wait; then another connection is tried."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+_LEFT_OUT_S = 0.2
+"""How long a partition is left out whose leader says something else than records."""
+_ROWS_AT_ONCE = 50
+
+
+class FollowedLeaders:
+    """Everything that we follow, by leader."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._leaders: dict[int, _FollowedLeader] = {}
+        self._copies: dict[TopicPartition, Copy] = {}
+        self.busy: dict[TopicPartition, asyncio.Future[None]] = {}
+        """Copies that are being cut, with when that will be over."""
+
+    def follow(self, copy: Copy) -> None:
+        """Keep a copy up with its leader from now on, if it has one."""
+        if self._copies.get(copy.at) == copy:
+            return
+        self.leave(copy.at)
+        self._copies[copy.at] = copy
+        if copy.leader < 0 or copy.leader == self._broker.node_id:
+            return  # Nobody leads, or it is not yet settled who does.
+        leader = self._leaders.get(copy.leader)
+        if leader is None:
+            leader = self._leaders[copy.leader] = _FollowedLeader(self._broker, copy.leader, self.busy)
+        leader.add(copy)
+
+    def leave(self, at: TopicPartition) -> None:
+        copy = self._copies.pop(at, None)
+        if copy is not None and (leader := self._leaders.get(copy.leader)) is not None:
+            leader.remove(at)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(leader.close() for leader in self._leaders.values()))
+
+
+class _FollowedLeader:
+    """One broker and all that we follow of it."""
+
+    def __init__(self, broker: Broker, node_id: int, busy: dict[TopicPartition, asyncio.Future[None]]) -> None:
+        self._broker = broker
+        self._node_id = node_id
+        self._busy = busy
+        self._copies: dict[TopicPartition, Copy] = {}
+        self._left_out: dict[TopicPartition, float] = {}
+        """Until when, by the loop's clock."""
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._session = _Session()
+
+    def add(self, copy: Copy) -> None:
+        self._copies[copy.at] = copy
+        self._left_out.pop(copy.at, None)
+        self._changed.set()
+        if self._task is None or self._task.done():
+            self._task = self._broker.park(self._run())
+
+    def remove(self, at: TopicPartition) -> None:
+        self._copies.pop(at, None)
+        self._left_out.pop(at, None)
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        """Follow until there is nothing left to follow."""
+        pause_s, is_told = _FIRST_PAUSE_S, False
+        while self._copies:
+            try:
+                link = await self._open()
+            except QanatError as fault:
+                if not is_told:
+                    tell("leader cannot be reached", level="warning", leader=self._node_id, reason=str(fault))
+                is_told = True
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                continue
+            if is_told:
+                tell("leader can be reached again", leader=self._node_id)
+            pause_s, is_told = _FIRST_PAUSE_S, False
+            try:
+                self._session = _Session()
+                while self._copies:
+                    await self._ask(link)
+            except QanatError as fault:
+                tell("connection to a leader is lost", level="debug", leader=self._node_id, reason=str(fault))
+                await asyncio.sleep(pause_s)
+            finally:
+                await link.close()
+
+    async def _open(self) -> Link:
+        host, port = self._broker.address_of(self._node_id)
+        return await Link.open(host, port, f"qanat-broker-{self._broker.node_id}", Deadline.after(_CALL_S))
+
+    async def _ask(self, link: Link) -> None:
+        """One question and what comes of it."""
+        copies = self._ready()
+        if not copies:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(_LEFT_OUT_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            return
+        settings = self._broker.settings
+        request = self._session.request(copies)
+        request.replica_state = ReplicaState(self._broker.node_id, self._broker.broker_epoch)
+        request.max_wait_ms = settings.replica_fetch_wait_max_ms
+        request.min_bytes = 1
+        request.max_bytes = settings.replica_fetch_response_max_bytes
+        for topic in request.topics:
+            for partition in topic.partitions:
+                partition.partition_max_bytes = settings.replica_fetch_max_bytes
+        deadline = Deadline.after(settings.replica_fetch_wait_max_ms / 1000 + _CALL_S)
+        response: FetchResponse = await link.call(ApiKey.FETCH, request, deadline, at_most=_VERSION)
+        if not self._session.answered(response):
+            if response.error_code not in (
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            ):
+                await asyncio.sleep(_LEFT_OUT_S)
+            return
+        await self._take_all(response, copies)
+
+    def _ready(self) -> dict[TopicPartition, Copy]:
+        now = asyncio.get_running_loop().time()
+        for at in [at for at, until in self._left_out.items() if until <= now]:
+            del self._left_out[at]
+        return {
+            at: copy
+            for at, copy in self._copies.items()
+            if at not in self._left_out and at not in self._busy and _is_settled(copy)
+        }
+
+    async def _take_all(self, response: FetchResponse, asked: dict[TopicPartition, Copy]) -> None:
+        by_id = {(copy.topic_id, copy.at.partition): copy for copy in asked.values()}
+        flushes: dict[TopicPartition, asyncio.Future[None]] = {}
+        count = 0
+        for topic in response.responses:
+            for row in topic.partitions:
+                copy = by_id.get((bytes(topic.topic_id), row.partition_index))
+                if copy is not None and self._copies.get(copy.at) is copy:
+                    try:
+                        if (flushed := self._take(copy, row)) is not None:
+                            flushes[copy.at] = flushed
+                    except QanatError as fault:
+                        self._leave_out(copy, str(fault))
+                count += 1
+                if count % _ROWS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        for at, flushed in flushes.items():
+            try:
+                await flushed
+            except QanatError as fault:
+                if at in self._copies:
+                    self._leave_out(self._copies[at], str(fault))
+
+    def _take(self, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
+        log = copy.log
+        diverging = own = None
+        if row.diverging_epoch is not None and row.diverging_epoch.end_offset >= 0:
+            diverging = Epoch(row.diverging_epoch.epoch, row.diverging_epoch.end_offset)
+            own = _as_epoch(log.end_of_epoch(LeaderEpoch(diverging.epoch)))
+        step = next_step(error_code(row.error_code), diverging, own, row.log_start_offset, log.end_offset)
+        match step:
+            case Take():
+                return self._append(copy, row)
+            case Cut(end_offset) if end_offset < log.end_offset:
+                tell(
+                    "copy cut back to its leader's",
+                    partition=str(copy.at),
+                    at=end_offset,
+                    records=log.end_offset - end_offset,
+                    leader=copy.leader,
+                    leader_epoch=copy.leader_epoch,
+                )
+                self._cut(copy, lambda: self._broker.runtime.truncate(log, end_offset))
+            case StartAt(offset):
+                tell("copy begun anew: its leader starts later", partition=str(copy.at), at=offset)
+                self._cut(copy, lambda: self._broker.runtime.restart(log, offset))
+            case Cut():
+                self._leave_out(copy, f"the leader wants a cut at {step.end_offset}, which is behind our end")
+            case Wait():
+                self._leave_out(copy, None)
+        return None
+
+    def _append(self, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
+        log, flushed = copy.log, None
+        records = row.records
+        if records is not None and len(records):
+            assert isinstance(records, memoryview | bytes | bytearray), "a message that was read holds its bytes"
+            flushed = self._broker.runtime.append_replicated(log, records)
+            self._broker.counters.replicated_bytes += len(records)
+        log.advance_high_watermark(min(row.high_watermark, log.end_offset))
+        if log.log_start_offset < row.log_start_offset <= log.high_watermark:
+            log.advance_log_start(row.log_start_offset)
+        return flushed
+
+    def _cut(self, copy: Copy, act: Callable[[], object]) -> None:
+        """Cut a copy beside everything else; until that is done nobody asks for it and nobody leads it."""
+        over = self._busy[copy.at] = asyncio.get_running_loop().create_future()
+
+        async def cut() -> None:
+            try:
+                await act()  # type: ignore[misc]
+            except QanatError as fault:
+                self._leave_out(copy, str(fault))
+            finally:
+                del self._busy[copy.at]
+                over.set_result(None)
+                self._changed.set()
+
+        self._broker.park(cut())
+
+    def _leave_out(self, copy: Copy, reason: str | None) -> None:
+        self._left_out[copy.at] = asyncio.get_running_loop().time() + _LEFT_OUT_S
+        if reason is not None:
+            tell("copy cannot be kept up", level="error", partition=str(copy.at), leader=copy.leader, reason=reason)
+
+
+class _Session:
+    """A fetch session as its user sees it: what the leader was last asked for."""
+
+    def __init__(self) -> None:
+        self._session_id = 0
+        self._epoch = 0
+        self._asked: dict[tuple[bytes, int], FetchPartition] = {}
+
+    def request(self, copies: dict[TopicPartition, Copy]) -> FetchRequest:
+        wanted = {(copy.topic_id, copy.at.partition): _question(copy) for copy in copies.values()}
+        changed = {key: one for key, one in wanted.items() if not _is_same(self._asked.get(key), one)}
+        forgotten = [key for key in self._asked if key not in wanted]
+        self._asked = wanted
+        topics: dict[bytes, FetchTopic] = {}
+        for (topic_id, _), question in changed.items():
+            topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[])).partitions.append(question)
+        gone: dict[bytes, ForgottenTopic] = {}
+        for topic_id, number in forgotten if self._session_id else ():
+            gone.setdefault(topic_id, ForgottenTopic(topic_id=topic_id, partitions=[])).partitions.append(number)
+        return FetchRequest(
+            session_id=self._session_id,
+            session_epoch=self._epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(gone.values()),
+        )
+
+    def answered(self, response: FetchResponse) -> bool:
+        """Take note of the answer; False where it is none, and everything must be asked for anew."""
+        if response.error_code:
+            self._session_id, self._epoch, self._asked = 0, 0, {}
+            return False
+        self._session_id = response.session_id
+        self._epoch = self._epoch + 1 if response.session_id else 0
+        if not response.session_id:
+            self._asked = {}
+        return True
+
+
+def _is_same(before: FetchPartition | None, now: FetchPartition) -> bool:
+    return before is not None and (
+        before.fetch_offset == now.fetch_offset
+        and before.current_leader_epoch == now.current_leader_epoch
+        and before.last_fetched_epoch == now.last_fetched_epoch
+        and before.log_start_offset == now.log_start_offset
+    )
+
+
+def _is_settled(copy: Copy) -> bool:
+    """Whether everything that we have of a topic that is to be on disk is there: only that may be told."""
+    log = copy.log
+    return log.job_in_hand != "truncation" and (not log.settings.is_synced or log.flushed_offset >= log.end_offset)
+
+
+def _question(copy: Copy) -> FetchPartition:
+    log = copy.log
+    end_offset = log.end_offset
+    last = log.epochs.epoch_at(Offset(end_offset - 1)) if end_offset > log.log_start_offset else -1
+    return FetchPartition(
+        partition=copy.at.partition,
+        current_leader_epoch=copy.leader_epoch,
+        fetch_offset=end_offset,
+        last_fetched_epoch=last,
+        log_start_offset=log.log_start_offset,
+        partition_max_bytes=0,
+    )
+
+
+def _as_epoch(end: EpochEnd) -> Epoch:
+    return Epoch(end.epoch, end.end_offset)

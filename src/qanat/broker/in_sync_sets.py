@@ -1,0 +1,131 @@
+"""The in-sync sets of the partitions that we lead: followers' questions come in, changes of the sets go to the store.
+
+`replication.leader` says what it wants; here it is committed, many partitions at once, each with
+compares on the partition's state, on our own registration and on the registration of whoever joins: a process that is
+not registered any more changes nothing and joins nothing (C08, C10, C81).
+
+An attempt whose outcome is unknown is repeated until the store has an answer: its compares let it happen once. Until
+then both sets count (`Leader.committed`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from qanat.broker.partition import Partition
+from qanat.cluster import keys, values
+from qanat.cluster.elections import Rules, with_in_sync
+from qanat.cluster.store import Compare, CreatedAt, Operation, Put, Revision
+from qanat.model.errors import StoreUnavailableError
+from qanat.replication.leader import Change
+from qanat.telemetry.events import event as tell
+
+if TYPE_CHECKING:
+    from qanat.broker.broker import Broker
+
+_AT_ONCE = 30
+"""Partitions of one commit: each has a compare of its own, besides those of brokers."""
+_RETRY_S = 0.5
+
+
+class InSyncSets:
+    """Keeps the sets of all partitions that have followers."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._wanted: dict[Partition, Change] = {}
+        self._committing: asyncio.Task[None] | None = None
+        self._at_once = _AT_ONCE
+
+    async def watch(self) -> None:
+        """Look for followers that have fallen behind, for ever."""
+        while True:
+            await asyncio.sleep(self._broker.settings.replica_lag_time_max_ms / 2000)
+            alive = self._alive()
+            for number, partition in enumerate(list(self._broker.partitions.values())):
+                self._review(partition, alive)
+                if number % 100 == 99:
+                    await asyncio.sleep(0)
+
+    def asked(self, partition: Partition, node_id: int, broker_epoch: int, offset: int) -> bool:
+        """A follower has everything before `offset`; False where it may not ask."""
+        leader = partition.leader
+        end_offset = partition.log.end_offset
+        if leader is None or not leader.asked(node_id, broker_epoch, offset, end_offset, self._broker.steady_ms()):
+            return False
+        partition.advance()
+        if node_id not in leader.in_sync and not leader.is_changing:
+            self._review(partition, self._alive())
+        return True
+
+    def _alive(self) -> Mapping[int, int]:
+        image = self._broker.metadata.image
+        return {node_id: image.broker_epochs[node_id] for node_id, one in image.brokers.items() if not one.is_stopping}
+
+    def _review(self, partition: Partition, alive: Mapping[int, int]) -> None:
+        leader, log = partition.leader, partition.log
+        if leader is None or partition.is_retired:
+            return
+        change = leader.change_wanted(alive, log.high_watermark, log.end_offset, self._broker.steady_ms())
+        if change is None:
+            return
+        self._wanted[partition] = change
+        if self._committing is None or self._committing.done():
+            self._committing = self._broker.park(self._commit_all())
+
+    async def _commit_all(self) -> None:
+        await asyncio.sleep(0)  # What else this turn brings goes along.
+        while self._wanted:
+            piece = dict(list(self._wanted.items())[: self._at_once])
+            for partition in piece:
+                del self._wanted[partition]
+            is_done = await self._commit(piece)
+            # One that cannot be had must not hold up the others for ever.
+            self._at_once = _AT_ONCE if is_done else 1
+
+    async def _commit(self, piece: Mapping[Partition, Change]) -> bool:
+        image = self._broker.metadata.image
+        epoch = image.broker_epochs.get(self._broker.node_id)
+        changes = {partition: self._change(partition, change) for partition, change in piece.items()}
+        wanted = {partition: found for partition, found in changes.items() if found is not None}
+        is_stored = False
+        if wanted and epoch is not None:
+            joined = {one: since for partition in wanted for one, since in piece[partition].joined.items()}
+            compares: list[Compare] = [
+                CreatedAt(keys.broker(one), Revision(since))
+                for one, since in {**joined, self._broker.node_id: epoch}.items()
+            ]
+            compares += [image.unchanged(put.key) for put in wanted.values()]
+            is_stored = await self._insist(compares, list(wanted.values()))
+        for partition, change in piece.items():
+            if is_stored and partition in wanted:
+                tell("in-sync set changed", partition=str(partition.at), in_sync=list(change.in_sync))
+            elif partition.leader is not None:
+                partition.leader.failed()
+            partition.advance()
+        return is_stored
+
+    async def _insist(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> bool:
+        """Repeat until it is known whether it happened."""
+        while True:
+            try:
+                return await self._broker.metadata.commit(compares, operations)
+            except StoreUnavailableError:
+                await asyncio.sleep(_RETRY_S)
+
+    def _change(self, partition: Partition, change: Change) -> Put | None:
+        """What to write; None where it was decided on what is not so any more."""
+        image = self._broker.metadata.image
+        topic = image.topics.get(partition.at.topic)
+        if partition.is_retired or topic is None or topic.identity.value.bytes != partition.topic_id:
+            return None
+        before = image.state(topic, partition.at.partition)
+        if before.leader != self._broker.node_id or before.leader_epoch != partition.leader_epoch:
+            return None
+        known = {*before.in_sync_nodes, *change.joined}
+        if not known.issuperset(change.in_sync):
+            return None
+        after = with_in_sync(before, change.in_sync, change.joined, Rules(partition.min_insync_replicas))
+        return Put(keys.partition(topic.identity, partition.at.partition), values.encode(after))

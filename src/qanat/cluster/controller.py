@@ -1,0 +1,90 @@
+"""What the controller has to change about partitions, decided: commits that carry out what `elections` says.
+
+There is one controller at a time, the broker whose registration holds `/qanat/controller`. Its epoch is that key's
+create revision, and every commit compares it: one that was paused and wakes up changes nothing.
+
+Rule 1: every commit compares the key of each partition that it writes, as it was when that was decided.
+Rule 2: what is not a change is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from qanat.cluster import keys, values
+from qanat.cluster.elections import Rules, prefer, settle
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.nodes import Nodes
+from qanat.cluster.store import OPERATIONS_MAX, Absent, Compare, CreatedAt, Operation, Put, Revision
+
+PARTITIONS_AT_ONCE = OPERATIONS_MAX // 2
+"""Partitions of one commit."""
+
+RulesOf = Callable[[str], Rules]
+
+
+class PartitionChange(Struct, frozen=True):
+    """A partition as it is and as it should be."""
+
+    topic: values.Topic
+    number: int
+    before: values.PartitionState
+    after: values.PartitionState
+
+    @property
+    def key(self) -> str:
+        return keys.partition(self.topic.identity, self.number)
+
+
+class Commit(Struct, frozen=True):
+    """What to ask of the store at once."""
+
+    compares: tuple[Compare, ...]
+    operations: tuple[Operation, ...]
+
+
+def partitions_to_settle(image: MetadataImage, rules_of: RulesOf, topics: Iterable[str]) -> Iterator[PartitionChange]:
+    """Everything about these topics that is not as it should be."""
+    nodes = Nodes.of(image)
+    for name in topics:
+        topic = image.topics.get(name)
+        if topic is None:
+            continue
+        rules = rules_of(name)
+        for number in range(len(topic.partitions)):
+            before = image.state(topic, number)
+            after = settle(before, nodes, rules)
+            if after is not before:
+                yield PartitionChange(topic, number, before, after)
+
+
+def leaders_to_move(image: MetadataImage, rules_of: RulesOf, topics: Iterable[str]) -> Iterator[PartitionChange]:
+    """Partitions that are not led by their first replica although they could be."""
+    nodes = Nodes.of(image)
+    for name in topics:
+        topic = image.topics.get(name)
+        if topic is None:
+            continue
+        rules = rules_of(name)
+        for number in range(len(topic.partitions)):
+            before = image.state(topic, number)
+            after = prefer(before, nodes, rules)
+            if after is not before:
+                yield PartitionChange(topic, number, before, after)
+
+
+def commits(image: MetadataImage, controller: Revision, changes: Sequence[PartitionChange]) -> Iterator[Commit]:
+    """Carry changes out in the name of the controller of that epoch, some at a time."""
+    for start in range(0, len(changes), PARTITIONS_AT_ONCE):
+        piece = changes[start : start + PARTITIONS_AT_ONCE]
+        yield Commit(
+            (CreatedAt(keys.CONTROLLER, controller), *(image.unchanged(change.key) for change in piece)),
+            tuple(Put(change.key, values.encode(change.after)) for change in piece),
+        )
+
+
+def candidacy(node_id: int) -> tuple[Compare, values.Controller]:
+    """What a broker that wants to be controller compares and writes, under its lease."""
+    return Absent(keys.CONTROLLER), values.Controller(node_id=node_id)
