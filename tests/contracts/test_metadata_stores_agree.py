@@ -1,21 +1,22 @@
 """The memory store is the model: the same random operations give the same answers everywhere (C84).
 
-`QANAT_STORE_OPERATIONS=10000 QANAT_STORE_SEED=7` runs the long form.
+`QANAT_STORE_OPERATIONS=10000 QANAT_STORE_SEED=7` runs the long form; `make stores` does so.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from random import Random
 
 import pytest
+from tests.contracts.etcd_bench import RebasedEtcd, rebased
 
 from qanat.adapters.boot_clock import BootClock
+from qanat.adapters.etcd_access import EtcdAccess
 from qanat.adapters.memory_store import MemoryStore
 from qanat.adapters.sqlite_store import SqliteStore
 from qanat.cluster.store import (
@@ -39,6 +40,7 @@ from qanat.cluster.store import (
 from qanat.model.errors import LeaseExpiredError
 
 OPERATIONS = int(os.environ.get("QANAT_STORE_OPERATIONS", "1000"))
+ETCD_OPERATIONS = int(os.environ.get("QANAT_STORE_OPERATIONS", "300"))
 SEED = int(os.environ.get("QANAT_STORE_SEED", "1"))
 HISTORY_EVENTS = 200
 KEYS = [f"/{folder}/{name}" for folder in ("t", "t0", "b") for name in ("a", "a.b", "z", "10", "9")]
@@ -55,11 +57,20 @@ class Clock:
 
 
 class Pair:
-    """The model and the store under test, told the same."""
+    """The model and the store under test, told the same. `forget` compacts where the other does not by itself."""
 
-    def __init__(self, model: MemoryStore, other: SqliteStore, clock: Clock, random: Random) -> None:
+    def __init__(
+        self,
+        model: MemoryStore,
+        other: SqliteStore | RebasedEtcd,
+        clock: Clock,
+        random: Random,
+        forget: Callable[[Revision], Awaitable[None]] | None = None,
+    ) -> None:
         self.model = model
         self.other = other
+        self._forget = forget
+        self._forgotten = Revision(0)
         self.random = random
         self.clock = clock
         self.leases: list[Lease] = []
@@ -103,8 +114,19 @@ class Pair:
         for store in (self.model, self.other):
             await store.commit([], [Put(f"{prefix}end", b"")])
         end = (await self.model.list("/")).revision
+        await self._forget_as_the_model()
         start = Revision(max(self.random.randrange(end - 300, end), EMPTY_REVISION))
         assert await heard(self.model, prefix, start, end) == await heard(self.other, prefix, start, end)
+
+    async def _forget_as_the_model(self) -> None:
+        """What the model has forgotten is what its oldest watcher is told."""
+        if self._forget is None:
+            return
+        async with aclosing(self.model.watch("/", EMPTY_REVISION)) as watcher:
+            oldest = await anext(watcher)
+        if isinstance(oldest, Compacted) and oldest.revision > self._forgotten:
+            self._forgotten = oldest.revision
+            await self._forget(oldest.revision)
 
     def _compare(self, entries: dict[str, Entry]) -> Compare:
         key = self.random.choice(KEYS)
@@ -160,19 +182,34 @@ def fast_folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_sqlite_answers_as_the_model_does(fast_folder: Path) -> None:
-    async def test() -> None:
-        clock = Clock()
-        model = MemoryStore(clock_ms=clock.read, history_events=HISTORY_EVENTS)
-        path = str(fast_folder / "metadata.db")
-        other = await SqliteStore.open(path, clock=BootClock("boot", clock.read), history_events=HISTORY_EVENTS)
-        pair = Pair(model, other, clock, Random(SEED))
-        for number in range(OPERATIONS):
-            try:
-                await pair.step()
-            except AssertionError as error:
-                raise AssertionError(f"QANAT_STORE_SEED={SEED}, operation {number}: {error}") from error
-        await other.close()
-        await model.close()
+async def compare(
+    model: MemoryStore,
+    other: SqliteStore | RebasedEtcd,
+    clock: Clock,
+    operations: int,
+    forget: Callable[[Revision], Awaitable[None]] | None = None,
+) -> None:
+    pair = Pair(model, other, clock, Random(SEED), forget)
+    for number in range(operations):
+        try:
+            await pair.step()
+        except AssertionError as error:
+            raise AssertionError(f"QANAT_STORE_SEED={SEED}, operation {number}: {error}") from error
 
-    asyncio.run(test())
+
+async def test_sqlite_answers_as_the_model_does(fast_folder: Path) -> None:
+    clock = Clock()
+    model = MemoryStore(clock_ms=clock.read, history_events=HISTORY_EVENTS)
+    path = str(fast_folder / "metadata.db")
+    other = await SqliteStore.open(path, clock=BootClock("boot", clock.read), history_events=HISTORY_EVENTS)
+    await compare(model, other, clock, OPERATIONS)
+    await other.close()
+    await model.close()
+
+
+async def test_etcd_answers_as_the_model_does(etcd_access: EtcdAccess) -> None:
+    clock = Clock()
+    model = MemoryStore(clock_ms=clock.read, history_events=HISTORY_EVENTS)
+    async with rebased(etcd_access, clock.read) as other:
+        await compare(model, other, clock, ETCD_OPERATIONS, other.forget)
+    await model.close()

@@ -6,9 +6,9 @@ Rule 2: silence is questioned. After `PROGRESS_S` without a word the member is a
         `STALL_S` without an answer the next member is watched. The answer proves that somebody is there
         and nothing else: etcd 3.4 gives it before events that are on their way.
 Rule 3: a revision is passed on when it is whole: fragments are gathered first.
-
-A deletion at exactly the revision up to which etcd was compacted can get lost (etcd-io/etcd#19179); whoever keeps a
-picture lists it from time to time.
+Rule 4: a stream begins with the last revision that was heard, not the one after it. Some versions forget a deletion at
+        exactly the revision up to which they are compacted (etcd-io/etcd#19179, in 3.4.23); this way they
+        refuse to begin there, and we list anew.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class EtcdWatch:
         reading: asyncio.Task[bytes] | None = None
         closing = asyncio.create_task(self._closing.wait())
         try:
-            request = messages.watch_create_request(*self._keys.range_of(prefix), after + 1)
+            # Never 0, which would mean: from now on.
+            request = messages.watch_create_request(*self._keys.range_of(prefix), max(after, 1))
             await self._connection.write_to(stream, request)
             gathered: list[messages.WatchEvent] = []
             while True:
