@@ -23,6 +23,7 @@ from qanat.broker.membership import Membership
 from qanat.broker.metadata import MetadataKeeper
 from qanat.broker.partition import Partition
 from qanat.broker.settings import BrokerSettings
+from qanat.broker.suspicions import Suspicions
 from qanat.broker.topic_settings import TopicSettings
 from qanat.cluster import keys, values
 from qanat.cluster.elections import Rules
@@ -106,6 +107,7 @@ class Broker:
         self.membership.on_joined = self._on_joined
         self.controlling = Controlling(self, self.membership, self.rules_of)
         self.in_sync_sets = InSyncSets(self)
+        self.suspicions = Suspicions(self)
         self._random = random.Random(seed)
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
@@ -208,7 +210,7 @@ class Broker:
 
     async def close(self) -> None:
         """Answer no more, then let everything go; logs are closed by their own runtime."""
-        for name in ("groups", "transactions"):
+        for name in ("groups", "transactions", "share_partitions"):
             if name in self.__dict__:
                 getattr(self, name).close()
         for task in list(self._parked):
@@ -255,19 +257,21 @@ class Broker:
             self.groups.topic.take_over(partition)
         elif partition.at.topic == TRANSACTIONS_TOPIC:
             self.transactions.topic.take_over(partition)
+        elif partition.at.topic == SHARE_STATE_TOPIC:
+            self.share_partitions.take_over(partition)
 
     def _on_resigned(self, partition: Partition) -> None:
         if partition.at.topic == OFFSETS_TOPIC and "groups" in self.__dict__:
             self.groups.topic.drop(partition)
         elif partition.at.topic == TRANSACTIONS_TOPIC and "transactions" in self.__dict__:
             self.transactions.topic.drop(partition)
+        elif partition.at.topic == SHARE_STATE_TOPIC and "share_partitions" in self.__dict__:
+            self.share_partitions.states.topic.drop(partition)
 
     def rules_of(self, topic: str) -> Rules:
         """What a topic's settings say about its elections."""
         settings = self.topic_settings(topic)
-        return Rules(
-            settings.min_insync_replicas, settings.log.is_synced, settings.unclean_leader_election_enable
-        )
+        return Rules(settings.min_insync_replicas, settings.log.is_synced, settings.unclean_leader_election_enable)
 
     # Partitions
 
@@ -304,6 +308,8 @@ class Broker:
         self.controlling.note(events)
         for event in events:
             match keys.parse(event.key):
+                case keys.BrokerKey(node_id) if node_id == self.node_id:
+                    self.membership.note()
                 case keys.PartitionKey(topic_id, number):
                     self._on_partition(topic_id, number)
                 case keys.TopicConfigKey(name):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from qanat.broker.hosting import Copy
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import error_code
+from qanat.connection.faults import UnreachableError, error_code
 from qanat.connection.link import Link
 from qanat.log.leader_epochs import EpochEnd
 from qanat.model.error_codes import ErrorCode
@@ -47,6 +47,8 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _LEFT_OUT_S = 0.2
 """How long a partition is left out whose leader says something else than records."""
 _ROWS_AT_ONCE = 50
+_MORE_TO_COME_S = 0.01
+"""How long to wait for what else is to be followed, before an answer that may take longer is given up."""
 
 
 class FollowedLeaders:
@@ -118,6 +120,7 @@ class _FollowedLeader:
             try:
                 link = await self._open()
             except QanatError as fault:
+                self._broker.suspicions.raise_against(self._node_id)
                 if not is_told:
                     tell("leader cannot be reached", level="warning", leader=self._node_id, reason=str(fault))
                 is_told = True
@@ -133,7 +136,6 @@ class _FollowedLeader:
                     await self._ask(link)
             except QanatError as fault:
                 tell("connection to a leader is lost", level="debug", leader=self._node_id, reason=str(fault))
-                await asyncio.sleep(pause_s)
             finally:
                 await link.close()
 
@@ -162,7 +164,13 @@ class _FollowedLeader:
             for partition in topic.partitions:
                 partition.partition_max_bytes = settings.replica_fetch_max_bytes
         deadline = Deadline.after(settings.replica_fetch_wait_max_ms / 1000 + _CALL_S)
-        response: FetchResponse = await link.call(ApiKey.FETCH, request, deadline, at_most=_VERSION)
+        self._changed.clear()
+        asking = asyncio.ensure_future(link.call(ApiKey.FETCH, request, deadline, at_most=_VERSION))
+        response = await self._unless_changed(asking)
+        if response is None:
+            self._session = _Session()
+            await link.close()
+            raise UnreachableError("asked anew: there is more to follow")
         if not self._session.answered(response):
             if response.error_code not in (
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -171,6 +179,18 @@ class _FollowedLeader:
                 await asyncio.sleep(_LEFT_OUT_S)
             return
         await self._take_all(response, copies)
+
+    async def _unless_changed(self, asking: asyncio.Future[FetchResponse]) -> FetchResponse | None:
+        """The answer; None where something new is to be followed meanwhile, which must not wait for it."""
+        changed = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait({asking, changed}, return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
+            if not asking.done():
+                await asyncio.wait([asking], timeout=_MORE_TO_COME_S)
+            return asking.result() if asking.done() else None
+        finally:
+            changed.cancel()
+            asking.cancel()
 
     def _ready(self) -> dict[TopicPartition, Copy]:
         now = asyncio.get_running_loop().time()

@@ -51,6 +51,7 @@ class Membership:
         self._listeners: tuple[values.Listener, ...] = ()
         self._inter_broker: values.Listener | None = None
         self._kept: KeptLease | None = None
+        self._removed = asyncio.Event()
         self.on_joined: Callable[[], None] | None = None
         """Told whenever we are registered, the first time and anew."""
 
@@ -76,8 +77,7 @@ class Membership:
     async def stay(self) -> None:
         """Register anew whenever the lease is lost, for ever."""
         while True:
-            assert self._kept is not None, "joined"
-            await self._kept.lost()
+            await self._lost()
             tell("registration lost: registering anew", level="warning", node=self._node_id)
             while True:
                 try:
@@ -86,6 +86,22 @@ class Membership:
                 except (StoreUnavailableError, LeaseExpiredError, NodeIdInUseError) as fault:
                     tell("cannot register", level="error", node=self._node_id, reason=str(fault))
                     await asyncio.sleep(_RETRY_S)
+
+    def note(self) -> None:
+        """Our key in the store has changed."""
+        if self.epoch is None:
+            self._removed.set()
+
+    async def _lost(self) -> None:
+        """Return once our registration is gone: with its lease, or because others took us for dead."""
+        assert self._kept is not None, "joined"
+        ends = [asyncio.ensure_future(self._kept.lost()), asyncio.ensure_future(self._removed.wait())]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
+        await self._kept.release()
 
     async def announce_stop(self) -> None:
         """Say that we want to lead nothing any more."""
@@ -135,6 +151,7 @@ class Membership:
             put = Put(key, values.encode(self._registration()), lease.lease_id)
             if await self._metadata.commit([Absent(key)], [put]):
                 self._kept = self._metadata.store.keep(lease)
+                self._removed.clear()
                 # A second registration is of a process that never stopped: it has lost nothing.
                 self._was_clean = True
                 if self.on_joined is not None:
