@@ -22,6 +22,7 @@ from qanat.broker.in_sync_sets import InSyncSets
 from qanat.broker.membership import Membership
 from qanat.broker.metadata import MetadataKeeper
 from qanat.broker.partition import Partition
+from qanat.broker.peers import Peers
 from qanat.broker.settings import BrokerSettings
 from qanat.broker.suspicions import Suspicions
 from qanat.broker.topic_settings import TopicSettings
@@ -108,6 +109,7 @@ class Broker:
         self.controlling = Controlling(self, self.membership, self.rules_of)
         self.in_sync_sets = InSyncSets(self)
         self.suspicions = Suspicions(self)
+        self.peers = Peers(self)
         self._random = random.Random(seed)
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
@@ -216,6 +218,7 @@ class Broker:
         for task in list(self._parked):
             task.cancel()
         await asyncio.gather(*self._parked, return_exceptions=True)
+        await self.peers.close()
         await self.membership.leave()
         await self.metadata.close()
 

@@ -10,6 +10,7 @@ is left to the lease.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from qanat.cluster import keys
@@ -40,10 +41,8 @@ class Suspicions:
         epoch = self._broker.metadata.image.broker_epochs.get(node_id)
         if epoch is None or not await self._is_deserted(node_id):
             return
-        try:
+        with suppress(StoreUnavailableError):  # Then nobody can elect anyway, and the lease runs out meanwhile.
             await self._remove(node_id, epoch)
-        except StoreUnavailableError:
-            pass  # Then the lease will run out as well, or nobody can elect anyway.
 
     async def _is_deserted(self, node_id: int) -> bool:
         try:

@@ -187,7 +187,7 @@ class HostedTransactions(HostedShard[Request, Reply, Decision]):
         )
         left, pause_s = list(markers.partitions), _FIRST_PAUSE_S
         while self.is_serving:
-            outcomes = await self._broker.markers.write(marker, left)
+            outcomes = await self._broker.markers.write_everywhere(marker, left)
             if ErrorCode.TRANSACTION_COORDINATOR_FENCED in outcomes.values():
                 self.end(ErrorCode.NOT_COORDINATOR)
                 return

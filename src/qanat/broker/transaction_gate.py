@@ -12,13 +12,25 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qanat.broker.partition import Partition
+from qanat.connection.faults import error_code
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
 from qanat.transactions.records import CLASSIC
 from qanat.transactions.replies import AddReply, VerifyReply
 from qanat.transactions.requests import AddPartitions, VerifyPartitions
+from qanat.wire.kafka.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
+
+_CALL_S = 5.0
+"""How long another broker may take to say whether a partition is part of a transaction."""
 
 
 class TransactionGate:
@@ -53,6 +65,10 @@ class TransactionGate:
     ) -> dict[Partition, ErrorCode]:
         at = tuple(one.at for one in asked)
         who = (transactional_id, producer_id, producer_epoch)
+        coordinator = self._coordinator(transactional_id)
+        if coordinator != self._broker.node_id:
+            errors = await self._ask_peer(coordinator, who, at, is_verified_only=client_version == CLASSIC)
+            return {one: _as_writer(errors[one.at]) for one in asked}
         if client_version > CLASSIC:
             added = await self._broker.transactions.ask(transactional_id, AddPartitions(*who, at, client_version))
             assert isinstance(added, AddReply)
@@ -60,6 +76,38 @@ class TransactionGate:
         verified = await self._broker.transactions.ask(transactional_id, VerifyPartitions(*who, at))
         assert isinstance(verified, VerifyReply)
         return {one: _as_writer(verified.errors[one.at]) for one in asked}
+
+    def _coordinator(self, transactional_id: str) -> int:
+        """The broker that coordinates a transactional id; ourselves where nobody is known to."""
+        image, coordinated = self._broker.metadata.image, self._broker.transactions.topic
+        topic = image.topics.get(coordinated.name)
+        if topic is None:
+            return self._broker.node_id
+        return image.state(topic, coordinated.partition_of(transactional_id)).leader
+
+    async def _ask_peer(
+        self, node_id: int, who: tuple[str, int, int], partitions: Sequence[TopicPartition], *, is_verified_only: bool
+    ) -> dict[TopicPartition, ErrorCode]:
+        topics: dict[str, AddPartitionsToTxnTopic] = {}
+        for at in partitions:
+            topics.setdefault(at.topic, AddPartitionsToTxnTopic(at.topic, [])).partitions.append(at.partition)
+        asked = AddPartitionsToTxnTransaction(*who, verify_only=is_verified_only, topics=list(topics.values()))
+        # What the client is told makes it ask again, as when the coordinator had moved.
+        errors = dict.fromkeys(partitions, ErrorCode.NOT_ENOUGH_REPLICAS)
+        try:
+            request = AddPartitionsToTxnRequest(transactions=[asked])
+            answer = await self._broker.peers.call(node_id, ApiKey.ADD_PARTITIONS_TO_TXN, request, _CALL_S)
+        except QanatError:
+            return errors
+        for one in answer.results_by_transaction:
+            for topic in one.topic_results:
+                for row in topic.results_by_partition:
+                    code = error_code(row.partition_error_code)
+                    moved = code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                    errors[TopicPartition(topic.name, row.partition_index)] = (
+                        ErrorCode.NOT_ENOUGH_REPLICAS if moved else code
+                    )
+        return errors
 
 
 def _as_writer(error: ErrorCode) -> ErrorCode:
