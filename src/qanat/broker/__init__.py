@@ -12,6 +12,12 @@
 - `transaction_markers`      markers on their way into partitions, whoever asks for them
 - `transaction_gate`         whether a transactional write belongs to an open transaction
 - `hosted_shard`       what every coordinator's shell does: append, wait, answer; tick; end
+- `share_coordinator`  the shell around the ledger of share partitions
+- `share_partition`, `share_partitions`  a share partition at work, and all that this broker leads
+- `share_fetching`, `share_sessions`     records for members of share groups, and who asks for which
+- `share_policies`     what holds for the deliveries of each share group
+- `dead_letters`       records that a share group has given up, on their way to another topic
+- `consumption`        `cleanup.policy=consume`: records go once share groups are past them
 - `internal_topic`     a topic in which a coordinator keeps its state
 - `breaths`            work of one request, in pieces that keep nobody waiting
 - `topic_settings`     every setting that a topic may have, in one table

@@ -24,6 +24,7 @@ VALUE_BYTES_MAX = 32_767
 LIST_SETTINGS: Mapping[str, str] = {
     "cleanup.policy": "delete",
     "log.cleanup.policy": "delete",
+    "consume.groups": "",
     "follower.replication.throttled.replicas": "",
     "leader.replication.throttled.replicas": "",
 }

@@ -22,7 +22,7 @@ def drawn_settings(random: Random) -> LogSettings:
     return LogSettings(
         segment_bytes=random.choice((600, 1024, 2048, 4096)),
         index_interval_bytes=random.choice((0, 64, 200, 4096)),
-        cleanup_policy=random.choice(tuple(CleanupPolicy)),
+        cleanup_policy=random.choice((CleanupPolicy.DELETE, CleanupPolicy.COMPACT, CleanupPolicy.BOTH)),
         retention_ms=random.choice((-1, 500, 5_000)),
         retention_bytes=random.choice((-1, 2_000, 6_000)),
         delete_retention_ms=random.choice((0, 300)),

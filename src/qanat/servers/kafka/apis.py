@@ -93,6 +93,10 @@ _SERVED = (
     ServedApi(ApiKey.LIST_TRANSACTIONS, 0, 2, "list_transactions"),
     ServedApi(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "consumer_group_heartbeat"),
     ServedApi(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "consumer_group_describe"),
+    ServedApi(ApiKey.SHARE_FETCH, 1, 2, "share_fetch"),
+    ServedApi(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, "share_acknowledge"),
+    ServedApi(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, "share_group_heartbeat"),
+    ServedApi(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, "share_group_describe"),
 )
 
 SERVED: dict[int, ServedApi] = {int(served.key): served for served in _SERVED}

@@ -90,7 +90,8 @@ async def _make_durable(moved: list[Moved], context: Context) -> None:
 def _judge(partition: Partition | ErrorCode, offset: int) -> ErrorCode:
     if isinstance(partition, ErrorCode):
         return partition
-    if not partition.log.settings.is_expired:
+    settings = partition.log.settings
+    if settings.is_compacted and not settings.is_expired:
         return ErrorCode.POLICY_VIOLATION
     if not _HIGH_WATERMARK <= offset <= partition.log.high_watermark:
         return ErrorCode.OFFSET_OUT_OF_RANGE

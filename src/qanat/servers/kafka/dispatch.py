@@ -76,7 +76,7 @@ Interceptor = Callable[[ServedApi, Any, Context], Any]
 """Answers in a handler's place, in any of a handler's ways; it may call the handler."""
 
 
-_WAITS_BY_DESIGN = (ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+_WAITS_BY_DESIGN = (ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 """APIs whose answer may take as long as the client allows: a long wait says nothing."""
 
 

@@ -2,7 +2,7 @@
 
 - `asking`       who asks; what a guard decides; how it is put around a handler
 - `table`        which guard belongs to which API: one line each, and a test that none is missing
-- `topics` · `records` · `groups` · `cluster` · `transactions` the guards
+- `topics` · `records` · `groups` · `shares` · `shared_records` · `cluster` · `transactions` the guards
 
 A guard takes out of a request what its asker may not do, lets the handler do the rest, and puts the
 refusals into the answer. Handlers know nothing of it, and where no authoriser is configured it costs one comparison.

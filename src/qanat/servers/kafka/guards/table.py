@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qanat.servers.kafka.guards import cluster, groups, records, topics, transactions
+from qanat.servers.kafka.guards import cluster, groups, records, shared_records, shares, topics, transactions
 from qanat.servers.kafka.guards.asking import Guard
 from qanat.wire.kafka.messages.alter_configs import AlterConfigsResourceResponse
 from qanat.wire.kafka.messages.heartbeat import HeartbeatResponse
@@ -30,6 +30,10 @@ GUARDS: dict[int, Guard] = {
     ApiKey.LIST_GROUPS: groups.guard_list_groups,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.guard_consumer_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: groups.guard_describe_consumers,
+    ApiKey.SHARE_GROUP_HEARTBEAT: shares.guard_heartbeat,
+    ApiKey.SHARE_GROUP_DESCRIBE: shares.guard_describe,
+    ApiKey.SHARE_FETCH: shared_records.guard_share_fetch,
+    ApiKey.SHARE_ACKNOWLEDGE: shared_records.guard_share_acknowledge,
     ApiKey.DELETE_GROUPS: groups.guard_delete_groups,
     ApiKey.OFFSET_DELETE: groups.guard_offset_delete,
     ApiKey.SASL_HANDSHAKE: cluster.guard_nothing,

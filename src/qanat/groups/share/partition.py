@@ -1,0 +1,374 @@
+"""A share partition: who holds which records of one partition on behalf of one share group (KIP-932).
+
+    offset = partition.next_fetch_offset(now_ms)              # from where to read the log
+    given = partition.acquire(member, read, take, now_ms)     # what of that the member gets
+    change = partition.acknowledge(member, batches, now_ms)   # what became of some records
+    change = partition.tick(now_ms)                           # once next_deadline_ms has come
+
+Rule 1: what is decided holds at once; a `Change` is to be written down in the order in which they are made, and
+        nobody is told of one before it is durable. Where writing fails, load the partition anew.
+Rule 2: acquiring changes nothing that is written down: after a crash, records that were held are available.
+Rule 3: a record that is given up while there is a dead-letter topic is `ARCHIVING` until `buried` is called.
+
+The time is steady milliseconds, and an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from qanat.groups.share.record_states import AcknowledgeType, RecordState, StateBatch, joined, since
+from qanat.groups.share.rules import ShareRules
+from qanat.groups.share.runs import NOBODY, Cause, Run, Runs
+from qanat.model.error_codes import ErrorCode
+
+_AVAILABLE, _ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
+_ACKNOWLEDGED, _ARCHIVING, _ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED
+
+
+class Span(NamedTuple):
+    """A batch of the log; not wanted are markers, and what aborted transactions wrote where that is left out."""
+
+    first_offset: int
+    last_offset: int
+    is_wanted: bool = True
+
+
+class Read(NamedTuple):
+    """What was read of the log, without gaps but those that compaction left."""
+
+    offset: int
+    spans: Iterable[Span]
+    """Looked at only as far as somebody wants what is in them."""
+    end_offset: int
+
+
+class Take(NamedTuple):
+    """How much a member wants."""
+
+    max_records: int
+    batch_size: int = 1
+    """Ranges of about so many records are named, so that they can be acknowledged one by one."""
+    is_exact: bool = False
+    """Whether batches are cut; otherwise the one in which the limit lies is given out whole."""
+
+
+class Given(NamedTuple):
+    """Records that a member holds now."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+
+
+class Acknowledgement(NamedTuple):
+    """What a member says of a range of records: one type for each of them, or one for all."""
+
+    first_offset: int
+    last_offset: int
+    types: Sequence[int]
+
+
+class Dying(NamedTuple):
+    """Records that are to be written to the dead-letter topic, and then `buried`."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+    cause: Cause
+
+
+class Change(NamedTuple):
+    """What is to be written down, and what to do once that is durable."""
+
+    start_offset: int
+    batches: tuple[StateBatch, ...]
+    dying: tuple[Dying, ...] = ()
+
+
+class SharePartition:
+    """See the module."""
+
+    __slots__ = ("_available", "_next_ms", "_open", "_runs", "rules")
+
+    def __init__(self, start_offset: int, rules: ShareRules, batches: Iterable[StateBatch] = ()) -> None:
+        self.rules = rules
+        self._runs = Runs(start_offset)
+        self._available = 0
+        """Records that nobody holds, be they kept back."""
+        self._open = 0
+        """Records that are not done."""
+        self._next_ms: int | None = None
+        """No deadline is earlier than this."""
+        for batch in since(batches, start_offset):
+            self._restore(batch)
+        self._runs.settle(start_offset, self._runs.end_offset)
+
+    def _restore(self, batch: StateBatch) -> None:
+        if batch.first_offset > self._runs.end_offset:
+            # Given out when the state was last written, and never heard of since.
+            self._append(Run(self._runs.end_offset, batch.first_offset - 1, _AVAILABLE))
+        first, last, state, count = batch
+        run = Run(first, last, RecordState(state), count)
+        if run.state is _ACQUIRED:
+            run.state = _AVAILABLE
+        elif run.state is _ARCHIVING:
+            is_worn = count >= self.rules.delivery_count_limit
+            run.cause = Cause.DELIVERED_TOO_OFTEN if is_worn else Cause.REJECTED
+        self._append(run)
+
+    def __repr__(self) -> str:
+        return f"<SharePartition {self.start_offset}-{self.end_offset} {list(self._runs)}>"
+
+    @property
+    def start_offset(self) -> int:
+        """Everything before it is done."""
+        return self._runs.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Nothing from here on was ever given out."""
+        return self._runs.end_offset
+
+    @property
+    def done_count(self) -> int:
+        """Records behind the start that are done."""
+        return self.end_offset - self.start_offset - self._open
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When to `tick`; it may turn out that nothing is due."""
+        return self._next_ms
+
+    def runs(self) -> list[tuple[StateBatch, str]]:
+        """Every record behind the start and who holds it; for looking at."""
+        return [(run.batch, run.member) for run in self._runs]
+
+    # Giving out
+
+    def next_fetch_offset(self, now_ms: int) -> int | None:
+        """From where on there may be records for a member; None where all that may be held are held."""
+        if self._available:
+            for run in self._runs:
+                if run.state is _AVAILABLE and run.until_ms <= now_ms:
+                    return run.first
+        return self.end_offset if self._open < self.rules.max_record_locks else None
+
+    def acquire(self, member: str, read: Read, take: Take, now_ms: int) -> list[Given]:
+        """Give a member what it may have of what was read."""
+        given: list[Given] = []
+        before = self.end_offset
+        cursor, room = read.offset, take.max_records
+        for span in read.spans:
+            if room <= 0:
+                break
+            self._lose(cursor, span.first_offset - 1)
+            first = max(cursor, span.first_offset)
+            cursor = span.last_offset + 1
+            if not span.is_wanted:
+                self._lose(first, span.last_offset)
+                continue
+            for part in self._take(member, Span(first, span.last_offset), room, take, now_ms):
+                room -= part.last_offset - part.first_offset + 1
+                _name(given, part, take.batch_size)
+            if cursor > self.end_offset:
+                break  # No more may be held, or the member has enough.
+        else:
+            self._lose(cursor, read.end_offset - 1)
+        self._runs.settle(read.offset, max(before, cursor))
+        return given
+
+    def _take(self, member: str, span: Span, room: int, take: Take, now_ms: int) -> Iterator[Given]:
+        until_ms = now_ms + self.rules.lock_ms
+        known = self._runs.end_offset
+        for found in self._runs.overlapping(span.first_offset, span.last_offset):
+            if room <= 0:
+                return
+            if found.state is not _AVAILABLE or found.until_ms > now_ms:
+                continue
+            first = max(found.first, span.first_offset)
+            (run,) = self._runs.between(first, min(found.last, span.last_offset, first + room - 1))
+            self._available -= len(run)
+            run.state, run.member, run.until_ms = _ACQUIRED, member, until_ms
+            run.count += 1
+            room -= len(run)
+            self._expect(until_ms)
+            yield Given(run.first, run.last, run.count)
+        first = max(known, span.first_offset)
+        locks = self.rules.max_record_locks - self._open
+        if first > span.last_offset or room <= 0 or locks <= 0:
+            return
+        last = min(span.last_offset, first + min(room, locks) - 1) if take.is_exact else span.last_offset
+        self._append(Run(first, last, _ACQUIRED, 1, member, until_ms))
+        self._expect(until_ms)
+        yield Given(first, last, 1)
+
+    def _lose(self, first: int, last: int) -> None:
+        """Records that are not there, or that nobody wants."""
+        for run in self._runs.between(max(first, self.start_offset), min(last, self.end_offset - 1)):
+            if run.state is _AVAILABLE:
+                self._finish(run, _ARCHIVED)
+        if last >= self.end_offset:
+            self._append(Run(self.end_offset, last, _ARCHIVED))
+
+    # Getting back
+
+    def acknowledge(self, member: str, batches: Sequence[Acknowledgement], now_ms: int) -> Change | ErrorCode | None:
+        """What a member says of records that it holds: all of it is taken, or nothing."""
+        ranges = [one for batch in batches for one in _ranges(batch) if one[1] >= self.start_offset]
+        for first, last, _ in ranges:
+            if (error := self._why_not(member, first, last)) is not None:
+                return error
+        touched: list[Run] = []
+        for first, last, kind in ranges:
+            for run in self._runs.between(max(first, self.start_offset), last):
+                self._say(run, kind, now_ms)
+                if run.state is not _ACQUIRED:
+                    touched.append(run)
+        return self._change(touched)
+
+    def _why_not(self, member: str, first: int, last: int) -> ErrorCode | None:
+        if last >= self.end_offset:
+            return ErrorCode.INVALID_RECORD_STATE
+        for run in self._runs.overlapping(first, last):
+            if run.state is not _ACQUIRED or run.member != member:
+                return ErrorCode.INVALID_RECORD_STATE
+        return None
+
+    def _say(self, run: Run, kind: int, now_ms: int) -> None:
+        match kind:
+            case AcknowledgeType.ACCEPT:
+                self._finish(run, _ACKNOWLEDGED)
+            case AcknowledgeType.GAP:
+                self._finish(run, _ARCHIVED)
+            case AcknowledgeType.RELEASE:
+                self._release(run, now_ms)
+            case AcknowledgeType.REJECT:
+                self._give_up(run, Cause.REJECTED)
+            case _:
+                assert kind == AcknowledgeType.RENEW, kind
+                run.until_ms = now_ms + self.rules.lock_ms
+                self._expect(run.until_ms)
+
+    def release_member(self, member: str, now_ms: int, *, is_attempt: bool) -> Change | None:
+        """Take back what a member holds; where it was no attempt, its deliveries are not counted."""
+        touched = [run for run in self._runs if run.state is _ACQUIRED and run.member == member]
+        for run in touched:
+            if is_attempt:
+                self._release(run, now_ms)
+            else:
+                run.count -= 1
+                self._make_available(run, 0)
+        return self._change(touched)
+
+    def tick(self, now_ms: int) -> Change | None:
+        """Take back what was held for too long."""
+        touched = [run for run in self._runs if run.state is _ACQUIRED and run.until_ms <= now_ms]
+        for run in touched:
+            self._release(run, now_ms)
+        waiting = (run.until_ms for run in self._runs if run.state in (_AVAILABLE, _ACQUIRED))
+        self._next_ms = min((until_ms for until_ms in waiting if until_ms > now_ms), default=None)
+        return self._change(touched)
+
+    def buried(self, first: int, last: int) -> Change | None:
+        """These records are in the dead-letter topic, or need not be."""
+        inside = self._runs.between(max(first, self.start_offset), min(last, self.end_offset - 1))
+        touched = [run for run in inside if run.state is _ARCHIVING]
+        for run in touched:
+            self._finish(run, _ARCHIVED)
+        return self._change(touched)
+
+    def dying(self) -> tuple[Dying, ...]:
+        """What is on its way to the dead-letter topic; to be gone on with after a crash."""
+        return tuple(_dying(self._runs))
+
+    def forget_before(self, log_start_offset: int) -> None:
+        """The log begins later now: what lay before is gone, whoever held it."""
+        if log_start_offset <= self.start_offset:
+            return
+        for run in self._runs.between(self.start_offset, min(log_start_offset, self.end_offset) - 1):
+            self._available -= len(run) if run.state is _AVAILABLE else 0
+            self._open -= 0 if run.is_done else len(run)
+        self._runs.forget_before(log_start_offset)
+
+    def _release(self, run: Run, now_ms: int) -> None:
+        if run.count >= self.rules.delivery_count_limit:
+            self._give_up(run, Cause.DELIVERED_TOO_OFTEN)
+            return
+        delay_ms = self.rules.delay_ms(run.count)
+        self._make_available(run, now_ms + delay_ms if delay_ms else 0)
+
+    def _make_available(self, run: Run, until_ms: int) -> None:
+        run.state, run.member, run.until_ms = _AVAILABLE, NOBODY, until_ms
+        self._available += len(run)
+        if until_ms:
+            self._expect(until_ms)
+
+    def _give_up(self, run: Run, cause: Cause) -> None:
+        if not self.rules.has_dead_letters:
+            self._finish(run, _ARCHIVED)
+            return
+        run.state, run.member, run.until_ms, run.cause = _ARCHIVING, NOBODY, 0, cause
+
+    def _finish(self, run: Run, state: RecordState) -> None:
+        """Done; how it came to that is forgotten, so that neighbours become one."""
+        if run.state is _AVAILABLE:
+            self._available -= len(run)
+        self._open -= len(run)
+        run.state, run.member, run.until_ms, run.count, run.cause = state, NOBODY, 0, 0, None
+
+    # Bookkeeping
+
+    def _append(self, run: Run) -> None:
+        if run.first > run.last:
+            return
+        if run.state is _AVAILABLE:
+            self._available += len(run)
+        if not run.is_done:
+            self._open += len(run)
+        self._runs.append(run)
+
+    def _expect(self, at_ms: int) -> None:
+        if self._next_ms is None or at_ms < self._next_ms:
+            self._next_ms = at_ms
+
+    def _change(self, touched: Sequence[Run]) -> Change | None:
+        """What some runs, in order and changed just now, make to be written down."""
+        if not touched:
+            return None
+        batches = [run.batch for run in touched]
+        dying = tuple(_dying(touched))
+        self._runs.settle(touched[0].first, touched[-1].last)
+        return Change(self.start_offset, tuple(joined(since(batches, self.start_offset))), dying)
+
+
+def _dying(runs: Iterable[Run]) -> Iterator[Dying]:
+    for run in runs:
+        if run.state is _ARCHIVING:
+            yield Dying(run.first, run.last, run.count, run.cause or Cause.REJECTED)
+
+
+def _name(given: list[Given], part: Given, batch_size: int) -> None:
+    """Put a range into an answer: with the one before, as long as that is smaller than a batch should be."""
+    if given:
+        last = given[-1]
+        is_next = last.last_offset + 1 == part.first_offset and last.delivery_count == part.delivery_count
+        if is_next and last.last_offset - last.first_offset + 1 < batch_size:
+            given[-1] = last._replace(last_offset=part.last_offset)
+            return
+    given.append(part)
+
+
+def _ranges(batch: Acknowledgement) -> Iterator[tuple[int, int, int]]:
+    """Neighbours of which the same is said."""
+    types = batch.types
+    if len(types) == 1 or types.count(types[0]) == len(types):
+        yield batch.first_offset, batch.last_offset, types[0]
+        return
+    first = batch.first_offset
+    for kind, same in groupby(types):
+        last = first + sum(1 for _ in same) - 1
+        yield first, last, kind
+        first = last + 1

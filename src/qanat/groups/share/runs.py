@@ -1,0 +1,160 @@
+"""The records that a share group has been given and is not past yet, as runs of neighbours that are alike.
+
+A run is what one range of offsets has in common, so that a batch of a thousand records which one member
+was given costs as much as a single one. Runs lie without gaps between `start_offset` and `end_offset`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from enum import StrEnum
+from operator import attrgetter
+
+from qanat.groups.share.record_states import RecordState, StateBatch
+
+NOBODY = ""
+_FIRST = attrgetter("first")
+_DONE = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+
+
+class Cause(StrEnum):
+    """Why a record is given up."""
+
+    REJECTED = "rejected"
+    DELIVERED_TOO_OFTEN = "delivery count limit reached"
+
+
+class Run:
+    """Neighbouring records of one state, one history and one holder."""
+
+    __slots__ = ("cause", "count", "first", "last", "member", "state", "until_ms")
+
+    def __init__(
+        self, first: int, last: int, state: RecordState, count: int = 0, member: str = NOBODY, until_ms: int = 0
+    ) -> None:
+        self.first = first
+        self.last = last
+        self.state = state
+        self.count = count
+        """How often the records were given out."""
+        self.member = member
+        """Who holds them."""
+        self.until_ms = until_ms
+        """Of acquired records: how long they are held. Of available ones: how long they are kept back."""
+        self.cause: Cause | None = None
+
+    def __repr__(self) -> str:
+        holder = f" by {self.member}" if self.member else ""
+        return f"<Run {self.first}-{self.last} {self.state.name}{holder} x{self.count} until {self.until_ms}>"
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def is_done(self) -> bool:
+        return self.state in _DONE
+
+    @property
+    def batch(self) -> StateBatch:
+        return StateBatch(self.first, self.last, self.state, self.count)
+
+    def is_like(self, other: Run) -> bool:
+        return (
+            self.state is other.state
+            and self.count == other.count
+            and self.member == other.member
+            and self.until_ms == other.until_ms
+            and self.cause is other.cause
+        )
+
+
+class Runs:
+    """See the module. Whoever changes a run's state does it through `between`, and calls `settle` afterwards."""
+
+    __slots__ = ("_runs", "end_offset", "start_offset")
+
+    def __init__(self, start_offset: int) -> None:
+        self._runs: list[Run] = []
+        self.start_offset = start_offset
+        self.end_offset = start_offset
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def append(self, run: Run) -> None:
+        """Records right behind the last one."""
+        assert run.first == self.end_offset <= run.last, run
+        self.end_offset = run.last + 1
+        if self._runs and self._runs[-1].is_like(run):
+            self._runs[-1].last = run.last
+        else:
+            self._runs.append(run)
+
+    def overlapping(self, first: int, last: int) -> list[Run]:
+        """The runs that have records between two offsets, whole."""
+        begin = max(bisect_right(self._runs, first, key=_FIRST) - 1, 0)
+        end = bisect_right(self._runs, last, key=_FIRST)
+        found = self._runs[begin:end]
+        return found[1:] if found and found[0].last < first else found
+
+    def between(self, first: int, last: int) -> list[Run]:
+        """The runs that make up exactly these records, cut out where need be."""
+        if first > last:
+            return []
+        begin = self._cut(first)
+        end = self._cut(last + 1)
+        return self._runs[begin:end]
+
+    def _cut(self, offset: int) -> int:
+        """The place of the run that begins at an offset, made if need be."""
+        place = bisect_right(self._runs, offset, key=_FIRST) - 1
+        if place < 0:
+            return 0
+        run = self._runs[place]
+        if run.first == offset:
+            return place
+        if run.last < offset:
+            return place + 1
+        rest = Run(offset, run.last, run.state, run.count, run.member, run.until_ms)
+        rest.cause = run.cause
+        run.last = offset - 1
+        self._runs.insert(place + 1, rest)
+        return place + 1
+
+    def settle(self, first: int, last: int) -> None:
+        """Join what is alike around some records, and let go of what is done at the beginning."""
+        runs = self._runs
+        place = max(bisect_right(runs, first, key=_FIRST) - 2, 0)
+        kept = place
+        end = min(bisect_right(runs, last, key=_FIRST) + 1, len(runs))
+        for number in range(place + 1, end):
+            run = runs[number]
+            if runs[kept].is_like(run):
+                runs[kept].last = run.last
+            else:
+                kept += 1
+                runs[kept] = run
+        del runs[kept + 1 : end]
+        self._advance()
+
+    def _advance(self) -> None:
+        done = 0
+        for run in self._runs:
+            if not run.is_done:
+                break
+            done += 1
+        del self._runs[:done]
+        self.start_offset = self._runs[0].first if self._runs else self.end_offset
+
+    def forget_before(self, offset: int) -> None:
+        """Records that no longer exist."""
+        if offset > self.end_offset:
+            self._runs.clear()
+            self.end_offset = offset
+        else:
+            del self._runs[: self._cut(offset)]
+        self._advance()

@@ -1,0 +1,282 @@
+"""Who holds which records: giving out, getting back, giving up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from qanat.groups.share.partition import Acknowledgement, Change, Dying, Given, Read, SharePartition, Span, Take
+from qanat.groups.share.record_states import AcknowledgeType, RecordState, StateBatch
+from qanat.groups.share.rules import ShareRules
+from qanat.groups.share.runs import Cause
+from qanat.model.error_codes import ErrorCode
+
+GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
+AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState
+
+
+def partition(start: int = 0, batches: tuple[StateBatch, ...] = (), **rules: Any) -> SharePartition:
+    return SharePartition(start, ShareRules(lock_ms=1_000, **rules), batches)
+
+
+def fetch(
+    share: SharePartition, member: str, *spans: Span, now: int = 0, most: int = 100, size: int = 1, exact: bool = False
+) -> list[Given]:
+    """Read these batches from where the partition wants to be read, and take what there is."""
+    offset = share.next_fetch_offset(now)
+    if offset is None:
+        return []
+    read = Read(offset, [span for span in spans if span.last_offset >= offset], spans[-1].last_offset + 1)
+    return share.acquire(member, read, Take(most, size, exact), now)
+
+
+def say(share: SharePartition, member: str, first: int, last: int, *kinds: int, now: int = 0) -> Any:
+    return share.acknowledge(member, [Acknowledgement(first, last, list(kinds))], now)
+
+
+def test_a_batch_is_given_to_one_member_only() -> None:
+    share = partition()
+    assert fetch(share, "a", Span(0, 9), Span(10, 19), most=10) == [Given(0, 9, 1)]
+    assert fetch(share, "b", Span(0, 9), Span(10, 19), most=10) == [Given(10, 19, 1)]
+    assert share.next_fetch_offset(0) == 20
+
+
+def test_a_batch_is_given_whole_where_the_limit_lies_in_it() -> None:
+    assert fetch(partition(), "a", Span(0, 9), Span(10, 19), most=3) == [Given(0, 9, 1)]
+
+
+def test_a_batch_is_cut_for_who_wants_exactly_so_many() -> None:
+    share = partition()
+    assert fetch(share, "a", Span(0, 9), most=3, exact=True) == [Given(0, 2, 1)]
+    assert fetch(share, "b", Span(0, 9), most=3, exact=True) == [Given(3, 5, 1)]
+
+
+def test_ranges_are_named_in_about_the_size_that_is_asked_for() -> None:
+    spans = [Span(first, first + 1) for first in range(0, 10, 2)]
+    assert fetch(partition(), "a", *spans, size=4) == [Given(0, 3, 1), Given(4, 7, 1), Given(8, 9, 1)]
+
+
+def test_what_is_accepted_in_order_moves_the_start_and_leaves_nothing_to_write_but_that() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9))
+    assert say(share, "a", 0, 4, ACCEPT) == Change(5, ())
+    assert (share.start_offset, share.end_offset) == (5, 10)
+
+
+def test_what_is_accepted_out_of_order_is_written_down_and_waits_for_the_rest() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9))
+    assert say(share, "a", 5, 9, ACCEPT) == Change(0, (StateBatch(5, 9, ACKNOWLEDGED, 0),))
+    assert share.done_count == 5
+    assert say(share, "a", 0, 4, ACCEPT) == Change(10, ())
+    assert share.start_offset == 10
+
+
+def test_every_record_may_have_its_own_fate() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 4))
+    change = say(share, "a", 0, 4, ACCEPT, RELEASE, REJECT, GAP, ACCEPT)
+    assert change == Change(
+        1,
+        (
+            StateBatch(1, 1, AVAILABLE, 1),
+            StateBatch(2, 3, ARCHIVED, 0),
+            StateBatch(4, 4, ACKNOWLEDGED, 0),
+        ),
+    )
+    assert fetch(share, "b", Span(0, 4)) == [Given(1, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("member", "first", "last"), [("b", 0, 4), ("a", 0, 12), ("a", 3, 10), ("nobody", 5, 5)], ids=str
+)
+def test_nobody_acknowledges_what_he_does_not_hold(member: str, first: int, last: int) -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9))
+    before = share.runs()
+    assert say(share, member, first, last, ACCEPT) is ErrorCode.INVALID_RECORD_STATE
+    assert share.runs() == before
+
+
+def test_of_several_ranges_all_are_taken_or_none() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9))
+    say(share, "a", 5, 5, ACCEPT)
+    said = [Acknowledgement(0, 1, [ACCEPT]), Acknowledgement(4, 6, [ACCEPT])]
+    assert share.acknowledge("a", said, 0) is ErrorCode.INVALID_RECORD_STATE
+    assert share.start_offset == 0
+
+
+def test_what_lies_before_the_start_is_done_whoever_says_so() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9))
+    say(share, "a", 0, 4, ACCEPT)
+    assert say(share, "b", 0, 3, RELEASE) is None
+
+
+def test_a_record_is_not_held_longer_than_its_lock() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9), now=0)
+    fetch(share, "b", Span(10, 19), now=500)
+    assert share.next_deadline_ms == 1_000
+    assert share.tick(999) is None
+    assert share.tick(1_000) == Change(0, (StateBatch(0, 9, AVAILABLE, 1),))
+    assert share.next_deadline_ms == 1_500
+    assert say(share, "a", 0, 9, ACCEPT, now=1_000) is ErrorCode.INVALID_RECORD_STATE
+    assert fetch(share, "b", Span(0, 9), now=1_000) == [Given(0, 9, 2)]
+    assert say(share, "b", 10, 19, ACCEPT, now=1_499) is not None
+
+
+def test_a_lock_may_be_renewed() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 1), now=0)
+    assert say(share, "a", 0, 0, RENEW, now=900) is None
+    assert share.tick(1_000) == Change(0, (StateBatch(1, 1, AVAILABLE, 1),))
+    assert share.next_deadline_ms == 1_900
+    assert say(share, "a", 0, 0, ACCEPT, now=1_899) == Change(1, ())
+
+
+@pytest.mark.parametrize("ends_by", ["release", "timeout", "loss"])
+def test_a_record_is_given_up_after_its_last_delivery(ends_by: str) -> None:
+    share = partition(delivery_count_limit=3)
+    change: Change | None = None
+    for delivery in (1, 2, 3):
+        assert fetch(share, "a", Span(0, 0), now=0) == [Given(0, 0, delivery)]
+        match ends_by:
+            case "release":
+                change = say(share, "a", 0, 0, RELEASE)
+            case "timeout":
+                change = share.tick(1_000)
+            case _:
+                change = share.release_member("a", 0, is_attempt=True)
+    assert change == Change(1, ())
+    assert share.next_fetch_offset(0) == 1
+
+
+def test_a_good_bye_is_no_delivery() -> None:
+    share = partition(delivery_count_limit=2)
+    for _ in range(5):
+        assert fetch(share, "a", Span(0, 0)) == [Given(0, 0, 1)]
+        assert share.release_member("a", 0, is_attempt=False) == Change(0, (StateBatch(0, 0, AVAILABLE, 0),))
+
+
+def test_what_is_rejected_goes_to_the_dead_letters_before_it_is_forgotten() -> None:
+    share = partition(has_dead_letters=True)
+    fetch(share, "a", Span(0, 2))
+    change = say(share, "a", 0, 2, ACCEPT, REJECT, ACCEPT)
+    dying = (Dying(1, 1, 1, Cause.REJECTED),)
+    assert change == Change(1, (StateBatch(1, 1, ARCHIVING, 1), StateBatch(2, 2, ACKNOWLEDGED, 0)), dying)
+    assert share.next_fetch_offset(0) == 3
+    assert share.buried(1, 1) == Change(3, ())
+    assert share.buried(1, 1) is None
+
+
+def test_what_is_worn_out_goes_to_the_dead_letters() -> None:
+    share = partition(has_dead_letters=True, delivery_count_limit=2)
+    for _ in range(2):
+        fetch(share, "a", Span(0, 2))
+        change = share.release_member("a", 0, is_attempt=True)
+    assert change is not None
+    assert change.dying == (Dying(0, 2, 2, Cause.DELIVERED_TOO_OFTEN),)
+    assert share.start_offset == 0
+
+
+def test_dead_letters_are_gone_on_with_after_a_crash() -> None:
+    batches = (StateBatch(3, 4, ARCHIVING, 5), StateBatch(6, 6, ARCHIVING, 2))
+    share = partition(3, batches, has_dead_letters=True)
+    assert share.dying() == (Dying(3, 4, 5, Cause.DELIVERED_TOO_OFTEN), Dying(6, 6, 2, Cause.REJECTED))
+    assert share.next_fetch_offset(0) == 5
+
+
+def test_a_failed_record_is_kept_back_longer_every_time() -> None:
+    share = partition(backoff_ms=100, backoff_max_ms=300)
+    now = 0
+    for delay in (100, 200, 300, 300):
+        fetch(share, "a", Span(0, 0), now=now)
+        say(share, "a", 0, 0, RELEASE, now=now)
+        assert share.next_fetch_offset(now + delay - 1) == 1
+        now += delay
+        assert share.next_deadline_ms is not None
+        assert share.next_deadline_ms <= now
+        share.tick(now)
+        assert share.next_fetch_offset(now) == 0
+
+
+def test_no_more_is_given_out_while_too_many_are_not_done() -> None:
+    share = partition(max_record_locks=10)
+    fetch(share, "a", Span(0, 9))
+    assert share.next_fetch_offset(0) is None
+    say(share, "a", 9, 9, ACCEPT)
+    assert share.next_fetch_offset(0) == 10
+    assert fetch(share, "b", Span(10, 10), Span(11, 11)) == [Given(10, 10, 1)]
+    assert share.next_fetch_offset(0) is None
+    say(share, "a", 3, 3, RELEASE)
+    assert fetch(share, "b", Span(0, 9)) == [Given(3, 3, 2)]
+
+
+def test_one_stuck_record_does_not_stop_the_others() -> None:
+    share = partition(max_record_locks=10)
+    fetch(share, "a", Span(0, 0))
+    for first in range(1, 100):
+        assert fetch(share, "b", Span(first, first)) == [Given(first, first, 1)]
+        say(share, "b", first, first, ACCEPT)
+    assert (share.start_offset, share.done_count, len(share.runs())) == (0, 99, 2)
+
+
+def test_markers_and_holes_are_passed_over() -> None:
+    share = partition()
+    assert fetch(share, "a", Span(2, 3), Span(4, 4, is_wanted=False), Span(7, 8)) == [Given(2, 3, 1), Given(7, 8, 1)]
+    assert share.start_offset == 2
+    say(share, "a", 2, 3, ACCEPT)
+    assert share.start_offset == 7
+
+
+def test_a_read_of_nothing_but_holes_moves_on() -> None:
+    share = partition()
+    assert share.acquire("a", Read(0, [Span(0, 4, is_wanted=False)], 9), Take(10), 0) == []
+    assert (share.start_offset, share.end_offset) == (9, 9)
+
+
+def test_records_that_compaction_took_meanwhile_are_done() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9))
+    share.release_member("a", 0, is_attempt=True)
+    assert fetch(share, "b", Span(4, 5), Span(8, 9)) == [Given(4, 5, 2), Given(8, 9, 2)]
+    say(share, "b", 4, 5, ACCEPT)
+    assert share.start_offset == 8
+
+
+def test_records_that_retention_took_are_gone_whoever_held_them() -> None:
+    share = partition(max_record_locks=100)
+    fetch(share, "a", Span(0, 99))
+    share.forget_before(40)
+    assert share.start_offset == 40
+    assert say(share, "a", 30, 50, ACCEPT) == Change(51, ())
+    share.forget_before(200)
+    assert (share.start_offset, share.end_offset, share.runs()) == (200, 200, [])
+    assert fetch(share, "b", Span(200, 205)) == [Given(200, 205, 1)]
+
+
+def test_delivery_counts_survive_a_restart_and_what_was_held_is_available() -> None:
+    share = partition(10, (StateBatch(12, 12, AVAILABLE, 3), StateBatch(14, 15, ACKNOWLEDGED, 0)))
+    assert share.next_fetch_offset(0) == 10
+    assert fetch(share, "a", Span(10, 19)) == [
+        Given(10, 11, 1),
+        Given(12, 12, 4),
+        Given(13, 13, 1),
+        Given(16, 19, 1),
+    ]
+
+
+def test_a_member_that_is_gone_holds_nothing() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 4))
+    fetch(share, "b", Span(5, 9))
+    fetch(share, "a", Span(10, 14))
+    share.release_member("a", 0, is_attempt=True)
+    assert [(batch.first_offset, batch.state, member) for batch, member in share.runs()] == [
+        (0, AVAILABLE, ""),
+        (5, ACQUIRED, "b"),
+        (10, AVAILABLE, ""),
+    ]
