@@ -21,7 +21,8 @@ def clean_environment(**more: str) -> dict[str, str]:
     """This process' environment without anything that is a setting of ours."""
     foreign = ("QANAT_", "NODE_ID", "BROKER_PORT", "DATA_DIR", "HTTP_PORT", "REGISTRY_URL")
     own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    return own | {"XDG_CONFIG_HOME": "/nonexistent"} | more
+    # No HTTP unless a test asks for it: its port is one for all.
+    return own | {"XDG_CONFIG_HOME": "/nonexistent", "QANAT_HTTP_PORT": "-1"} | more
 
 
 @dataclass

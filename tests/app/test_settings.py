@@ -127,7 +127,8 @@ def test_the_plain_variables_of_older_scripts_are_understood() -> None:
 
     assert result.settings.node_id == "local-001"
     assert (result.settings.broker.port, result.settings.data_dir) == (9193, "./x")
-    assert [notice.split()[0] for notice in result.notices] == ["HTTP_PORT", "REGISTRY_URL"]
+    assert result.settings.http.http_port == 8081
+    assert [notice.split()[0] for notice in result.notices] == ["REGISTRY_URL"]
 
 
 def test_our_variables_win_over_plain_ones() -> None:
@@ -149,7 +150,9 @@ def test_a_table_of_defaults_is_understood(tmp_path: Path) -> None:
 
     assert (result.settings.broker.host_name, result.settings.broker.num_partitions) == ("0.0.0.0", 4)
     assert result.settings.topic_defaults == {"retention.bytes": "1073741824", "retention.ms": "604800000"}
-    assert len(result.notices) == 8
+    http = result.settings.http
+    assert (http.http_acks, http.http_max_poll_records, http.http_session_timeout_ms) == ("leader", 500, 30_000)
+    assert len(result.notices) == 4
 
 
 def test_kafkas_own_sample_file_is_understood(tmp_path: Path) -> None:

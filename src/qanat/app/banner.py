@@ -15,6 +15,7 @@ def banner(node: Node) -> str:
         ("node", _identity(node)),
         ("cluster", node.cluster_id),
         ("kafka", _address(node)),
+        ("http", _http(node)),
         ("metrics", node.metrics.address if node.metrics is not None else "not served (metrics.port)"),
         ("data", _data(node)),
         ("durability", durability(node)),
@@ -32,6 +33,12 @@ def _identity(node: Node) -> str:
 def _address(node: Node) -> str:
     bound, told = node.address, node.advertised_address
     return bound if bound == told else f"{bound}, told to clients as {told}"
+
+
+def _http(node: Node) -> str:
+    if node.http is not None:
+        return f"{node.http.address} (what it answers: {node.http.address}/docs)"
+    return "not served (http.port)"
 
 
 def _data(node: Node) -> str:

@@ -182,8 +182,7 @@ class Node:
         await asyncio.to_thread(import_module, "qanat.servers.http.listener")
         from qanat.servers.http.listener import HttpListener
 
-        mechanisms = None if gate is None else gate.mechanisms
-        http = HttpListener(self.broker, self.listener, self.settings.http, mechanisms)
+        http = HttpListener(self.broker, self.listener, self.settings.http, gate)
         try:
             await http.start()
         except AddressInUseError as fault:

@@ -94,6 +94,7 @@ def dev(
     presets = [
         flag("storage.engine", "memory", "qanat dev"),
         flag("group.initial.rebalance.delay.ms", 0, "qanat dev"),
+        flag("http.port", 0, "qanat dev"),
     ]
     flags = StartFlags(port=port, assignments=settings or (), log_format=log_format, log_level=log_level)
     return serve(flags, {}, presets)

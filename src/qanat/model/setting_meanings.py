@@ -1,4 +1,4 @@
-"""What each setting means, read from where it is declared: the string under its field.
+"""What each setting or member means, read from where it is declared: the string under its field.
 
 A person who reads the struct and a client that asks for documentation are told the same.
 """
@@ -11,12 +11,12 @@ import textwrap
 from collections.abc import Mapping
 from functools import cache
 
-from qanat.model.settings import Settings
+from msgspec import Struct
 
 
 @cache
-def meanings(kind: type[Settings]) -> Mapping[str, str]:
-    """The meaning of every setting of a struct, by Kafka's name; empty where its source is not at hand."""
+def meanings(kind: type[Struct]) -> Mapping[str, str]:
+    """The meaning of every field of a struct, by the name it is given under; empty where its source is not at hand."""
     try:
         source = textwrap.dedent(inspect.getsource(kind))
     except OSError:

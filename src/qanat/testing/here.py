@@ -31,7 +31,7 @@ WAIT_S = 10.0
 """How long `wait_for` waits unless told otherwise."""
 _LOOK_AGAIN_S = 0.005
 
-_HURRIED = {"port": 0, "group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1}
+_HURRIED = {"port": 0, "http.port": -1, "group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1}
 _FORGETFUL = {"storage.engine": "memory", "offsets.topic.num.partitions": 1}
 
 

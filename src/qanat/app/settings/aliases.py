@@ -14,7 +14,6 @@ _THREADS = "one event loop serves all connections; there are no threads to count
 _CLIENT = "clients decide it for themselves"
 _LATER_REGISTRY = "no registry is asked yet"
 _LATER_PIPE = "there are no pipes between brokers yet"
-_LATER_HTTP = "there is no HTTP door yet"
 _STORE = "the metadata store decides it; there is no separate controller"
 _ONE_COPY = "there is one copy of each partition yet"
 
@@ -37,7 +36,7 @@ ENVIRONMENT = (
     Alias("NODE_ID", "node.id"),
     Alias("BROKER_PORT", "port"),
     Alias("DATA_DIR", "data.dir"),
-    *_none(_LATER_HTTP, "HTTP_PORT"),
+    Alias("HTTP_PORT", "http.port"),
     *_none(_LATER_REGISTRY, "REGISTRY_URL"),
 )
 """Variables without our prefix."""
@@ -64,8 +63,11 @@ FILE = (
     Alias("default_retention_seconds", "log.retention.ms", 1000),
     Alias("default_retention_bytes", "log.retention.bytes"),
     *_none("everything that is kept lies in data.dir", "memtx_dir", "vinyl_dir"),
-    *_none(_CLIENT, "acks", "retries", "retry_backoff_ms"),
-    *_none(_CLIENT, "max_poll_records", "session_timeout_ms", "request_timeout_ms"),
+    Alias("acks", "http.acks"),
+    Alias("max_poll_records", "http.max.poll.records"),
+    Alias("session_timeout_ms", "http.session.timeout.ms"),
+    Alias("request_timeout_ms", "http.request.timeout.ms"),
+    *_none(_CLIENT, "retries", "retry_backoff_ms"),
     *_none(_THREADS, "num.network.threads", "num.io.threads", "background.threads", "log.cleaner.threads"),
     *_none(_THREADS, "num.recovery.threads.per.data.dir", "num.replica.fetchers"),
     *_none("the operating system sizes them", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),

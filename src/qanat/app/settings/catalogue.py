@@ -13,6 +13,7 @@ from qanat.log.settings import DirectorySettings
 from qanat.model.errors import InvalidSettingError
 from qanat.model.settings import Settings
 from qanat.security.settings import SecuritySettings
+from qanat.servers.http.settings import HttpSettings
 from qanat.transactions.settings import TransactionSettings
 
 Owner = type[Settings] | TopicSetting
@@ -20,6 +21,7 @@ STRUCTS: tuple[type[Settings], ...] = (
     OwnSettings,
     BrokerSettings,
     SecuritySettings,
+    HttpSettings,
     DirectorySettings,
     GroupSettings,
     TransactionSettings,

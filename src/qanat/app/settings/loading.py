@@ -22,6 +22,7 @@ from qanat.model.errors import InvalidSettingError
 from qanat.model.settings import Settings
 from qanat.model.spelling import did_you_mean
 from qanat.security.settings import SecuritySettings
+from qanat.servers.http.settings import HttpSettings
 from qanat.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ def _compose(given: Mapping[str, Given]) -> NodeSettings:
         groups=GroupSettings.parse(_of(GroupSettings, given)),
         transactions=TransactionSettings.parse(_of(TransactionSettings, given)),
         security=SecuritySettings.parse(_of(SecuritySettings, given)),
+        http=HttpSettings.parse(_of(HttpSettings, given)),
         topic_defaults=topic_defaults,
     )
 

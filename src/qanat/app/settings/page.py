@@ -16,6 +16,7 @@ from qanat.log.settings import NEVER_MS, DirectorySettings
 from qanat.model.setting_meanings import meanings
 from qanat.model.settings import Settings
 from qanat.security.settings import SecuritySettings
+from qanat.servers.http.settings import HttpSettings
 from qanat.transactions.settings import TransactionSettings
 
 _INTRODUCTION = """\
@@ -49,6 +50,7 @@ _SECTIONS: tuple[tuple[str, str, type[Settings]], ...] = (
     ("The node", "Who it is and where its data lies.", OwnSettings),
     ("The broker", "Its listener and its limits.", BrokerSettings),
     ("Security", "Who is let in, and who decides what they may do.", SecuritySettings),
+    ("HTTP", "The HTTP door: its address and its limits.", HttpSettings),
     ("The data directory", "What all logs of the node share.", DirectorySettings),
     ("Consumer groups", "What the group coordinator allows.", GroupSettings),
     ("Transactions", "What the transaction coordinator allows.", TransactionSettings),

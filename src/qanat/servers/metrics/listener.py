@@ -1,7 +1,6 @@
 """`GET /metrics` on an address of its own: HTTP/1.1, one answer per connection, no dependencies.
 
-Whoever asks slowly, or at length, is let go: a request is a few lines. The text is made in
-pieces, with everybody else's turn in between, so that ten thousand topics hold up nobody's produce.
+Whoever asks slowly, or at length, is let go: a request is a few lines.
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.servers.metrics.exposition import CONTENT_TYPE
-from qanat.servers.metrics.families import FAMILIES, Observed
-from qanat.servers.metrics.process import LoopLag
+from qanat.servers.metrics.text import MetricsText
 
 _REQUEST_BYTES_MAX = 16 * 1024
 _TIMEOUT_S = 10.0
 _CONNECTIONS_MAX = 32
-_LINES_AT_ONCE = 500
 _PLAIN = "text/plain; charset=utf-8"
 
 
@@ -29,8 +26,7 @@ class MetricsListener:
     def __init__(self, broker: Broker, kafka: KafkaListener, host: str, port: int) -> None:
         self._host = host
         self._wanted_port = port
-        self._lag = LoopLag()
-        self._observed = Observed(broker, kafka, self._lag)
+        self._metrics = MetricsText(broker, kafka)
         self._server: asyncio.Server | None = None
         self._answering: set[asyncio.Task[None]] = set()
 
@@ -49,10 +45,10 @@ class MetricsListener:
                 f"cannot serve metrics on {self._host}:{self._wanted_port}: {error.strerror or error}; "
                 "stop what is using it, or choose another metrics.port"
             ) from error
-        self._lag.start()
+        self._metrics.start()
 
     async def close(self) -> None:
-        self._lag.close()
+        self._metrics.close()
         if self._server is not None:
             self._server.close()
             for task in list(self._answering):
@@ -82,19 +78,9 @@ class MetricsListener:
         elif method not in ("GET", "HEAD"):
             _write(writer, "405 Method Not Allowed", _PLAIN, b"Only GET is answered.\n", "Allow: GET, HEAD\r\n")
         else:
-            body = await self.text()
+            body = await self._metrics.text()
             _write(writer, "200 OK", CONTENT_TYPE, body, is_head=method == "HEAD")
         await writer.drain()
-
-    async def text(self) -> bytes:
-        """Everything that is counted, now."""
-        pieces: list[str] = []
-        for family in FAMILIES:
-            for line in family.lines(self._observed):
-                pieces.append(line)
-                if len(pieces) % _LINES_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-        return "".join(pieces).encode()
 
 
 def _asked(head: bytes) -> tuple[str, str]:

@@ -1,0 +1,20 @@
+"""The HTTP door: produce, consume, administer and observe, from anything that speaks HTTP.
+
+- `settings`     what the door may be told
+- `listener`     the listening socket; `protocol` one connection, with its limits
+- `application`  from a request to its answer; `exchange` one of them; `problems` errors as documents (RFC 9457)
+- `operations`   what an operation is; `table` all of them; `openapi`, `documentation` told to others
+- `caller`       who asks
+- `asking`       Kafka requests asked on a caller's behalf: of this broker, or of the one that leads
+- `door`         the parts that operations share
+- `topics`       topics by name, created on first use
+- `produce`      operations that write; `incoming` records as they come, `producing` into partitions
+- `consume`      operations that read; `told` records as they are told, `reading` out of partitions
+- `streams`, `websocket`  records as they come; `pump` never more than a client can take, `stream_limits` how many
+- `health`       whether the node serves, and what it counts
+
+Rule 1: this door decides nothing about topics, groups or records: it asks as a Kafka client would (`asking`), so
+        that guards, limits and errors are the same at both doors.
+Rule 2: nothing is remembered between two requests that another node would not know.
+Rule 3: nothing here is imported before the Kafka door answers.
+"""

@@ -1,0 +1,113 @@
+"""From a request to its answer: who asks, which operation, whether what was sent makes sense, what comes out.
+
+An ASGI application. Whatever goes wrong is answered with a problem document; a bug of ours is, too, and is told to
+the log with its traceback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from qanat.model.errors import QanatError
+from qanat.servers.http.caller import Caller, authenticated
+from qanat.servers.http.exchange import JSON, Exchange, GoneError, Receive, Reply, Scope, Send, decoded
+from qanat.servers.http.operations import SENT, Operation, Routes, read_query
+from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
+from qanat.servers.http.websocket import serve_websocket
+from qanat.telemetry.events import failure
+
+if TYPE_CHECKING:
+    from qanat.servers.http.door import Door
+
+_ENCODE = msgspec.json.Encoder().encode
+
+
+class Application:
+    """Answers every request of the door."""
+
+    def __init__(self, door: Door, routes: Routes) -> None:
+        self._door = door
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await serve_websocket(self._door, scope, receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            operation, places = self._routes.find(scope["method"], scope["path"])
+            caller = Caller(scope["client"])
+            if self._door.mechanisms is not None and not operation.is_public:
+                caller.principal = authenticated(_authorization(scope), self._door.mechanisms)
+            exchange = Exchange(self._door, caller, scope, receive, send)
+            exchange.path = places
+            outcome = await self._outcome(operation, exchange)
+            if outcome is SENT:
+                return
+            reply = outcome if isinstance(outcome, Reply) else Reply(operation.status, _ENCODE(outcome))
+        except Problem as problem:
+            reply = _told(problem, scope)
+        except GoneError:
+            return
+        except QanatError as fault:
+            reply = _told(problem_of(fault.code, f"{scope['method']} {scope['path']}", str(fault)), scope)
+        except asyncio.CancelledError:
+            raise
+        except Exception as bug:  # noqa: BLE001 - a bug ends this request, not the broker
+            failure("bug while serving an HTTP request", bug, request=f"{scope['method']} {scope['path']}")
+            reply = _told(Problem(500, "this is a bug in the broker: its log has the details"), scope)
+        await _send(send, reply)
+
+    async def _outcome(self, operation: Operation, exchange: Exchange) -> Any:
+        exchange.query = read_query(operation, exchange.scope["query_string"])
+        if operation.decoder is not None:
+            require_json(exchange)
+            exchange.body = decoded(operation.decoder, await exchange.read_body() or b"{}")
+        if operation.waits:
+            return await operation.handle(exchange)
+        try:
+            async with asyncio.timeout(self._door.asking.timeout_s):
+                return await operation.handle(exchange)
+        except TimeoutError:
+            limit_ms = self._door.settings.http_request_timeout_ms
+            raise Problem(
+                504, f"this took longer than {limit_ms} ms (http.request.timeout.ms); it may still be done: look first"
+            ) from None
+
+
+def require_json(exchange: Exchange) -> None:
+    """Refuse a body that is said to be something else."""
+    media_type = media_type_of(exchange)
+    if media_type not in (b"", JSON) and not media_type.endswith(b"+json"):
+        raise Problem(
+            415,
+            f"a body of type {media_type.decode('latin-1')} is not understood here: "
+            "send JSON with Content-Type: application/json",
+            headers=((b"accept", JSON),),
+        )
+
+
+def media_type_of(exchange: Exchange) -> bytes:
+    return (exchange.header(b"content-type") or b"").partition(b";")[0].strip().lower()
+
+
+def _authorization(scope: Scope) -> bytes | None:
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            return bytes(value)
+    return None
+
+
+def _told(problem: Problem, scope: Scope) -> Reply:
+    return Reply(problem.status, problem.encode(scope["path"]), CONTENT_TYPE, problem.headers)
+
+
+async def _send(send: Send, reply: Reply) -> None:
+    headers = [(b"content-type", reply.media_type), (b"content-length", b"%d" % len(reply.body)), *reply.headers]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})

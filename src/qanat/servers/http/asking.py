@@ -1,0 +1,194 @@
+"""Kafka requests asked by this door: of this broker in the same process, or of another over a pooled link.
+
+The HTTP door has no rules of its own for topics, groups or records: whatever it is asked becomes a request of the
+Kafka protocol, passes the same guards under the caller's name, and is answered by the same handler. Where another
+broker leads the partition or keeps the group, the request goes there; guards are asked here, where the caller is known.
+
+Rule 1: an answer that may be another a moment later (a leader moved) is asked for again until the deadline.
+Rule 2: a write that broke on its way to another broker is not repeated: nobody knows whether it was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import RETRIABLE, UnreachableError, error_code
+from qanat.connection.link import Link
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.security.authorization import Operation
+from qanat.servers.http.caller import CLIENT_ID, Caller
+from qanat.servers.http.problems import Problem, problem_of
+from qanat.servers.kafka.apis import SERVED, Handler, ServedApi
+from qanat.servers.kafka.dispatch import Context, Dispatcher
+from qanat.wire.kafka.headers import RequestHeader
+from qanat.wire.kafka.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from qanat.wire.kafka.registry import ApiKey
+
+if TYPE_CHECKING:
+    from qanat.broker.broker import Broker
+    from qanat.servers.kafka.connection import KafkaConnection
+    from qanat.servers.kafka.gate import Gate
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+"""What coordinators keep."""
+
+_BY_NAME_AT_MOST = {ApiKey.PRODUCE: 12, ApiKey.FETCH: 12, ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9}
+"""Later versions know topics by id only."""
+_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 0.5
+
+
+@dataclass(frozen=True)
+class _Elsewhere(ServedApi):
+    """An API as another broker serves it: guards around it are ours."""
+
+    forward: Handler | None = None
+
+    @property
+    def handle(self) -> Handler:
+        assert self.forward is not None
+        return self.forward
+
+
+class Asking:
+    """Asks on behalf of callers. `close` lets the links go."""
+
+    def __init__(self, broker: Broker, dispatcher: Dispatcher, gate: Gate | None, timeout_s: float) -> None:
+        self.broker = broker
+        self._dispatcher = dispatcher
+        self._gate = gate
+        self.timeout_s = timeout_s
+        self._links: dict[int, Link] = {}
+        self._opening = asyncio.Lock()
+        self.nobody = Caller(None)
+        """The door itself, for what it does on nobody's behalf."""
+
+    async def close(self) -> None:
+        for link in self._links.values():
+            await link.close()
+        self._links.clear()
+
+    # Where
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is no other broker."""
+        return len(self.broker.metadata.image.brokers) <= 1
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether somebody decides what callers may do."""
+        return self._dispatcher.interceptor is not None
+
+    def require_write(self, caller: Caller, topics: Iterable[str]) -> None:
+        """Raise where a caller may not write to a topic; for writes that go under the door's own name."""
+        if self._gate is None or self._gate.authorizer is None:
+            return
+        asker = self._gate.asker(self.broker, caller.principal, caller.host, _version(SERVED[ApiKey.PRODUCE]))
+        for topic in topics:
+            if not asker.may_topic(Operation.WRITE, topic):
+                raise problem_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {topic}")
+
+    def leader(self, topic: str, partition: int) -> int:
+        """Who leads a partition: a node; our own where nobody knows, so that the answer says what is wrong."""
+        image = self.broker.metadata.image
+        found = image.topics.get(topic)
+        if found is None or not 0 <= partition < len(found.partitions):
+            return self.broker.node_id
+        return image.state(found, partition).leader
+
+    async def coordinator(self, key: str, kind: int = GROUP) -> int:
+        """Who keeps a group or a transactional id."""
+        if self.is_alone:
+            return self.broker.node_id
+        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+        response: FindCoordinatorResponse = await self._ask_here(self.nobody, ApiKey.FIND_COORDINATOR, request)
+        found = response.coordinators[0] if response.coordinators else response
+        if found.error_code:
+            raise problem_of(found.error_code, f"{key} has no coordinator", found.error_message)
+        return int(found.node_id)
+
+    # Asking
+
+    async def ask(self, caller: Caller, api_key: ApiKey, request: Any, node_id: int | None = None) -> Any:
+        """One answer, of this broker or of that node."""
+        if node_id is None or node_id == self.broker.node_id:
+            return await self._ask_here(caller, api_key, request)
+        return await self._ask_there(caller, api_key, request, node_id)
+
+    async def ask_coordinator(
+        self, caller: Caller, key: str, api_key: ApiKey, request: Any, code_of: Callable[[Any], int], kind: int = GROUP
+    ) -> Any:
+        """An answer of whoever keeps a group or transactional id; a coordinator that is not ready is asked again."""
+        pause, deadline = _PAUSE_S, Deadline.after(self.timeout_s)
+        while True:
+            try:
+                response = await self.ask(caller, api_key, request, await self.coordinator(key, kind))
+            except (Problem, QanatError) as fault:
+                code = fault.error if isinstance(fault, Problem) else fault.code
+                if code not in RETRIABLE or deadline.left_seconds <= pause:
+                    raise
+            else:
+                code = error_code(code_of(response))
+                if code not in RETRIABLE or deadline.left_seconds <= pause:
+                    return response
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+    async def _ask_here(self, caller: Caller, api_key: ApiKey, request: Any) -> Any:
+        served = SERVED[api_key]
+        return await self._guarded(served, request, self._context(caller, api_key, _version(served)))
+
+    async def _ask_there(self, caller: Caller, api_key: ApiKey, request: Any, node_id: int) -> Any:
+        served = SERVED[api_key]
+
+        async def forward(guarded: Any, _: Context) -> Any:
+            deadline = Deadline.after(self.timeout_s)
+            link = await self._link(node_id, deadline)
+            return await link.call(api_key, guarded, deadline)
+
+        there = _Elsewhere(served.key, served.first_version, served.last_version, served.module, forward=forward)
+        return await self._guarded(there, request, self._context(caller, api_key, _version(served)))
+
+    async def _guarded(self, served: ServedApi, request: Any, context: Context) -> Any:
+        interceptor = self._dispatcher.interceptor
+        is_ours = context.connection is cast("KafkaConnection", self.nobody)
+        if interceptor is None or is_ours:
+            outcome = served.handle(request, context)
+        else:
+            outcome = interceptor(served, request, context)
+        while not isinstance(outcome, Struct) and outcome is not None:
+            outcome = await outcome
+        return outcome
+
+    def _context(self, caller: Caller, api_key: ApiKey, version: int) -> Context:
+        header = RequestHeader(api_key, version, 0, CLIENT_ID, 0)
+        # A caller has what handlers ask of a connection; those of SASL are never asked here.
+        return Context(self.broker, cast("KafkaConnection", caller), header)
+
+    async def _link(self, node_id: int, deadline: Deadline) -> Link:
+        async with self._opening:
+            link = self._links.get(node_id)
+            if link is None or not link.is_open:
+                registration = self.broker.metadata.image.brokers.get(node_id)
+                if registration is None or not registration.listeners:
+                    raise UnreachableError(f"broker {node_id} is not there")
+                listener = registration.listeners[0]
+                link = self._links[node_id] = await Link.open(listener.host, listener.port, CLIENT_ID, deadline)
+            return link
+
+
+def _version(served: ServedApi) -> int:
+    return min(served.last_version, _BY_NAME_AT_MOST.get(served.key, served.last_version))
+
+
+def is_moving(code: int) -> bool:
+    """Whether an answer may be another a moment later."""
+    return error_code(code) in RETRIABLE and code != ErrorCode.REQUEST_TIMED_OUT

@@ -1,0 +1,51 @@
+"""What all operations of this door share: the broker it asks, its settings, and its parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qanat.servers.http.asking import Asking
+from qanat.servers.http.idempotency import Idempotency
+from qanat.servers.http.producing import Producing
+from qanat.servers.http.reading import Reading
+from qanat.servers.http.settings import HttpSettings
+from qanat.servers.http.stream_limits import Streams
+from qanat.servers.http.topics import Topics
+from qanat.servers.metrics.text import MetricsText
+
+if TYPE_CHECKING:
+    from qanat.broker.broker import Broker
+    from qanat.servers.kafka.gate import Gate
+    from qanat.servers.kafka.listener import KafkaListener
+
+
+class Door:
+    """The parts, made once."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        kafka: KafkaListener,
+        settings: HttpSettings,
+        gate: Gate | None = None,
+    ) -> None:
+        self.broker = broker
+        self.kafka = kafka
+        self.settings = settings
+        self.mechanisms = None if gate is None else gate.mechanisms
+        """How callers authenticate; None where nobody has to."""
+        self.asking = Asking(broker, kafka.dispatcher, gate, settings.http_request_timeout_ms / 1000)
+        self.topics = Topics(self.asking)
+        self.producing = Producing(self.asking)
+        self.reading = Reading(self.asking)
+        self.idempotency = Idempotency(self)
+        self.streams = Streams(settings.http_streams_per_client)
+        self.metrics = MetricsText(broker, kafka)
+        self.is_stopping = False
+
+    def start(self) -> None:
+        self.metrics.start()
+
+    async def close(self) -> None:
+        self.metrics.close()
+        await self.asking.close()

@@ -1,0 +1,167 @@
+"""One request and its answer, between the server and whoever handles it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from qanat.servers.http.problems import Problem
+
+if TYPE_CHECKING:
+    from qanat.servers.http.caller import Caller
+    from qanat.servers.http.door import Door
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = tuple[tuple[bytes, bytes], ...]
+
+JSON = b"application/json"
+NDJSON = b"application/x-ndjson"
+_INFLATE_PIECE = 1024 * 1024
+
+
+class Reply(NamedTuple):
+    """A whole answer."""
+
+    status: int
+    body: bytes
+    media_type: bytes = JSON
+    headers: Headers = ()
+
+
+class GoneError(Exception):
+    """The client hung up before its request was complete."""
+
+
+class Exchange:
+    """What a handler sees of a request: who asks, what for, and the parts that answer."""
+
+    __slots__ = ("_receive", "body", "caller", "door", "path", "query", "scope", "send")
+
+    def __init__(self, door: Door, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        self.door = door
+        self.caller = caller
+        self.scope = scope
+        self.send = send
+        self._receive = receive
+        self.path: dict[str, str] = {}
+        """What stands in the path's places."""
+        self.query: Any = None
+        """The operation's query parameters, checked."""
+        self.body: Any = None
+        """The operation's body, checked, where it has a type."""
+
+    def header(self, name: bytes) -> bytes | None:
+        for key, value in self.scope["headers"]:
+            if key == name:
+                return bytes(value)
+        return None
+
+    async def read_body(self) -> bytes:
+        """The whole body as it was meant: within the limits, inflated."""
+        settings = self.door.settings
+        limit = settings.http_request_max_bytes
+        announced = self.header(b"content-length")
+        if announced is not None and int(announced) > limit:
+            raise _too_large(f"{int(announced)} bytes are announced", limit)
+        body = await self._read(limit)
+        encoding = self.header(b"content-encoding")
+        if encoding is None or encoding.lower() == b"identity":
+            return body
+        if encoding.lower() not in (b"gzip", b"x-gzip"):
+            raise Problem(
+                415, "only gzip is understood as Content-Encoding", headers=((b"accept-encoding", b"gzip, identity"),)
+            )
+        return _inflated(body, settings.http_inflated_max_bytes)
+
+    async def _read(self, limit: int) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise GoneError
+        body: bytes = message["body"]
+        if not message["more_body"]:
+            if len(body) > limit:
+                raise _too_large(f"{len(body)} bytes were sent", limit)
+            return body
+        parts, size = [body], len(body)
+        while message["more_body"]:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise GoneError
+            parts.append(message["body"])
+            size += len(message["body"])
+            if size > limit:
+                raise _too_large("more was sent", limit)
+        return b"".join(parts)
+
+    def abort(self) -> None:
+        """Close the connection at once: what is not sent yet is lost."""
+        self.scope["flow"]._transport.abort()
+
+    async def wait_until_gone(self) -> None:
+        """Return when the client hangs up; for streams, which read nothing more."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+def _too_large(what: str, limit: int) -> Problem:
+    return Problem(
+        413,
+        f"the body is too large: {what}, at most {limit} are taken; send several requests, "
+        "or raise http.request.max.bytes",
+        headers=((b"connection", b"close"),),
+    )
+
+
+def _inflated(body: bytes, limit: int) -> bytes:
+    inflater = zlib.decompressobj(wbits=31)
+    parts: list[bytes] = []
+    size, rest = 0, body
+    try:
+        while rest and not inflater.eof:
+            part = inflater.decompress(rest, _INFLATE_PIECE)
+            rest = inflater.unconsumed_tail
+            parts.append(part)
+            size += len(part)
+            if size > limit:
+                raise Problem(
+                    413, f"the body inflates to more than {limit} bytes (http.inflated.max.bytes); send less at a time"
+                )
+    except zlib.error as fault:
+        raise Problem(400, f"the body is not gzip, though Content-Encoding says so: {fault}") from None
+    if not inflater.eof:
+        raise Problem(400, "the body ends in the middle of its gzip stream: send all of it")
+    return b"".join(parts)
+
+
+def decoded(decoder: msgspec.json.Decoder[Any], body: bytes, what: str = "the body") -> Any:
+    """A JSON document of a type; what is wrong with it is told with its place."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as fault:
+        raise mistyped(str(fault), what) from None
+    except msgspec.DecodeError as fault:
+        position = _position(str(fault), len(body))
+        raise Problem(400, f"{what} is not JSON: {fault}, at byte {position}", position=position) from None
+    except UnicodeDecodeError as fault:
+        raise Problem(400, f"{what} is not UTF-8: byte {fault.start}", position=fault.start) from None
+    except RecursionError:
+        raise Problem(400, f"{what} is nested too deeply") from None
+
+
+def mistyped(told: str, what: str) -> Problem:
+    """A value of the wrong type, told with the place that msgspec names (`$.a[0]`)."""
+    reason, found, where = told.partition(" - at `")
+    place = where.rstrip("`").removeprefix("$").replace("[...]", "") if found else ""
+    detail = f"{what}{f' at {place}' if place else ''}: {reason.replace('`', '')}"
+    return Problem(400, detail, pointer=place or "/")
+
+
+def _position(told: str, end: int) -> int:
+    """The byte that msgspec names ("JSON is malformed: invalid character (byte 12)"); the end where it names none."""
+    digits = told.rpartition("(byte ")[2].rstrip(")")
+    return int(digits) if digits.isdigit() else end

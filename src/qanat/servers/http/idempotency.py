@@ -1,0 +1,244 @@
+"""Idempotency keys: a request that is sent again under the same key writes nothing and gets its first answer.
+
+The answer is noted in `__http_idempotency`, in the same transaction as the records, so that either both are there or
+neither. A key belongs to a caller (its principal) and to one partition of that topic, which is a shard: a shard's
+requests are written one transaction after the other, under a transactional id of its own.
+
+Rule 1: whoever begins with a shard takes its transactional id over first, which ends what was left open, and then
+        reads the notes. Whoever is fenced does both again before it answers.
+Rule 2: a request under a key is written as a whole or not at all.
+Rule 3: what is answered can be read: readers of committed records see the records before the answer goes out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from qanat.broker.partition import Partition
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.topics import CreateTopic
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.model.placement import partition_of
+from qanat.servers.http.exchange import Reply
+from qanat.servers.http.incoming import Outgoing, now_ms
+from qanat.servers.http.problems import Problem, problem_of
+from qanat.servers.http.produced import ProducedOrNot, told_many, told_one
+from qanat.servers.http.producing import batches_of, encoded
+from qanat.servers.http.told import records_of
+from qanat.servers.http.transaction import FENCED, Transactions
+
+if TYPE_CHECKING:
+    from qanat.servers.http.door import Door
+
+TOPIC = "__http_idempotency"
+_SHARDS = 16
+_HOUR_MS = 60 * 60 * 1000
+_LOAD_BYTES = 1024 * 1024
+_ATTEMPTS = 3
+_VISIBLE_S = 5.0
+
+
+class Note(msgspec.Struct, frozen=True, array_like=True):
+    """A key's first answer."""
+
+    key: str
+    fingerprint: str
+    """Of the request's body: another request under the same key is a mistake."""
+    at_ms: int
+    status: int
+    body: bytes
+
+
+class Job(msgspec.Struct, frozen=True):
+    """Records to be written under a key."""
+
+    key: str
+    fingerprint: str
+    records: Sequence[Outgoing]
+    is_single: bool
+
+
+_ENCODE = msgspec.msgpack.Encoder().encode
+_DECODE = msgspec.msgpack.Decoder(Note).decode
+
+
+def fingerprint_of(*parts: bytes) -> str:
+    return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
+
+
+class Idempotency:
+    """All keys."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._shards: dict[int, Shard] = {}
+        self._making = asyncio.Lock()
+
+    async def answer(self, job: Job) -> Reply:
+        """The first answer of this key: now, or the one that was noted."""
+        await self._make_topic()
+        number = partition_of(job.key, len(self._door.broker.metadata.image.topics[TOPIC].partitions))
+        shard = self._shards.get(number)
+        if shard is None:
+            shard = self._shards[number] = Shard(self._door, number)
+        # It goes on to its end when the caller hangs up: its repeat will find the answer.
+        return await asyncio.shield(self._door.broker.park(shard.answer(job)))
+
+    async def _make_topic(self) -> None:
+        broker = self._door.broker
+        if TOPIC in broker.metadata.image.topics:
+            return
+        async with self._making:
+            if TOPIC in broker.metadata.image.topics:
+                return
+            kept_ms = self._door.settings.http_idempotency_retention_ms + _HOUR_MS
+            request = CreateTopic(
+                TOPIC,
+                broker.new_topic_id(),
+                partitions=_SHARDS,
+                configs={"cleanup.policy": "delete", "retention.ms": str(kept_ms), "segment.ms": str(_HOUR_MS)},
+                is_internal=True,
+            )
+            outcome = await broker.create_topic(request)
+            if isinstance(outcome, Rejection) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise problem_of(outcome.code, "idempotency keys cannot be kept now", outcome.message)
+
+
+class Shard:
+    """The keys of one partition, one request after the other."""
+
+    def __init__(self, door: Door, number: int) -> None:
+        self._door = door
+        self._at = TopicPartition(TOPIC, number)
+        self._notes: dict[str, Note] = {}
+        self._position = 0
+        self._is_ours = False
+        self._lock = asyncio.Lock()
+        self._transactions = Transactions(door.asking, f"__http-idempotency-{number}")
+
+    async def answer(self, job: Job) -> Reply:
+        async with self._lock:
+            for _ in range(_ATTEMPTS):
+                if not self._is_ours:
+                    await self._take_over()
+                self._forget_old()
+                note = self._notes.get(job.key)
+                if note is not None:
+                    return _repeated(note, job)
+                try:
+                    return await self._write(job)
+                except (Problem, QanatError) as fault:
+                    code = fault.error if isinstance(fault, Problem) else fault.code
+                    await self._give_up(code)
+                    if code not in FENCED:
+                        raise
+        raise problem_of(ErrorCode.CONCURRENT_TRANSACTIONS, "other nodes are at work with the same keys; try again")
+
+    async def _take_over(self) -> None:
+        """Fence whoever was here before, then read what was noted."""
+        await self._transactions.take_over()
+        reading, nobody = self._door.reading, self._door.asking.nobody
+        number = self._at.partition
+        while True:
+            (row,) = await reading.fetch(
+                nobody, TOPIC, {number: self._position}, max_bytes=_LOAD_BYTES, wait_ms=0, is_committed=True
+            )
+            if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and row.log_start_offset != self._position:
+                self._position = (await reading.offsets_at(nobody, TOPIC, [number], -2))[number]
+                continue
+            if row.error_code:
+                raise problem_of(row.error_code, "idempotency keys cannot be read now")
+            before = self._position
+            for offset, _, raw in records_of(row, before):
+                if raw is None:
+                    self._position = offset
+                elif raw[4] is not None:
+                    note = _DECODE(raw[4])
+                    self._notes[note.key] = note
+            if self._position == before:
+                break
+        self._is_ours = True
+
+    def _forget_old(self) -> None:
+        oldest = now_ms() - self._door.settings.http_idempotency_retention_ms
+        for key, note in list(self._notes.items()):
+            if note.at_ms >= oldest:
+                break
+            del self._notes[key]
+
+    async def _give_up(self, code: ErrorCode | None) -> None:
+        """Drop what was begun; whoever comes next looks at everything anew."""
+        self._is_ours = False
+        if code not in FENCED:
+            try:
+                await self._transactions.end(is_committed=False)
+            except (Problem, QanatError):
+                return  # The next one takes the id over, which ends it.
+
+    async def _write(self, job: Job) -> Reply:
+        partition = self._door.broker.partition(TOPIC, self._at.partition)
+        if isinstance(partition, ErrorCode):
+            raise problem_of(partition, "idempotency keys cannot be kept now")
+        offsets = await self._append(job.records)
+        places = [(record.partition, offset) for record, offset in zip(job.records, offsets, strict=True)]
+        reply = told_one(*places[0]) if job.is_single else told_many([ProducedOrNot(*place) for place in places], 0)
+        note = Note(job.key, job.fingerprint, now_ms(), reply.status, reply.body)
+        await self._transactions.note(partition, encoded([_noted(note)]))
+        await self._transactions.end(is_committed=True)
+        self._notes[job.key] = note
+        ends = {
+            TopicPartition(record.topic, record.partition): offset
+            for record, (_, offset) in zip(job.records, places, strict=True)
+        }
+        await asyncio.gather(*(self._become_visible(at, offset) for at, offset in ends.items()))
+        return reply
+
+    async def _append(self, records: Sequence[Outgoing]) -> list[int]:
+        offsets = [-1] * len(records)
+        rows: dict[TopicPartition, list[int]] = {}
+        for number, record in enumerate(records):
+            rows.setdefault(TopicPartition(record.topic, record.partition), []).append(number)
+        for at, numbers in rows.items():
+            for first, end in batches_of(numbers, records):
+                chosen = numbers[first:end]
+                base = await self._transactions.write(at, encoded([records[number] for number in chosen]))
+                for offset, number in enumerate(chosen, base):
+                    offsets[number] = offset
+        return offsets
+
+    async def _become_visible(self, at: TopicPartition, offset: int) -> None:
+        """Wait until readers of committed records see a record; where somebody else leads, they wait themselves."""
+        partition = self._door.broker.partition(at.topic, at.partition)
+        if not isinstance(partition, Partition):
+            return
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _VISIBLE_S
+        while partition.log.last_stable_offset <= offset and loop.time() < deadline:
+            seen = asyncio.Event()
+            partition.wait_for_more(seen.set)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await seen.wait()
+            except TimeoutError:
+                return
+            finally:
+                partition.stop_waiting(seen.set)
+
+
+def _repeated(note: Note, job: Job) -> Reply:
+    if note.fingerprint != job.fingerprint:
+        raise Problem(
+            422, "this Idempotency-Key was used for another request: send the same body again, or use a new key"
+        )
+    return Reply(note.status, note.body, headers=((b"idempotency-replayed", b"true"),))
+
+
+def _noted(note: Note) -> Outgoing:
+    return Outgoing(TOPIC, note.key.encode(), _ENCODE(note), (), note.at_ms, 0)

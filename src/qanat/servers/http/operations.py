@@ -1,0 +1,156 @@
+"""What this door answers, as data: method, path, parameters, body, answer. One table makes routes and documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from qanat.model.spelling import did_you_mean
+from qanat.servers.http.exchange import Exchange, mistyped
+from qanat.servers.http.problems import Problem
+
+Handle = Callable[[Exchange], Awaitable[Any]]
+"""Returns a `Reply`, a value that is sent as JSON, or `SENT` where the answer is already on its way."""
+
+
+class _Sent:
+    """The answer was sent by the handler itself."""
+
+
+SENT = _Sent()
+
+
+class Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What query parameters derive from; the string under a field is its meaning."""
+
+
+class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the bodies of requests derive from."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that can be asked for."""
+
+    method: str
+    path: str
+    """With places in braces: `/api/v1/topics/{topic}`."""
+    handle: Handle
+    summary: str
+    tag: str
+    query: type[Parameters] | None = None
+    body: Any = None
+    """The type of a JSON body; None where there is none or the handler reads it itself."""
+    answer: Any = None
+    """The type of the answer, for the documentation."""
+    status: int = 200
+    statuses: tuple[int, ...] = ()
+    """Further statuses of good answers."""
+    bodies: Mapping[str, Any] = field(default_factory=dict)
+    """Media types and their types, for the documentation, where the handler reads the body itself."""
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    """Further media types of the answer."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Request headers with a meaning, and what it is."""
+    waits: bool = False
+    """Whether an answer may take as long as the asker says: no time limit of the door applies."""
+    is_public: bool = False
+    """Whether nobody has to authenticate for it."""
+    is_hidden: bool = False
+    """Left out of the documentation: the documentation itself."""
+
+    def __post_init__(self) -> None:
+        self.__dict__["decoder"] = None if self.body is None else msgspec.json.Decoder(self.body)
+
+    @property
+    def decoder(self) -> msgspec.json.Decoder[Any] | None:
+        found: msgspec.json.Decoder[Any] | None = self.__dict__["decoder"]
+        return found
+
+    @property
+    def places(self) -> list[str]:
+        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+    @property
+    def name(self) -> str:
+        return self.handle.__name__
+
+
+class Routes:
+    """Finds the operation of a request."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self.operations = tuple(operations)
+        self._exact: dict[str, dict[str, Operation]] = {}
+        self._placed: dict[int, list[tuple[list[str], dict[str, Operation]]]] = {}
+        for operation in self.operations:
+            self._add(operation)
+
+    def _add(self, operation: Operation) -> None:
+        if not operation.places:
+            self._exact.setdefault(operation.path, {})[operation.method] = operation
+            return
+        parts = operation.path.split("/")
+        rows = self._placed.setdefault(len(parts), [])
+        shape = [part if not part.startswith("{") else "{}" for part in parts]
+        for known, methods in rows:
+            if [part if not part.startswith("{") else "{}" for part in known] == shape:
+                methods[operation.method] = operation
+                return
+        rows.append((parts, {operation.method: operation}))
+
+    def find(self, method: str, path: str) -> tuple[Operation, dict[str, str]]:
+        """The operation, and what stands in its places; raises a problem where there is none."""
+        methods, placed = self._methods(path)
+        operation = methods.get("GET" if method == "HEAD" else method)
+        if operation is None:
+            allowed = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
+            raise Problem(
+                405, f"{method} is not answered at {path}; {allowed} is", headers=((b"allow", allowed.encode()),)
+            )
+        return operation, placed
+
+    def _methods(self, path: str) -> tuple[dict[str, Operation], dict[str, str]]:
+        exact = self._exact.get(path)
+        if exact is not None:
+            return exact, {}
+        parts = path.split("/")
+        for shape, methods in self._placed.get(len(parts), ()):
+            placed: dict[str, str] = {}
+            for expected, part in zip(shape, parts, strict=True):
+                if expected.startswith("{") and part:
+                    placed[expected[1:-1]] = part
+                elif expected != part:
+                    break
+            else:
+                return methods, {name: placed[name] for name in placed}
+        raise Problem(404, f"there is nothing at {path}; GET /docs shows what there is")
+
+
+def read_query(operation: Operation, text: bytes) -> Any:
+    """The query parameters; raises a problem that names what is wrong."""
+    given: dict[str, str] = {}
+    if text:
+        try:
+            pairs = parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
+        except ValueError as fault:
+            raise Problem(400, f"the query is not of the form name=value&name=value in UTF-8: {fault}") from None
+        known = () if operation.query is None else operation.query.__struct_encode_fields__
+        for name, value in pairs:
+            if name not in known:
+                every = f"known are {', '.join(known)}" if known else "none is known here"
+                hint = did_you_mean(name, known, every)
+                raise Problem(400, f"unknown query parameter {name!r}{hint}", parameter=name)
+            if name in given:
+                raise Problem(400, f"query parameter {name} is given twice", parameter=name)
+            given[name] = value
+    if operation.query is None:
+        return None
+    try:
+        return msgspec.convert(given, operation.query, strict=False)
+    except msgspec.ValidationError as fault:
+        raise mistyped(str(fault), "query parameters") from None

@@ -1,0 +1,323 @@
+"""Records into partitions: where each goes, batches of one turn of the loop, and what became of each record.
+
+Records that arrive in the same turn for the same partition leave as one batch: a hundred clients with one record
+each cost the log one append, and nobody waits longer for it.
+
+Rule 1: a batch that is refused is tried record by record, so that one bad record does not take others with it.
+Rule 2: every record has its own result: a place in the log, or a problem.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from qanat.broker.breaths import FEW_ROWS
+from qanat.broker.partition import Partition, Written
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.servers.http.problems import Problem, problem_of
+from qanat.wire.batch_header import HEADER_SIZE
+from qanat.wire.compression import Codec
+from qanat.wire.kafka.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from qanat.wire.kafka.registry import ApiKey
+from qanat.wire.key_hash import partition_of
+from qanat.wire.record_writer import encode_records
+from qanat.wire.records import BatchFields, sealed
+
+if TYPE_CHECKING:
+    from qanat.servers.http.asking import Asking
+    from qanat.servers.http.caller import Caller
+    from qanat.servers.http.incoming import Outgoing
+
+ACKS = {"all": -1, "leader": 1, "none": 0}
+BATCH_BYTES = 512 * 1024
+"""Records of one batch together, unless one alone is larger."""
+_RECORD_OVERHEAD = 24
+_PLAIN = BatchFields()
+
+Result = int | Problem
+"""A record's offset, or why it has none."""
+
+
+class Lane:
+    """Single records on their way into one partition: those of one turn leave together."""
+
+    __slots__ = ("_bytes", "_loop", "_partition", "_waiting")
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[tuple[Outgoing, asyncio.Future[int]]] = []
+        self._bytes = 0
+
+    def add(self, record: Outgoing) -> asyncio.Future[int]:
+        """Its offset, once it is on disk."""
+        size = _size(record)
+        if self._bytes + size > BATCH_BYTES and self._waiting:
+            self._leave()
+        if not self._waiting:
+            self._loop.call_soon(self._leave)
+        self._bytes += size
+        done: asyncio.Future[int] = self._loop.create_future()
+        self._waiting.append((record, done))
+        return done
+
+    def _leave(self) -> None:
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        if waiting:
+            self._append(waiting)
+
+    def _append(self, waiting: list[tuple[Outgoing, asyncio.Future[int]]]) -> None:
+        try:
+            written = self._partition.append_now(encoded([record for record, _ in waiting]))
+        except QanatError as fault:
+            self._refused(waiting, fault)
+            return
+        if written is None:
+            self._loop.create_task(self._append_slowly(waiting))
+        else:
+            _acknowledge(written, waiting)
+
+    async def _append_slowly(self, waiting: list[tuple[Outgoing, asyncio.Future[int]]]) -> None:
+        try:
+            written = await self._partition.append(encoded([record for record, _ in waiting]))
+        except QanatError as fault:
+            self._refused(waiting, fault)
+        else:
+            _acknowledge(written, waiting)
+
+    def _refused(self, waiting: list[tuple[Outgoing, asyncio.Future[int]]], fault: QanatError) -> None:
+        if len(waiting) > 1:
+            for one in waiting:
+                self._append([one])
+        elif not waiting[0][1].done():
+            waiting[0][1].set_exception(fault)
+
+
+def _acknowledge(written: Written, waiting: list[tuple[Outgoing, asyncio.Future[int]]]) -> None:
+    """Tell everybody their offset when their batch is on disk."""
+    durable = written.durable
+
+    def tell(_: object = None) -> None:
+        fault = None if durable is None or durable.cancelled() else durable.exception()
+        for offset, (_, done) in enumerate(waiting, written.base_offset):
+            if done.done():
+                continue
+            if fault is not None:
+                done.set_exception(fault)
+            elif durable is not None and durable.cancelled():
+                done.cancel()
+            else:
+                done.set_result(offset)
+
+    if durable is None:
+        tell()
+    else:
+        durable.at_once = tell
+
+
+class Producing:
+    """Writes callers' records."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+        self._broker = asking.broker
+        self._lanes: dict[Partition, Lane] = {}
+        self._turns: dict[str, int] = {}
+
+    # Where to
+
+    def place(self, record: Outgoing, partitions: int) -> None:
+        """Choose a record's partition; raises a problem where it names one that is not there."""
+        if record.partition < 0:
+            if record.key is not None:
+                record.partition = partition_of(record.key, partitions)
+            else:
+                turn = self._turns.get(record.topic, -1) + 1
+                self._turns[record.topic] = turn
+                record.partition = turn % partitions
+        elif record.partition >= partitions:
+            raise Problem(
+                404,
+                f"topic {record.topic} has no partition {record.partition}: it has {partitions}, "
+                f"numbered 0 to {partitions - 1}",
+                error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+
+    # One record
+
+    def _direct(self, topic: str, number: int, acks: int) -> Partition | None:
+        """The partition, where we lead it and nobody has to be asked; None where the long way is to be gone."""
+        if self._asking.is_guarded:
+            return None
+        found = self._broker.hosting.writable.get((topic, number))
+        if found is None or (acks == -1 and found.in_sync_replicas < found.min_insync_replicas):
+            return None
+        return found
+
+    async def write_one(self, caller: Caller, record: Outgoing, acks: int) -> int:
+        """The offset of one record; -1 where nobody waited for it."""
+        partition = self._direct(record.topic, record.partition, acks)
+        if partition is None:
+            (result,) = await self.write(caller, [record], acks)
+            if isinstance(result, Problem):
+                raise result
+            return result
+        if acks == -1:
+            lane = self._lanes.get(partition)
+            if lane is None:
+                lane = self._lane(partition)
+            try:
+                return await lane.add(record)
+            except QanatError as fault:
+                raise _problem(fault.code, record, str(fault)) from None
+        return await self._write_hastily(partition, record, acks)
+
+    def _lane(self, partition: Partition) -> Lane:
+        if len(self._lanes) > len(self._broker.partitions):
+            self._lanes = {one: lane for one, lane in self._lanes.items() if not one.is_retired}
+        lane = self._lanes[partition] = Lane(partition)
+        return lane
+
+    async def _write_hastily(self, partition: Partition, record: Outgoing, acks: int) -> int:
+        try:
+            batch = encoded([record])
+            written = partition.append_now(batch) or await partition.append(batch)
+        except QanatError as fault:
+            raise _problem(fault.code, record, str(fault)) from None
+        return written.base_offset if acks else -1
+
+    # Many records
+
+    async def write(self, caller: Caller, records: Sequence[Outgoing], acks: int) -> list[Result]:
+        """What became of each record, in order. Their partitions are chosen already."""
+        results: list[Result] = [-1] * len(records)
+        rows: dict[TopicPartition, list[int]] = {}
+        for number, record in enumerate(records):
+            rows.setdefault(TopicPartition(record.topic, record.partition), []).append(number)
+            if number % FEW_ROWS == FEW_ROWS - 1:
+                await asyncio.sleep(0)
+        await asyncio.gather(
+            *(self._write_rows(caller, at, numbers, records, results, acks) for at, numbers in rows.items())
+        )
+        return results
+
+    async def _write_rows(
+        self,
+        caller: Caller,
+        at: TopicPartition,
+        numbers: list[int],
+        records: Sequence[Outgoing],
+        results: list[Result],
+        acks: int,
+    ) -> None:
+        partition = self._direct(at.topic, at.partition, acks)
+        written: list[tuple[list[int], Written]] = []
+        for first, end in batches_of(numbers, records):
+            chosen = numbers[first:end]
+            batch = encoded([records[number] for number in chosen])
+            if partition is None:
+                await self._append_asking(caller, at, chosen, records, results, acks)
+                continue
+            try:
+                written.append((chosen, partition.append_now(batch) or await partition.append(batch)))
+            except QanatError:
+                # Refused as a whole: the long way says which record it was.
+                await self._append_asking(caller, at, chosen, records, results, acks)
+            await asyncio.sleep(0)
+        for chosen, one in written:
+            if one.durable is not None and acks == -1 and not one.durable.done():
+                await asyncio.wait([one.durable])
+            fault = one.durable.exception() if one.durable is not None and acks == -1 else None
+            for offset, number in enumerate(chosen, one.base_offset):
+                results[number] = _problem(_code(fault), records[number], str(fault)) if fault else offset
+
+    async def _append_asking(
+        self,
+        caller: Caller,
+        at: TopicPartition,
+        chosen: list[int],
+        records: Sequence[Outgoing],
+        results: list[Result],
+        acks: int,
+    ) -> None:
+        outcome = await self.append(caller, at, encoded([records[number] for number in chosen]), acks)
+        if isinstance(outcome, int):
+            for offset, number in enumerate(chosen, outcome):
+                results[number] = offset
+        elif len(chosen) == 1 or outcome.status >= 500:
+            for number in chosen:
+                results[number] = outcome
+        else:
+            for number in chosen:
+                results[number] = await self.append(caller, at, encoded([records[number]]), acks)
+
+    async def append(self, caller: Caller, at: TopicPartition, batch: bytearray, acks: int) -> Result:
+        """One batch into one partition, wherever its leader is; its first offset, or why not."""
+        # Without an answer we would have none to give either: acks=0 is asked for as acks=1.
+        data = PartitionProduceData(at.partition, memoryview(batch))
+        timeout_ms = round(self._asking.timeout_s * 1000)
+        request = ProduceRequest(None, acks or 1, timeout_ms, [TopicProduceData(at.topic, partition_data=[data])])
+        try:
+            response: ProduceResponse = await self._asking.ask(
+                caller, ApiKey.PRODUCE, request, self._asking.leader(at.topic, at.partition)
+            )
+        except QanatError as fault:
+            return problem_of(
+                fault.code,
+                f"topic {at.topic} partition {at.partition}",
+                f"{fault}; whether the records were written is not known: repeat with an Idempotency-Key",
+            )
+        answer = response.responses[0].partition_responses[0]
+        if answer.error_code:
+            return problem_of(answer.error_code, f"topic {at.topic} partition {at.partition}", answer.error_message)
+        return int(answer.base_offset)
+
+
+def _problem(code: ErrorCode, record: Outgoing, message: str) -> Problem:
+    return problem_of(code, f"topic {record.topic} partition {record.partition}", message)
+
+
+def _code(fault: BaseException | None) -> ErrorCode:
+    return fault.code if isinstance(fault, QanatError) else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _size(record: Outgoing) -> int:
+    headers = sum([len(name) + len(text or b"") for name, text in record.headers]) if record.headers else 0
+    return _RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"") + headers
+
+
+def batches_of(numbers: Sequence[int], records: Sequence[Outgoing]) -> list[tuple[int, int]]:
+    """Where to cut a partition's records, so that no batch is too large."""
+    cuts: list[tuple[int, int]] = []
+    first = size = 0
+    for place, number in enumerate(numbers):
+        one = _size(records[number])
+        if size + one > BATCH_BYTES and place > first:
+            cuts.append((first, place))
+            first, size = place, 0
+        size += one
+    cuts.append((first, len(numbers)))
+    return cuts
+
+
+def encoded(records: Sequence[Outgoing], fields: BatchFields = _PLAIN) -> bytearray:
+    """A batch of these records."""
+    base = records[0].timestamp
+    latest = base
+    rows = []
+    for delta, record in enumerate(records):
+        timestamp = record.timestamp
+        if timestamp > latest:
+            latest = timestamp
+        rows.append((0, timestamp - base, delta, record.key, record.value, record.headers))
+    payload = encode_records(rows, HEADER_SIZE)
+    return sealed(payload, fields, Codec.NONE, len(rows), len(rows) - 1, base, latest)

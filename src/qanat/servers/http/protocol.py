@@ -1,0 +1,140 @@
+"""HTTP/1.1 on a socket: uvicorn's protocol with the limits of this door.
+
+What a stranger may do is bounded before anything is handled: size of headers, time between two pieces of a
+request, number of connections. What HTTP itself refuses is a problem document, too.
+
+Rule: timing costs no timer per request. One look a second at all connections finds those that dawdle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
+
+from qanat.servers.http.problems import CONTENT_TYPE, Problem
+
+if TYPE_CHECKING:
+    from uvicorn.config import Config
+    from uvicorn.server import ServerState
+    from wsproto.events import Request
+
+    from qanat.servers.http.settings import HttpSettings
+
+LOOK_S = 1.0
+_URL_MAX = 8 * 1024
+
+
+class RefusedRequestError(Exception):
+    """Raised inside the parser: the rest of the request is not looked at."""
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """One client's connection."""
+
+    def __init__(
+        self, config: Config, server_state: ServerState, app_state: dict[str, Any], settings: HttpSettings
+    ) -> None:
+        super().__init__(config=config, server_state=server_state, app_state=app_state)
+        self._settings = settings
+        self._head_bytes = 0
+        self._refusal: Problem | None = None
+        self._heard_at = self.loop.time()
+        self._is_receiving = True
+        """Whether we wait for the client: for its first request, or for the rest of one."""
+
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self._settings.http_max_connections:
+            self._refuse(
+                Problem(
+                    503,
+                    f"{self._settings.http_max_connections} connections are open (http.max.connections); try later",
+                    headers=((b"retry-after", b"1"),),
+                )
+            )
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._heard_at = self.loop.time()
+        super().data_received(data)
+
+    # What the parser calls
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+        self._is_receiving = True
+        self.scope["flow"] = self.flow  # type: ignore[typeddict-unknown-key]
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._count(len(url))
+        if len(self.url) > _URL_MAX:
+            self._refusal = Problem(414, f"the address of a request may have {_URL_MAX} bytes; put the rest in a body")
+            raise RefusedRequestError
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._count(len(name) + len(value))
+
+    def on_message_complete(self) -> None:
+        self._is_receiving = False
+        super().on_message_complete()
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        limit = self._settings.http_header_max_bytes
+        if self._head_bytes > limit:
+            self._refusal = Problem(
+                431, f"the headers are larger than {limit} bytes (http.header.max.bytes); send fewer or shorter ones"
+            )
+            raise RefusedRequestError
+
+    # Refusals
+
+    def send_400_response(self, msg: str) -> None:
+        refusal, self._refusal = self._refusal, None
+        self._refuse(refusal or Problem(400, "this is not HTTP/1.1: the request cannot be read"))
+
+    def look(self, now: float) -> None:
+        """Let go of a client that keeps us waiting in the middle of a request, or never began one."""
+        if not self._is_receiving or self.flow is None or self.flow.read_paused:
+            return
+        limit_ms = self._settings.http_request_timeout_ms
+        if now - self._heard_at > limit_ms / 1000 and not self.transport.is_closing():
+            self._refuse(Problem(408, f"no more of the request came for {limit_ms} ms (http.request.timeout.ms)"))
+
+    def _refuse(self, problem: Problem) -> None:
+        is_answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+        if not is_answering:
+            body = problem.encode()
+            head = [
+                f"HTTP/1.1 {problem.status} {problem.document()['title']}\r\n".encode(),
+                b"content-type: " + CONTENT_TYPE + b"\r\n",
+                f"content-length: {len(body)}\r\nconnection: close\r\n".encode(),
+                *(name + b": " + value + b"\r\n" for name, value in problem.headers),
+                b"\r\n",
+                body,
+            ]
+            self.transport.write(b"".join(head))
+        self.transport.close()
+
+
+class WebSocketProtocol(WSProtocol):
+    """A connection that has become a WebSocket."""
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        # The task that handles it begins in the next turn of the loop.
+        self.scope["writable"] = self.writable  # type: ignore[typeddict-unknown-key]
+
+
+def http_date() -> bytes:
+    return formatdate(usegmt=True).encode()

@@ -1,0 +1,54 @@
+"""What the HTTP door may be told."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from qanat.model.settings import NotNegative, Positive, Settings
+
+_KIB = 1024
+_MIB = 1024 * 1024
+
+USUAL_PORT = 8080
+NOT_SERVED = -1
+
+Port = Annotated[int, Meta(ge=NOT_SERVED, le=65535)]
+
+
+class HttpSettings(Settings, frozen=True):
+    """The HTTP door's settings."""
+
+    http_host_name: str = "127.0.0.1"
+    """Address that HTTP is served on; loopback unless told otherwise."""
+    http_port: Port | None = None
+    """Port of the HTTP door; 0 takes a free one, -1 serves none. Without it 8080, unless that is taken."""
+    http_max_connections: Positive = 5_000
+    """HTTP connections at one time; more are refused with 503."""
+    http_request_max_bytes: Positive = 64 * _MIB
+    """Largest body of a request, as it is sent."""
+    http_inflated_max_bytes: Positive = 256 * _MIB
+    """Largest body of a compressed request, once it is inflated."""
+    http_header_max_bytes: Positive = 32 * _KIB
+    """Largest request line and headers together."""
+    http_request_timeout_ms: Positive = 30_000
+    """How long a client may be silent in the middle of a request, and how long an operation may take in all."""
+    http_idle_timeout_ms: Positive = 75_000
+    """How long a connection without a request is kept open."""
+    http_poll_max_ms: NotNegative = 60_000
+    """Longest time that a reader may ask to wait for records."""
+    http_streams_per_client: Positive = 1_000
+    """Streams (Server-Sent Events, WebSocket) that one client address may have open."""
+    http_stream_timeout_ms: Positive = 60_000
+    """A stream whose client takes nothing for so long is closed."""
+    http_acks: Literal["all", "leader", "none"] = "all"
+    """When a produce is answered that does not say itself: on every in-sync replica's disk, at the leader, at once."""
+    http_max_poll_records: Positive = 500
+    """Most records in one answer of consume, whatever is asked for."""
+    http_answer_max_bytes: Positive = 8 * _MIB
+    """Records read for one answer of consume; the first comes whatever its size."""
+    http_session_timeout_ms: Positive = 30_000
+    """A group's member over HTTP that is silent for so long is out."""
+    http_idempotency_retention_ms: Positive = 24 * 60 * 60 * 1000
+    """How long an Idempotency-Key is remembered."""

@@ -1,0 +1,109 @@
+"""Records as they are told over HTTP: JSON as JSON, text as text, anything else as base64."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from qanat.connection.fetching import INFLATED_BYTES_MAX, marked_batches
+from qanat.wire.kafka.messages.fetch import PartitionData
+from qanat.wire.record_reader import split_records
+from qanat.wire.records import open_batch, wrapped
+
+if TYPE_CHECKING:
+    from qanat.wire.record_reader import RawRecord
+
+Encoding = Literal["auto", "text", "base64"]
+_NULL = Raw(b"null")
+
+
+class Message(msgspec.Struct, gc=False):
+    """A record as it is told."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    """Milliseconds since 1970, -1 where there is none."""
+    key: str | None
+    value: Raw
+    """JSON where it is JSON, otherwise a string: see `value_encoding`."""
+    headers: dict[str, str | None]
+    key_encoding: Literal["base64"] | UnsetType = UNSET
+    """Only where the key is not text."""
+    value_encoding: Literal["text", "base64"] | UnsetType = UNSET
+    """Only where the value is not JSON."""
+
+
+def records_of(data: PartitionData, position: int) -> Iterator[tuple[int, int, RawRecord | None]]:
+    """Offset, timestamp and record of what readers may see, from a position on; a last row without a record says
+    where to go on."""
+    if isinstance(data.records, list):
+        data.records = memoryview(b"".join(data.records)) if len(data.records) != 1 else data.records[0]
+    next_offset = position
+    for batch, header, is_visible in marked_batches(data):
+        if is_visible and header.next_offset > position:
+            opened, payload = open_batch(batch, INFLATED_BYTES_MAX)
+            fixed = opened.max_timestamp if opened.is_log_append_time else None
+            for raw in split_records(payload, opened.record_count, opened.last_offset_delta):
+                offset = opened.base_offset + raw[2]
+                if offset >= position:
+                    yield offset, wrapped(opened.base_timestamp + raw[1]) if fixed is None else fixed, raw
+        next_offset = max(next_offset, header.next_offset)
+    yield next_offset, -1, None
+
+
+def told(partition: int, offset: int, timestamp: int, raw: RawRecord, encoding: Encoding) -> Message:
+    """One record."""
+    _, _, _, key, value, headers = raw
+    message = Message(partition, offset, timestamp, None, _NULL, _headers(headers) if headers else {})
+    if key is not None:
+        try:
+            if encoding == "base64":
+                raise UnicodeDecodeError("utf-8", key, 0, 0, "asked for")
+            message.key = key.decode()
+        except UnicodeDecodeError:
+            message.key = base64.b64encode(key).decode()
+            message.key_encoding = "base64"
+    if value is not None:
+        _tell_value(message, value, encoding)
+    return message
+
+
+def _tell_value(message: Message, value: bytes, encoding: Encoding) -> None:
+    if encoding != "base64":
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            pass
+        else:
+            if encoding == "auto" and (document := _document(value)) is not None:
+                message.value = document
+                return
+            message.value = Raw(msgspec.json.encode(text))
+            message.value_encoding = "text"
+            return
+    message.value = Raw(msgspec.json.encode(base64.b64encode(value).decode()))
+    message.value_encoding = "base64"
+
+
+_VALID = msgspec.json.Decoder(Raw)
+
+
+def _document(value: bytes) -> Raw | None:
+    """A value that is JSON, on one line: it is put into lines of streams; None where it is none."""
+    try:
+        _VALID.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return Raw(msgspec.json.format(value, indent=-1) if b"\n" in value or b"\r" in value else value)
+
+
+def _headers(headers: tuple[tuple[bytes, bytes | None], ...]) -> dict[str, str | None]:
+    return {
+        name.decode("utf-8", "replace"): None if text is None else text.decode("utf-8", "replace")
+        for name, text in headers
+    }

@@ -1,0 +1,88 @@
+"""Topics as callers name them: found, created on first use, or told what there is instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qanat.cluster import values
+from qanat.model.error_codes import ErrorCode
+from qanat.model.spelling import did_you_mean
+from qanat.servers.http.problems import Problem, problem_of
+from qanat.wire.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from qanat.wire.kafka.registry import ApiKey
+
+if TYPE_CHECKING:
+    from qanat.servers.http.asking import Asking
+    from qanat.servers.http.caller import Caller
+
+_LISTED_MAX = 20
+
+
+class Topics:
+    """The topics that callers may see."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+        self._broker = asking.broker
+
+    async def find(self, caller: Caller, name: str, *, may_create: bool = True) -> values.Topic:
+        """A topic, created where it is missing and topics may be created so; raises a problem otherwise."""
+        image = self._broker.metadata.image
+        found = image.topics.get(name)
+        if found is not None and not self._asking.is_guarded:
+            return found
+        request = MetadataRequest(
+            [MetadataRequestTopic(name=name)],
+            allow_auto_topic_creation=may_create and self._broker.settings.auto_create_topics_enable,
+        )
+        response: MetadataResponse = await self._asking.ask(caller, ApiKey.METADATA, request)
+        error = response.topics[0].error_code if response.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        found = image.topics.get(name)
+        if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or (not error and found is None):
+            raise await self._unknown(caller, name)
+        if error:
+            raise problem_of(error, f"topic {name}")
+        assert found is not None
+        return found
+
+    async def only(self, caller: Caller) -> values.Topic:
+        """The only topic there is; raises a problem that lists them where there are more, or none."""
+        names = await self.names(caller)
+        if len(names) == 1:
+            return self._broker.metadata.image.topics[names[0]]
+        if not names:
+            raise Problem(400, "topic is missing: there is no topic yet", topics=[])
+        raise Problem(400, f"topic is missing: add topic=NAME; there are {_listed(names)}", topics=names[:_LISTED_MAX])
+
+    async def names(self, caller: Caller) -> list[str]:
+        """The names of all topics that the caller may see, but internal ones."""
+        image = self._broker.metadata.image
+        if not self._asking.is_guarded:
+            return sorted(topic.name for topic in image.topics.values() if not topic.is_internal)
+        response: MetadataResponse = await self._asking.ask(caller, ApiKey.METADATA, MetadataRequest(None))
+        return sorted(topic.name for topic in response.topics if topic.name and not topic.is_internal)
+
+    async def _unknown(self, caller: Caller, name: str) -> Problem:
+        names = await self.names(caller)
+        hint = did_you_mean(name, names, f"there are {_listed(names)}" if names else "there is none yet")
+        return Problem(
+            404,
+            f"there is no topic {name}{hint}",
+            error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            topics=names[:_LISTED_MAX],
+        )
+
+    @staticmethod
+    def check_partition(topic: values.Topic, number: int) -> None:
+        count = len(topic.partitions)
+        if not 0 <= number < count:
+            raise Problem(
+                404,
+                f"topic {topic.name} has no partition {number}: it has {count}, numbered 0 to {count - 1}",
+                error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED_MAX} more" if len(names) > _LISTED_MAX else ""
+    return ", ".join(names[:_LISTED_MAX]) + more
