@@ -2,7 +2,9 @@
 
 - `session`        a Spark session that works at once; start here
 - `source`         what Spark finds behind `format("qanat")`, and `register`
+- `given`          options as they were given, and complaints about them (pure)
 - `options`        what `.option(...)` may say: the names of Spark's Kafka connector, and a few more (pure)
+- `value_options`  what they say about values with a schema
 - `offsets`        positions in topics, limits and splits (pure)
 - `narrowing`      what filters leave of a batch read (pure)
 - `loss`           records that are no longer there, said exactly
@@ -11,6 +13,7 @@
 - `batch_reader`   a batch read on the driver
 - `stream_reader`  a streaming read on the driver
 - `reading`        an executor's part of either: batches fetched ahead and turned into Arrow
+- `formats`        values as JSON, Avro, protobuf, CSV and text: typed columns
 - `arrow`          columns of the wire's core as Arrow arrays
 - `writers`        batch and streaming writes, as Spark calls them
 - `rows`           where rows go, and the batches that they become
@@ -20,7 +23,8 @@
 - `pipelines`      whole pipelines, declared in YAML and ready-made
 
 Rule 1: executors and drivers are other people's processes: nothing here imports the broker.
-Rule 2: no record becomes a Python object on the way: batches are decoded into column buffers natively.
+Rule 2: no record becomes a Python object on the way: batches are decoded into column buffers natively. `formats` is
+        the exception: Avro and protobuf have no native column decoder.
 Rule 3: only `session`, `source`, `schemas`, the readers and writers and what runs a pipeline import PySpark; the rest
         is tested without.
 """

@@ -14,8 +14,9 @@ from qanat.connection.offsets import list_offsets
 from qanat.connection.sizes import partition_bytes
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
+from qanat.spark.given import OptionError
 from qanat.spark.offsets import EARLIEST, LATEST, Bound, Offsets, OffsetsError
-from qanat.spark.options import Access, OptionError, Subscription
+from qanat.spark.options import Access, Subscription
 
 Result = TypeVar("Result")
 

@@ -6,27 +6,21 @@ An option that does not exist, or has a value of the wrong kind, is an error tha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Literal, TypeVar
+from typing import Literal
 
 from qanat.connection.security import MEANINGS, UNPROTECTED, Security, security_of
-from qanat.model.errors import InvalidSettingError, QanatError
+from qanat.model.errors import InvalidSettingError
 from qanat.model.ids import TopicPartition
+from qanat.spark.formats.value_format import ValueFormat
+from qanat.spark.given import A_SIZE, Given, OptionError, not_negative, size
 from qanat.spark.offsets import EARLIEST, LATEST, Bound, Offsets, parse, parse_assignment
+from qanat.spark.value_options import value_format
 
-Value = TypeVar("Value")
-
-SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "mode", "__operationmetrics"})
-"""What Spark itself puts among the options."""
 CLIENT_ID = "qanat-spark"
 FETCH_BYTES = 8 * 1024 * 1024
 BATCH_BYTES = 1_000_000
-
-
-class OptionError(QanatError):
-    """An option that does not exist, is missing, or has a value that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +73,7 @@ class SourceOptions:
     group: str | None = None
     is_committed_only: bool = True
     fetch_bytes: int = FETCH_BYTES
+    value: ValueFormat | None = None
 
 
 Delivery = Literal["at-least-once", "exactly-once"]
@@ -99,63 +94,6 @@ class SinkOptions:
     batch_bytes: int = BATCH_BYTES
 
 
-class Given:
-    """Options as they were given, taken out one by one; what nobody took does not exist."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._left = {key.lower(): value for key, value in options.items()}
-        self._asked: list[str] = []
-
-    def text(self, name: str) -> str | None:
-        self._asked.append(name)
-        return self._left.pop(name.lower(), None)
-
-    def convert(self, name: str, meaning: str, convert: Callable[[str], Value], default: Value) -> Value:
-        given = self.text(name)
-        if given is None:
-            return default
-        try:
-            return convert(given.strip())
-        except (ValueError, KeyError):
-            raise OptionError(f"option {name} is {given!r}, but must be {meaning}") from None
-
-    def flag(self, name: str, default: bool) -> bool:
-        return self.convert(name, "true or false", lambda text: {"true": True, "false": False}[text.lower()], default)
-
-    def positive(self, name: str) -> int | None:
-        return self.convert(name, "a whole number above 0", _positive, None)
-
-    def choice(self, name: str, choices: Mapping[str, Value], default: Value) -> Value:
-        return self.convert(name, "one of " + ", ".join(choices), lambda text: choices[text.lower()], default)
-
-    def duration(self, name: str, default: float) -> float:
-        return self.convert(name, 'a duration such as "500ms", "10s" or "15m"', _seconds, default)
-
-    def finish(self) -> None:
-        """Complain about what is left."""
-        for key in self._left.keys() - SPARKS_OWN:
-            if key in _WITHOUT_MEANING:
-                continue
-            near = get_close_matches(key, [name.lower() for name in self._asked], n=1, cutoff=0.5)
-            named = next((name for name in self._asked if near and name.lower() == near[0]), None)
-            raise OptionError(f"there is no option {key}" + (f"; did you mean {named}?" if named else ""))
-
-
-_WITHOUT_MEANING = frozenset(
-    {
-        "kafkaconsumer.polltimeoutms",
-        "fetchoffset.numretries",
-        "fetchoffset.retryintervalms",
-        "groupidprefix",
-        "kafka.max.poll.records",
-        "kafka.linger.ms",
-        "kafka.session.timeout.ms",
-        "kafka.heartbeat.interval.ms",
-    }
-)
-"""Tuning of Spark's connector and of Java's client that has nothing to turn here, accepted so that a switch is easy."""
-
-
 def source_options(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
     """The options of a read; raises `OptionError` or `OffsetsError` saying which one is wrong."""
     given = Given(options)
@@ -173,12 +111,13 @@ def source_options(options: Mapping[str, str], *, is_stream: bool) -> SourceOpti
         min_partitions=given.positive("minPartitions"),
         max_records_per_partition=given.positive("maxRecordsPerPartition"),
         max_offsets_per_trigger=given.positive("maxOffsetsPerTrigger"),
-        max_bytes_per_trigger=given.convert("maxBytesPerTrigger", _A_SIZE, _bytes, None),
+        max_bytes_per_trigger=given.convert("maxBytesPerTrigger", A_SIZE, size, None),
         min_offsets_per_trigger=given.positive("minOffsetsPerTrigger"),
         max_trigger_delay_s=given.duration("maxTriggerDelay", 900.0),
         group=given.text("kafka.group.id"),
         is_committed_only=given.choice("kafka.isolation.level", _ISOLATION, True),
-        fetch_bytes=given.convert("kafka.fetch.max.bytes", _A_SIZE, _bytes, None) or FETCH_BYTES,
+        fetch_bytes=given.convert("kafka.fetch.max.bytes", A_SIZE, size, None) or FETCH_BYTES,
+        value=value_format(given),
     )
     given.finish()
     _check_limits(result)
@@ -199,7 +138,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         staging=given.text("stagingLocation"),
         compression=given.choice("kafka.compression.type", {name: name for name in _CODECS}, "none"),
         acks=given.choice("kafka.acks", {"all": -1, "-1": -1, "1": 1, "0": 0}, -1),
-        batch_bytes=given.convert("kafka.batch.size", _A_SIZE, _bytes, None) or BATCH_BYTES,
+        batch_bytes=given.convert("kafka.batch.size", A_SIZE, size, None) or BATCH_BYTES,
     )
     given.finish()
     if result.delivery == "exactly-once" and result.acks != -1:
@@ -210,7 +149,6 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
 _ISOLATION = {"read_committed": True, "read_uncommitted": False}
 _DELIVERY: Mapping[str, Delivery] = {"at-least-once": "at-least-once", "exactly-once": "exactly-once"}
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_A_SIZE = 'a number of bytes such as 1048576, "64k" or "1g"'
 
 
 def _access(given: Given) -> Access:
@@ -287,7 +225,7 @@ _TOO_LATE: Mapping[str, Literal["error", "latest"]] = {"error": "error", "latest
 
 def _bound(given: Given, side: str, if_too_late: Literal["error", "latest"]) -> Bound | None:
     """As in Spark's connector, one timestamp goes before many, and these before offsets."""
-    timestamp = given.convert(f"{side}Timestamp", "milliseconds since 1970", _not_negative, None)
+    timestamp = given.convert(f"{side}Timestamp", "milliseconds since 1970", not_negative, None)
     timestamps = given.text(f"{side}OffsetsByTimestamp")
     offsets = given.text(f"{side}Offsets")
     if timestamp is not None:
@@ -316,38 +254,3 @@ def _check_limits(options: SourceOptions) -> None:
     least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger {least} is above maxOffsetsPerTrigger {most}")
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number <= 0:
-        raise ValueError(text)
-    return number
-
-
-def _not_negative(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
-
-
-_SIZES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-
-
-def _bytes(text: str) -> int:
-    number, unit = _measure(text)
-    return _positive(number) * _SIZES[unit if unit in _SIZES else unit.removesuffix("ib").removesuffix("b")]
-
-
-def _seconds(text: str) -> float:
-    number, unit = _measure(text)
-    return int(number) * _SECONDS[unit]
-
-
-def _measure(text: str) -> tuple[str, str]:
-    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.lower())
-    if found is None:
-        raise ValueError(text)
-    return found[1], found[2]

@@ -23,6 +23,8 @@ from qanat.connection.faults import OutOfTimeError, refused
 from qanat.connection.fetching import INFLATED_BYTES_MAX, FetchLimits, fetch_batches, marked_batches
 from qanat.model.error_codes import ErrorCode
 from qanat.spark import arrow
+from qanat.spark.formats.decoding import decoder
+from qanat.spark.formats.poison import ValueReader
 from qanat.spark.lookups import cluster_of
 from qanat.spark.loss import DataLossError, lost
 from qanat.spark.offsets import OffsetRange
@@ -63,6 +65,7 @@ def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -
     """The records of a range as Arrow batches in `schema`, the source's own."""
     with asyncio.Runner() as runner:
         fetches = _Fetches(options, wanted)
+        values = _value_reader(options, schema)
         try:
             while (data := runner.run(fetches.next())) is not None:
                 for run in _runs(data, fetches.first, wanted.end):
@@ -70,7 +73,7 @@ def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -
                         run.batches, limit_bytes=INFLATED_BYTES_MAX, first_offset=fetches.first, end_offset=wanted.end
                     )
                     if len(columns):
-                        yield _record_batch(columns, wanted, run.is_append_time, schema)
+                        yield _record_batch(columns, wanted, run.is_append_time, schema, values)
         finally:
             runner.run(fetches.close())
 
@@ -89,20 +92,36 @@ def _runs(data: PartitionData, first: int, end: int) -> Iterator[_Run]:
         yield run
 
 
-def _record_batch(columns: Columns, wanted: OffsetRange, is_append_time: bool, schema: pa.Schema) -> pa.RecordBatch:
+def _value_reader(options: SourceOptions, schema: pa.Schema) -> ValueReader | None:
+    form = options.value
+    if form is None:
+        return None
+    return ValueReader(decoder(form, schema.field("value").type), form.format, form.mode)
+
+
+def _record_batch(
+    columns: Columns, wanted: OffsetRange, is_append_time: bool, schema: pa.Schema, values: ValueReader | None
+) -> pa.RecordBatch:
     rows = len(columns)
-    arrays = [
-        arrow.binary(columns.keys, rows),
-        arrow.binary(columns.values, rows),
-        arrow.repeated(wanted.at.topic, pa.string(), rows),
-        arrow.repeated(wanted.at.partition, pa.int32(), rows),
-        arrow.offsets(columns),
-        arrow.timestamps(columns),
-        arrow.repeated(int(is_append_time), pa.int32(), rows),
-    ]
-    if len(schema) > len(arrays):
-        arrays.append(arrow.headers(columns).cast(schema.field(len(arrays)).type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    made = {
+        "key": arrow.binary(columns.keys, rows),
+        "value": arrow.binary(columns.values, rows),
+        "topic": arrow.repeated(wanted.at.topic, pa.string(), rows),
+        "partition": arrow.repeated(wanted.at.partition, pa.int32(), rows),
+        "offset": arrow.offsets(columns),
+        "timestamp": arrow.timestamps(columns),
+        "timestampType": arrow.repeated(int(is_append_time), pa.int32(), rows),
+    }
+    if "headers" in schema.names:
+        made["headers"] = arrow.headers(columns).cast(schema.field("headers").type)
+    stays = None
+    if values is not None:
+        typed, malformed, stays = values.read(made["value"], made["offset"], wanted.at)
+        made["value"] = typed.cast(schema.field("value").type)
+        if "malformed" in schema.names:
+            made["malformed"] = malformed.cast(schema.field("malformed").type)
+    batch = pa.RecordBatch.from_arrays([made[name] for name in schema.names], schema=schema)
+    return batch if stays is None else batch.filter(stays)
 
 
 class _Fetches:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 
 import pyarrow as pa  # type: ignore[import-untyped]
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
     TimestampType,
 )
 
-from qanat.spark.options import OptionError
+from qanat.spark.formats.decoding import decoder
+from qanat.spark.formats.poison import MALFORMED
+from qanat.spark.formats.value_format import SchemaError, ValueFormat
+from qanat.spark.given import Given, OptionError
+from qanat.spark.value_options import value_format
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 PLAIN = StructType(
@@ -34,17 +43,86 @@ PLAIN = StructType(
 WITH_HEADERS = StructType([*PLAIN.fields, StructField("headers", HEADERS)])
 
 
-def source_schema(options: Mapping[str, str]) -> StructType:
-    """The columns that a read with these options has."""
-    wants_headers = next((value for key, value in options.items() if key.lower() == "includeheaders"), "false")
-    return WITH_HEADERS if wants_headers.strip().lower() == "true" else PLAIN
+_NESTED = re.compile(r"\s*(struct|array|map)\s*<", re.IGNORECASE)
+
+
+def source_schema(options: Mapping[str, str]) -> StructType | str:
+    """The columns that a read with these options has; as DDL, where only the JVM can read what the options say."""
+    given = Given(options)
+    form = value_format(given)
+    plain = WITH_HEADERS if given.flag("includeHeaders", False) else PLAIN
+    if form is None:
+        return plain
+    columns = {field.name: field.dataType.simpleString() for field in plain}
+    columns["value"] = _value_type(form)
+    if form.mode == "PERMISSIVE":
+        columns["malformed"] = from_arrow_type(MALFORMED).simpleString()
+    return ", ".join(f"`{name}` {told}" for name, told in columns.items())
+
+
+def _value_type(form: ValueFormat) -> str:
+    """The type of the column `value`, in Spark's words."""
+    match form.format:
+        case "text":
+            return "string"
+        case "avro":
+            from qanat.spark.formats.avro_values import avro_type
+
+            return _told(avro_type(form.schema).kind)
+        case "protobuf":
+            from qanat.spark.formats.protobuf_values import protobuf_type
+
+            return _told(protobuf_type(form.descriptor, form.message))
+    schema = form.schema.strip()
+    if schema.startswith("{"):
+        return _from_json(schema)
+    return schema if _NESTED.match(schema) else f"struct<{schema}>"
+
+
+def _told(kind: pa.DataType) -> str:
+    try:
+        return _quoted(from_arrow_type(kind))
+    except PySparkException as fault:
+        raise SchemaError(f"the schema has a type without a column in Spark: {fault}") from None
+
+
+def _quoted(kind: DataType) -> str:
+    """DDL in which a field may have any name."""
+    match kind:
+        case StructType():
+            fields = (f"`{field.name.replace('`', '``')}`: {_quoted(field.dataType)}" for field in kind)
+            return f"struct<{', '.join(fields)}>"
+        case ArrayType():
+            return f"array<{_quoted(kind.elementType)}>"
+        case MapType():
+            return f"map<{_quoted(kind.keyType)}, {_quoted(kind.valueType)}>"
+    return kind.simpleString()
+
+
+def _from_json(schema: str) -> str:
+    try:
+        return _quoted(StructType.fromJson(json.loads(schema)))
+    except (ValueError, KeyError, TypeError, AttributeError, PySparkException) as fault:
+        raise SchemaError(f"option valueSchema is no schema of Spark as JSON: {fault}") from None
 
 
 def arrow_schema(schema: StructType, options: Mapping[str, str]) -> pa.Schema:
     """The columns as the JVM expects them from a worker; raises where somebody asked for others."""
     own = source_schema(options)
-    if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in own]:
+    if isinstance(own, StructType) and not _is_same(schema, own):
         raise OptionError(
-            f"the columns of this read are {own.simpleString()}; leave .schema(...) out and select from them"
+            f"the columns of this read are {own.simpleString()}; leave .schema(...) out and select from them, or "
+            "say in options valueFormat and valueSchema what values look like"
         )
-    return to_arrow_schema(schema, timezone="UTC")
+    if isinstance(own, str) and "value" not in schema.names:
+        raise OptionError(f"the columns of this read are {own}; leave .schema(...) out and select from them")
+    found = to_arrow_schema(schema, timezone="UTC")
+    form = value_format(Given(options))
+    if form is not None:
+        # Executors would find out, too; told here it is told once, and before anything is fetched.
+        decoder(form, found.field("value").type)
+    return found
+
+
+def _is_same(schema: StructType, own: StructType) -> bool:
+    return [(field.name, field.dataType) for field in schema] == [(field.name, field.dataType) for field in own]

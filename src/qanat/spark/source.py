@@ -38,7 +38,7 @@ class QanatDataSource(DataSource):
     def name(cls) -> str:
         return "qanat"
 
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         return source_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:

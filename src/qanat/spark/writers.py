@@ -17,7 +17,8 @@ from pyspark.sql.types import StructType
 
 from qanat.connection.producer import ALL
 from qanat.spark.exactly_once import commit_once
-from qanat.spark.options import OptionError, SinkOptions, sink_options
+from qanat.spark.given import OptionError
+from qanat.spark.options import SinkOptions, sink_options
 from qanat.spark.rows import EncodedBatch, Encoder, Target, check_columns
 from qanat.spark.sending import Sender
 from qanat.spark.staging import Staged, Staging

@@ -1,0 +1,60 @@
+"""Values decoded one by one: each either fits, or has a reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+REASON_LENGTH_MAX = 300
+
+
+class MisfitError(Exception):
+    """A value that is not what its schema says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A column, null where a value was null or did not fit; and why those did not, by row."""
+
+    column: pa.Array
+    misfits: Mapping[int, str] = field(default_factory=dict)
+
+
+def decode_each(values: pa.Array, decode: Callable[[bytes], object], kind: pa.DataType) -> Decoded:
+    """A column of `kind`; `decode` raises `MisfitError` or gives what Arrow takes for that type."""
+    found: list[object] = []
+    misfits: dict[int, str] = {}
+    for row, value in enumerate(values.to_pylist()):
+        try:
+            found.append(None if value is None else decode(value))
+        except MisfitError as fault:
+            misfits[row] = shortened(str(fault))
+            found.append(None)
+    try:
+        return Decoded(pa.array(found, kind), misfits)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return _one_at_a_time(found, misfits, kind)
+
+
+def _one_at_a_time(found: list[object], misfits: dict[int, str], kind: pa.DataType) -> Decoded:
+    """Arrow does not say which value it does not take."""
+    for row, value in enumerate(found):
+        try:
+            pa.array([value], kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as fault:
+            misfits[row] = shortened(str(fault))
+            found[row] = None
+    return Decoded(pa.array(found, kind), misfits)
+
+
+def shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= REASON_LENGTH_MAX else line[: REASON_LENGTH_MAX - 3] + "..."
+
+
+def shown(value: object) -> str:
+    """A value in a message: not all of it, where it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,48 @@
+"""Options about values that cannot be meant."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
+
+from qanat.model.errors import QanatError
+from qanat.spark.schemas import arrow_schema, source_schema
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"valueFormat": "jsn", "valueSchema": "id int"}, "valueFormat is 'jsn', but must be one of json, avro"),
+        ({"valueFormat": "json"}, "valueFormat=json needs option valueSchema"),
+        ({"valueFormat": "json", "valueSchema": '{"type":"strct"}'}, "no schema of Spark as JSON"),
+        ({"valueFormat": "avro", "valueSchema": "id int"}, "is no JSON, which Avro's schemas are"),
+        ({"valueFormat": "protobuf"}, "needs options protobufDescriptorFile and protobufMessage"),
+        ({"valueSchema": "id int"}, "option valueSchema needs option valueFormat"),
+        ({"mode": "FAILFAST"}, "option mode needs option valueFormat"),
+        ({"valueFormat": "text", "valueFraming": "confluent"}, "valueFraming is for avro and protobuf"),
+        ({"valueFormat": "avro", "valueSchemaFile": "/nowhere.avsc"}, "valueSchemaFile /nowhere.avsc: No such file"),
+        ({"valueFormat": "json", "valueSchema": "id int", "valueSchemaFile": "x"}, "give one of them"),
+        ({"valueFormat": "csv", "valueSchema": "id int", "csvDelimiter": "::"}, "csvDelimiter is '::'"),
+        ({"valueFormat": "json", "valueSchema": "id int", "mode": "STRICT"}, "mode is 'STRICT', but must be one of"),
+    ],
+)
+def test_what_is_wrong_is_told(options: dict[str, str], told: str) -> None:
+    with pytest.raises(QanatError, match=told):
+        source_schema(options)
+
+
+def test_columns_are_described_in_words_that_the_jvm_reads() -> None:
+    options = {"valueFormat": "json", "valueSchema": "id int, `odd name` string"}
+
+    assert "`value` struct<id int, `odd name` string>" in str(source_schema(options))
+    assert "`value` map<string,int>" in str(source_schema({**options, "valueSchema": "map<string,int>"}))
+    assert "malformed" not in str(source_schema({**options, "mode": "failfast"}))
+    spelled = '{"type":"struct","fields":[{"name":"a b","type":"long","nullable":true,"metadata":{}}]}'
+    assert "`value` struct<`a b`: bigint>" in str(source_schema({**options, "valueSchema": spelled}))
+
+
+def test_nested_columns_of_csv_are_refused_before_anything_is_read() -> None:
+    nested = StructType([StructField("value", StructType([StructField("a", ArrayType(IntegerType()))]))])
+
+    with pytest.raises(QanatError, match="a line of CSV cannot hold a, which is nested"):
+        arrow_schema(nested, {"valueFormat": "csv", "valueSchema": "a array<int>"})
