@@ -20,6 +20,8 @@
 - `sending`        batches on their way to the brokers
 - `staging`        where encoded rows wait for their transaction
 - `exactly_once`   a micro-batch in one transaction, unless it is there already
+- `lake`           the lake of an archive: Parquet files, and commits that say which count
+- `copying`        records copied to topics once, with a durable map of their offsets
 - `pipelines`      whole pipelines, declared in YAML and ready-made
 
 Rule 1: executors and drivers are other people's processes: nothing here imports the broker.

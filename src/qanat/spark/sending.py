@@ -50,6 +50,8 @@ class Sender:
         self.producer: Producer | None = None
         """Who sends; None for batches that nobody counts."""
         self.acks = ALL
+        self.base_offsets: dict[TopicPartition, list[int]] | None = None
+        """Where a producer's batches landed, in the order in which they were sent, for somebody who wants to know."""
 
     def __enter__(self) -> Sender:
         return self
@@ -118,6 +120,9 @@ class Sender:
         for topic, some in topics.items():
             deadline = self._cluster.deadline()
             if self.producer is not None:
-                await self.producer.send(topic, some, deadline, self.acks)
+                landed = await self.producer.send(topic, some, deadline, self.acks)
+                if self.base_offsets is not None:
+                    for number, offset in landed.items():
+                        self.base_offsets.setdefault(TopicPartition(topic, number), []).append(offset)
             else:
                 await produce(self._cluster, topic, some, self.acks, deadline)

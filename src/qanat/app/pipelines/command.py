@@ -49,7 +49,7 @@ def show(name: Annotated[str, Parameter(name="pipeline")], /) -> None:
 def run(
     name: Annotated[str, Parameter(name="pipeline")],
     /,
-    *,
+    *options: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
     master: str = "local[*]",
     settings: Annotated[list[str] | None, Parameter(name=["--set", "-s"], negative="")] = None,
     available_now: Annotated[bool, Parameter(negative="")] = False,
@@ -61,8 +61,13 @@ def run(
 ) -> None:
     """Run a pipeline on Spark until it is told to stop. The next run goes on where this one ended.
 
-        qanat pipeline run metrics --set lake=/data/lake/metrics
+        qanat pipeline run metrics --lake /data/lake/metrics
+        qanat pipeline run archive --topics orders,payments --lake /backup/shop
+        qanat pipeline run replay --lake /backup/shop --until 2026-11-15T10:30 --prefix restored.
         qanat pipeline run mine.yaml --available-now
+
+    Settings of the pipeline are options as well: --lake X is --set lake=X. `qanat pipeline run archive --help` lists
+    those of `archive`.
 
     Ctrl-C and SIGTERM let the micro-batch at hand finish; a second time, they do not wait.
 
@@ -86,13 +91,14 @@ def run(
         Show what Spark writes into its log.
     """
     from qanat.app.pipelines.live import line
+    from qanat.app.pipelines.options import as_settings
     from qanat.app.pipelines.running import Asked, run_here
     from qanat.spark.pipelines.ready_made import named
 
     if metrics_port is not None and not 0 <= metrics_port <= 65535:
         raise WrongArgumentError(f"--metrics-port {metrics_port}: write a number from 0 to 65535")
     pipeline = named(name)
-    given = assignments(settings or [])
+    given = {**assignments(settings or []), **as_settings(pipeline, options)}
     pipeline.check(given)
     asked = Asked(
         master=master,
@@ -103,6 +109,7 @@ def run(
         is_available_now=available_now,
         metrics_port=metrics_port,
         is_verbose=verbose,
+        tell=print,
     )
     for tally in run_here(pipeline, asked):
         print(line(tally))

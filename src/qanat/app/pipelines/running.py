@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -30,10 +30,22 @@ class Asked:
     is_available_now: bool = False
     metrics_port: int | None = None
     is_verbose: bool = False
+    tell: Callable[[str], None] = lambda _: None
+    """Takes the lines of a result, when everything is over."""
 
 
 def run_here(pipeline: Pipeline, asked: Asked) -> list[Tally]:
     """Run until everything is done, or somebody wants it to stop; returns what each query did."""
+    lines: list[str] = []
+    try:
+        return _run(pipeline, asked, lines)
+    finally:
+        # Not while the picture is being drawn.
+        for line in lines:
+            asked.tell(line)
+
+
+def _run(pipeline: Pipeline, asked: Asked, lines: list[str]) -> list[Tally]:
     with ExitStack() as stack:
         exporter = stack.enter_context(Exporter(asked.metrics_port)) if asked.metrics_port is not None else None
         tell = stack.enter_context(shown(pipeline.name))
@@ -52,7 +64,7 @@ def run_here(pipeline: Pipeline, asked: Asked) -> list[Tally]:
             if exporter is not None:
                 exporter.tallies = tallies
 
-        how = How(asked.bootstrap, asked.checkpoint, asked.is_available_now)
+        how = How(asked.bootstrap, asked.checkpoint, asked.is_available_now, lines.append)
         return watch(pipeline.launch(spark, asked.settings, how), stop, look)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from qanat.spark.pipelines.definition import Definition
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.frames import tables, told
 from qanat.spark.pipelines.ordering import check_names, stages
-from qanat.spark.pipelines.ready_made import How
+from qanat.spark.pipelines.ready_made import How, Stages
 from qanat.spark.pipelines.sinks import located, start
 from qanat.spark.pipelines.topics import make_missing
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-def launch(spark: SparkSession, pipeline: Definition, how: How) -> Iterator[Sequence[StreamingQuery]]:
+def launch(spark: SparkSession, pipeline: Definition, how: How) -> Stages:
     """All sinks at once; or, in a run that ends, stage by stage."""
     check_names(pipeline)
     folder = how.checkpoint or pipeline.checkpoint

@@ -6,8 +6,8 @@ all, `declared` makes the pipeline from it; others say how they are launched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,10 +18,14 @@ from qanat.spark.pipelines.ordering import check_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+
+    from qanat.spark.pipelines.watching import Running
 
 MODULES = {
     "metrics": "qanat.spark.pipelines.metrics",
+    "archive": "qanat.spark.pipelines.archive",
+    "replay": "qanat.spark.pipelines.replay",
+    "mirror": "qanat.spark.pipelines.mirror",
 }
 
 
@@ -34,10 +38,14 @@ class How:
     """A folder instead of the one that the pipeline names."""
     is_available_now: bool = False
     """Whether the run ends when everything that was there at its start is done."""
+    tell: Callable[[str], None] = lambda _: None
+    """Takes the lines of a result that is to be printed at the end."""
 
 
-Launch: TypeAlias = "Callable[[SparkSession, Mapping[str, str], How], Iterator[Sequence[StreamingQuery]]]"
-"""Starts a pipeline: gives queries that run side by side, and is asked for the next ones when those have ended."""
+Stages: TypeAlias = "Generator[Sequence[Running], None, None]"
+Launch: TypeAlias = "Callable[[SparkSession, Mapping[str, str], How], Stages]"
+"""Starts a pipeline: gives queries that run side by side, and is asked for the next ones when those have ended. It is
+closed when they have been stopped: what must be put in order then is done in a `finally`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,10 @@ class Pipeline:
     check: Callable[[Mapping[str, str]], None]
     """Says what is wrong with given settings before Spark is started: raises `PipelineError`."""
     launch: Launch
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """What settings are for, where somebody wrote it down."""
+    about: str = ""
+    """What `--help` says besides."""
 
 
 def declared(text: str, origin: str = "the pipeline") -> Pipeline:
@@ -63,7 +75,7 @@ def declared(text: str, origin: str = "the pipeline") -> Pipeline:
     def check(settings: Mapping[str, str]) -> None:
         check_names(decode(text, origin, settings))
 
-    def launch(spark: SparkSession, settings: Mapping[str, str], how: How) -> Iterator[Sequence[StreamingQuery]]:
+    def launch(spark: SparkSession, settings: Mapping[str, str], how: How) -> Stages:
         from qanat.spark.pipelines.launching import launch as started
 
         return started(spark, decode(text, origin, settings), how)

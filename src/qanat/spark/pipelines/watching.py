@@ -7,18 +7,35 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from typing import Any, Protocol
 
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.frames import told
 from qanat.spark.pipelines.progress import Tally, is_batch
 
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
 LOOK_EVERY_S = 0.5
 FINISH_WITHIN_S = 120.0
+
+
+class Running(Protocol):
+    """What is watched: a streaming query of Spark, or work that reports as one does (`work`)."""
+
+    @property
+    def id(self) -> Any: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def isActive(self) -> bool: ...  # noqa: N802
+    @property
+    def status(self) -> dict[str, Any]: ...
+    @property
+    def lastProgress(self) -> Any: ...  # noqa: N802
+    @property
+    def recentProgress(self) -> Any: ...  # noqa: N802
+    def exception(self) -> Exception | None: ...
+    def stop(self) -> None: ...
 
 
 class Stop:
@@ -34,7 +51,7 @@ class Stop:
 class Watched:
     """One query: what it has told so far."""
 
-    def __init__(self, query: StreamingQuery, tally: Tally | None = None) -> None:
+    def __init__(self, query: Running, tally: Tally | None = None) -> None:
         self.query = query
         self.tally = tally or Tally(query.name or str(query.id))
         self._last_batch = -1
@@ -61,20 +78,21 @@ class Watched:
 
 
 def watch(
-    stages: Iterator[Sequence[StreamingQuery]], stop: Stop, show: Callable[[list[Tally]], None] = lambda _: None
+    stages: Generator[Sequence[Running], None, None], stop: Stop, show: Callable[[list[Tally]], None] = lambda _: None
 ) -> list[Tally]:
     """Run every stage to its end; returns what each query did. Raises `PipelineError` when one fails."""
     done: list[Tally] = []
-    for queries in stages:
-        watched = [Watched(query) for query in queries]
-        try:
-            _until_ended(watched, stop, done, show)
-            done += [one.tally for one in watched]
-        finally:
-            for query in queries:
-                query.stop()
-        if stop.times_asked:
-            break
+    with closing(stages):
+        for queries in stages:
+            watched = [Watched(query) for query in queries]
+            try:
+                _until_ended(watched, stop, done, show)
+                done += [one.tally for one in watched]
+            finally:
+                for query in queries:
+                    query.stop()
+            if stop.times_asked:
+                break
     return done
 
 

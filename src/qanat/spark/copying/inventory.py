@@ -1,0 +1,115 @@
+"""What a cluster holds besides records: its id, topics with their settings and partitions, where groups stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from qanat.connection.cluster import Cluster
+from qanat.connection.committed import committed_offsets
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import check
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicPartition
+from qanat.spark.lake.commits import TopicState
+from qanat.spark.lookups import Lookups
+from qanat.wire.kafka.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from qanat.wire.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from qanat.wire.kafka.registry import ApiKey
+
+TOPIC = 2
+_SET_FOR_THE_TOPIC = 1
+"""Where a setting comes from: the topic itself, not the broker and not a default."""
+OWN_TOPICS = re.compile(r"__.*|qanat-(?:mirror|replay)\..*")
+"""What brokers and copies keep for themselves: nobody copies it."""
+OWN_GROUPS = re.compile(r"qanat-spark-.*")
+
+Groups = dict[str, dict[TopicPartition, int]]
+
+
+def cluster_id(lookups: Lookups) -> str:
+    """The id that a cluster has for ever."""
+    found = lookups.run(lambda cluster, deadline: cluster.metadata([], deadline)).cluster_id
+    return found or "without-id"
+
+
+def topics(lookups: Lookups, names: Iterable[str]) -> dict[str, TopicState]:
+    """Those of the topics that are there."""
+    wanted = sorted(set(names))
+
+    async def ask(cluster: Cluster, deadline: Deadline) -> dict[str, TopicState]:
+        if not wanted:
+            return {}
+        response = await cluster.metadata(wanted, deadline)
+        there = {one.name: one for one in response.topics if one.name and one.error_code == ErrorCode.NONE}
+        settings = await _settings(cluster, list(there), deadline)
+        return {
+            name: TopicState(
+                one.topic_id.hex(),
+                len(one.partitions),
+                max((len(part.replica_nodes) for part in one.partitions), default=1),
+                settings.get(name, {}),
+            )
+            for name, one in there.items()
+        }
+
+    return lookups.run(ask)
+
+
+async def _settings(cluster: Cluster, names: list[str], deadline: Deadline) -> dict[str, dict[str, str]]:
+    if not names:
+        return {}
+    request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC, name, None) for name in names])
+    response: DescribeConfigsResponse = await cluster.call(ApiKey.DESCRIBE_CONFIGS, request, deadline)
+    found: dict[str, dict[str, str]] = {}
+    for result in response.results:
+        check(f"cannot read the settings of {result.resource_name}", result.error_code, result.error_message)
+        found[result.resource_name] = {
+            one.name: one.value
+            for one in sorted(result.configs, key=lambda one: one.name)
+            if one.config_source == _SET_FOR_THE_TOPIC and one.value is not None
+        }
+    return found
+
+
+def group_names(lookups: Lookups) -> list[str]:
+    """Every group of the cluster but those that stand for queries."""
+
+    async def ask(cluster: Cluster, deadline: Deadline) -> set[str]:
+        found: set[str] = set()
+        for broker in (await cluster.metadata([], deadline)).brokers:
+            link = await cluster.node_link(broker.node_id, deadline)
+            response: ListGroupsResponse = await link.call(ApiKey.LIST_GROUPS, ListGroupsRequest(), deadline)
+            check(f"groups of broker {broker.node_id}", response.error_code)
+            # Share groups and their like commit nothing that could be restored.
+            found |= {one.group_id for one in response.groups if one.protocol_type in ("", "consumer")}
+        return found
+
+    return sorted(name for name in lookups.run(ask) if name and not OWN_GROUPS.fullmatch(name))
+
+
+def groups(lookups: Lookups, only: Iterable[str], pattern: str = ".*", leave_out: Iterable[str] = ()) -> Groups:
+    """Where groups stand in these topics, those that stand anywhere in them."""
+    wanted, left_out = set(only), set(leave_out)
+    names = [name for name in group_names(lookups) if re.fullmatch(pattern, name) and name not in left_out]
+
+    async def ask(cluster: Cluster, deadline: Deadline) -> Groups:
+        found: Groups = {}
+        for name in names:
+            offsets = await committed_offsets(cluster, name, deadline)
+            in_topics = {at: offset for at, offset in offsets.items() if at.topic in wanted}
+            if in_topics:
+                found[name] = in_topics
+        return found
+
+    return lookups.run(ask) if wanted and names else {}
+
+
+def topic_names(lookups: Lookups) -> list[str]:
+    """Every topic of the cluster."""
+    response = lookups.run(lambda cluster, deadline: cluster.metadata(None, deadline))
+    return sorted(topic.name for topic in response.topics if topic.name)

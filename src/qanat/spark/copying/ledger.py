@@ -1,0 +1,107 @@
+"""The topic that keeps a copy's map: which topics it wrote, and which old offset became which new one.
+
+Its records are JSON, one key for each thing, so that compaction keeps everything:
+
+    ["copy", "orders", ID]            {"source": "orders", "way": ["cluster", …]}
+    ["map", "orders", ID, 0, 1200]    {"runs": [[1200, 1204, 500], …]}     old offset, new offset, how many
+
+ID is the topic's own: after a topic was deleted and made anew, what is said of the old one does not count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from qanat.connection.cluster import Cluster
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import OutOfTimeError, check
+from qanat.connection.fetching import FetchLimits, fetch
+from qanat.connection.offsets import EARLIEST, LATEST, list_offsets
+from qanat.model.ids import TopicPartition
+from qanat.spark.copying.translation import PartitionMap, Run
+
+RUNS_AT_ONCE = 1000
+_COMMITTED = FetchLimits(max_wait_ms=200, partition_bytes=8 * 1024 * 1024, is_committed_only=True)
+
+Note = tuple[str, str]
+"""A key and a value, as they stand in the topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A topic that is a copy of another."""
+
+    topic: str
+    id: str
+    source: str
+    way: tuple[str, ...]
+    """The clusters that its records came through, the first one first."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What the topic says."""
+
+    copies: dict[tuple[str, str], Copy] = field(default_factory=dict)
+    """By name and id."""
+    maps: dict[tuple[str, int], PartitionMap] = field(default_factory=dict)
+    """By a topic's id and the partition."""
+
+    def take(self, note: Note) -> None:
+        """One record of the topic."""
+        key, value = json.loads(note[0]), json.loads(note[1])
+        match key:
+            case ["copy", topic, found]:
+                self.copies[topic, found] = Copy(topic, found, value["source"], tuple(value["way"]))
+            case ["map", _, found, partition, _]:
+                known = self.maps.setdefault((found, partition), PartitionMap())
+                for run in value["runs"]:
+                    known.add(Run(*run))
+
+    def map_of(self, copy: Copy, partition: int) -> PartitionMap:
+        return self.maps.get((copy.id, partition)) or PartitionMap()
+
+    def positions(self, copies: Iterable[Copy]) -> dict[TopicPartition, int]:
+        """How far these copies are, by the old topic's name: behind the last old offset that was copied."""
+        by_id = {one.id: one for one in copies}
+        return {
+            TopicPartition(by_id[found].source, partition): known.position
+            for (found, partition), known in self.maps.items()
+            if found in by_id
+        }
+
+
+def copy_note(copy: Copy) -> Note:
+    return _text(["copy", copy.topic, copy.id]), _text({"source": copy.source, "way": list(copy.way)})
+
+
+def map_notes(copy: Copy, partition: int, runs: Iterable[Run]) -> Iterator[Note]:
+    every = list(runs)
+    for begin in range(0, len(every), RUNS_AT_ONCE):
+        some = every[begin : begin + RUNS_AT_ONCE]
+        key = ["map", copy.topic, copy.id, partition, some[0].old]
+        yield _text(key), _text({"runs": [list(run) for run in some]})
+
+
+async def read_notes(cluster: Cluster, topic: str, deadline: Deadline) -> list[Note]:
+    """Everything that stands in such a topic and is committed, in order."""
+    first = (await list_offsets(cluster, topic, {0: EARLIEST}, deadline))[0].offset
+    end = (await list_offsets(cluster, topic, {0: LATEST}, deadline))[0].offset
+    notes: list[Note] = []
+    position = first
+    while position < end:
+        if deadline.is_over:
+            raise OutOfTimeError(f"{topic} could not be read up to offset {end}: a transaction in it is still open")
+        view = await cluster.topic(topic, deadline)
+        link = await cluster.node_link(view.leaders[0], deadline)
+        (answer,) = await fetch(link, topic, {0: position}, _COMMITTED, deadline)
+        check(f"fetch of {topic}", answer.error_code)
+        notes += [((one.key or b"").decode(), (one.value or b"{}").decode()) for one in answer.records]
+        position = answer.next_offset
+    return notes
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

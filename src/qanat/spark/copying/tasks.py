@@ -1,0 +1,108 @@
+"""An executor's part of a copy: rows encoded into finished batches and staged, with the old offsets of each batch."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from qanat.model.ids import TopicPartition
+from qanat.spark.rows import EncodedBatch, Encoder, Target
+from qanat.spark.staging import Staged, Staging
+from qanat.wire.compression import Codec
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+RESULT = "copied binary"
+
+Stretches = list[tuple[int, int]]
+"""Old offsets as `(first, rows)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What a task is to do with its rows."""
+
+    names: Mapping[str, str]
+    """The new name of each topic."""
+    counts: Mapping[str, int]
+    """How many partitions each of the new ones has."""
+    positions: Mapping[TopicPartition, int]
+    """By old names: rows before this were copied earlier."""
+    staging: str
+    folder: str
+    codec: str = "none"
+    batch_bytes: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a task did: batches that wait, and the old offsets of each."""
+
+    staged: Staged
+    old: tuple[Stretches, ...]
+
+
+def copy_rows(batches: Iterable[pa.RecordBatch], errand: Errand) -> Iterator[pa.RecordBatch]:
+    """What Spark runs: rows in `COLUMNS`, those of a partition in the order of their offsets, into one row of bytes."""
+    old: list[Stretches] = []
+    staged = Staging(errand.staging).stage(errand.folder, _encoded(batches, errand, old))
+    packed = pickle.dumps(Copied(staged, tuple(old)))
+    yield pa.RecordBatch.from_pydict({"copied": pa.array([packed], pa.binary())})
+
+
+def unpacked(packed: bytes) -> Copied:
+    """What a task reported to its own driver."""
+    found: Copied = pickle.loads(packed)
+    return found
+
+
+def _encoded(batches: Iterable[pa.RecordBatch], errand: Errand, old: list[Stretches]) -> Iterator[EncodedBatch]:
+    target = Target(None, Codec[errand.codec.upper()], errand.batch_bytes, has_headers=True)
+    encoder = Encoder(target, dict(errand.counts))
+    for batch in batches:
+        for at, rows in by_partition(batch):
+            wanted = errand.positions.get(at, 0)
+            if rows.column("offset")[0].as_py() < wanted:
+                rows = rows.filter(pc.greater_equal(rows.column("offset"), wanted))
+            if not rows.num_rows:
+                continue
+            offsets = rows.column("offset").to_numpy()
+            done = 0
+            for one in encoder.encode(_renamed(rows, errand.names[at.topic])):
+                old.append(stretches(offsets[done : done + one.rows]))
+                done += one.rows
+                yield one
+
+
+def _renamed(rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
+    named = rows.set_column(rows.schema.get_field_index("topic"), "topic", pa.repeat(topic, rows.num_rows))
+    return named.drop_columns(["offset"])
+
+
+def by_partition(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    """The rows of each partition, in their order."""
+    for topic in pc.unique(batch.column("topic")).to_pylist():
+        of_topic = _only(batch, "topic", topic)
+        for number in pc.unique(of_topic.column("partition")).to_pylist():
+            yield TopicPartition(topic, number), _only(of_topic, "partition", number)
+
+
+def stretches(offsets: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Stretches:
+    """Offsets as stretches without a gap.
+
+    >>> stretches(np.array([5, 6, 9]))
+    [(5, 2), (9, 1)]
+    """
+    edges = np.flatnonzero(np.diff(offsets) != 1) + 1
+    starts = np.concatenate(([0], edges))
+    rows = np.diff(np.concatenate((starts, [len(offsets)])))
+    return [(int(first), int(count)) for first, count in zip(offsets[starts], rows, strict=True)]
+
+
+def _only(batch: pa.RecordBatch, column: str, value: object) -> pa.RecordBatch:
+    fits = pc.equal(batch.column(column), value)
+    return batch if pc.all(fits).as_py() else batch.filter(fits)

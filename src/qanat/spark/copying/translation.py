@@ -1,0 +1,88 @@
+"""From old offsets to new ones: the map of a copy, partition by partition. Pure.
+
+A run is a stretch in which both count up one by one: records with the old offsets `old … old + rows - 1` have the new
+ones `new … new + rows - 1`. Gaps of either side (markers of transactions, compaction) end a run.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Run(NamedTuple):
+    """Records that follow each other in both places."""
+
+    old: int
+    new: int
+    rows: int
+
+
+class PartitionMap:
+    """One partition's runs, in order; three numbers for each."""
+
+    def __init__(self) -> None:
+        self._old = array("q")
+        self._new = array("q")
+        self._rows = array("q")
+
+    def __len__(self) -> int:
+        return len(self._old)
+
+    @property
+    def rows(self) -> int:
+        """How many records were copied."""
+        return sum(self._rows)
+
+    @property
+    def position(self) -> int:
+        """Behind the last old offset that was copied; 0 if none was."""
+        return self._old[-1] + self._rows[-1] if self._old else 0
+
+    @property
+    def end(self) -> int:
+        """Behind the last new offset."""
+        return self._new[-1] + self._rows[-1] if self._new else 0
+
+    def add(self, run: Run) -> None:
+        """The next run; a part of it that is known already is left out, as when a map is read twice."""
+        known = min(max(0, self.position - run.old), run.rows)
+        old, new, rows = run.old + known, run.new + known, run.rows - known
+        if not rows:
+            return
+        if self._old and old == self.position and new == self.end:
+            self._rows[-1] += rows
+            return
+        self._old.append(old)
+        self._new.append(new)
+        self._rows.append(rows)
+
+    def translate(self, offset: int) -> int | None:
+        """Where a reader goes on who stood at an old offset: at the copy of the first record that he has not read.
+
+        None before anything was copied; behind everything that was copied, behind the last copy.
+        """
+        if not self._old:
+            return None
+        index = bisect_right(self._old, offset) - 1
+        if index < 0:
+            return self._new[0]
+        inside = offset - self._old[index]
+        if inside < self._rows[index]:
+            return self._new[index] + inside
+        return self._new[index + 1] if index + 1 < len(self._new) else self.end
+
+
+def moved(stretches: Iterable[tuple[int, int]], new: int) -> list[Run]:
+    """Runs from stretches of old offsets `(first, rows)` that got new ones from `new` on.
+
+    >>> moved([(5, 2), (9, 1)], 100)
+    [Run(old=5, new=100, rows=2), Run(old=9, new=102, rows=1)]
+    """
+    found: list[Run] = []
+    for first, rows in stretches:
+        found.append(Run(first, new, rows))
+        new += rows
+    return found

@@ -1,0 +1,126 @@
+"""What a commit to a lake says, and what all of them add up to. Pure.
+
+A commit names files that are there from now on and files that are not any more, and keeps what a restore needs
+besides records: topics with their settings and partitions, and where consumer groups stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from qanat.model.ids import TopicPartition
+from qanat.spark.offsets import Offsets, from_json, to_json
+
+FORMAT = "qanat-archive"
+VERSION = 1
+
+Cause = Literal["batch", "state", "merge"]
+"""Why there is a commit: records came; only topics or groups changed; small files became one."""
+Positions = dict[str, dict[str, int]]
+"""`{"topic": {"0": 23}}`, as everywhere in Spark."""
+
+
+class Head(Struct, frozen=True):
+    """What a lake is: written once."""
+
+    id: str
+    cluster: str
+    """The id of the cluster whose topics these are."""
+    created_at: int
+    format: str = FORMAT
+    version: int = VERSION
+
+
+class LakeFile(Struct, frozen=True):
+    """A Parquet file with records of one partition, in the order of their offsets."""
+
+    path: str
+    topic: str
+    partition: int
+    first: int
+    """The first offset in it."""
+    last: int
+    rows: int
+    bytes: int
+    earliest: int
+    """The smallest timestamp in it, in milliseconds since 1970."""
+    latest: int
+
+    @property
+    def at(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class TopicState(Struct, frozen=True):
+    """A topic besides its records."""
+
+    id: str
+    """The topic's own id, in hexadecimal digits: another one under the same name is another topic."""
+    partitions: int
+    replication: int = 1
+    settings: dict[str, str] = {}
+    """What was set for the topic; what it has by default is not here."""
+
+
+class Commit(Struct, frozen=True, omit_defaults=True):
+    """One step of a lake."""
+
+    number: int
+    cause: Cause
+    taken_at: int
+    """When topics and groups were looked at, in milliseconds since 1970."""
+    add: list[LakeFile] = []
+    remove: list[str] = []
+    topics: dict[str, TopicState] = {}
+    groups: dict[str, Positions] = {}
+
+
+class Contents(Struct):
+    """What commits add up to."""
+
+    number: int = -1
+    """The last commit in it."""
+    files: dict[str, LakeFile] = {}
+    positions: Positions = {}
+    """Behind the last record of each partition."""
+    topics: dict[str, TopicState] = field(default_factory=dict)
+    """Every topic that there ever was, as it was last seen."""
+    groups: dict[str, Positions] = field(default_factory=dict)
+    taken_at: int = 0
+
+    def take(self, commit: Commit) -> None:
+        """One more commit, the next one."""
+        assert commit.number == self.number + 1
+        self.number, self.taken_at = commit.number, commit.taken_at
+        for path in commit.remove:
+            self.files.pop(path, None)
+        for one in commit.add:
+            self.files[one.path] = one
+            known = self.positions.setdefault(one.topic, {})
+            known[str(one.partition)] = max(known.get(str(one.partition), 0), one.last + 1)
+        self.topics = {**self.topics, **commit.topics}
+        self.groups = commit.groups
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        return from_json(self.positions, "the lake")
+
+
+def positions_of(offsets: Offsets) -> Positions:
+    return to_json(offsets)
+
+
+def encode(value: Head | Commit | Contents) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+
+
+def by_partition(files: Iterable[LakeFile]) -> dict[TopicPartition, list[LakeFile]]:
+    """Files of each partition, in the order of their offsets."""
+    found: dict[TopicPartition, list[LakeFile]] = {}
+    for one in sorted(files, key=lambda one: (one.topic, one.partition, one.first, one.last)):
+        found.setdefault(one.at, []).append(one)
+    return found
