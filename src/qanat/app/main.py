@@ -230,6 +230,10 @@ def _explain(app: App, arguments: Sequence[str]) -> None:
     asked = app.parse_commands(names)[1][-1]
     if asked.default_command is not None and asked is not app:
         asked.help = _with_fences(asked.default_command.__doc__ or "")
+        if names[:2] == ["pipeline", "run"] and names[2:]:
+            from qanat.app.pipelines.options import explained
+
+            asked.help += explained(names[2])
 
 
 def _with_fences(docstring: str) -> str:
