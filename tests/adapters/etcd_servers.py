@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -26,12 +27,17 @@ def etcd_program() -> str:
 
 
 @contextmanager
-def etcd_members(count: int = 1, options: Sequence[str] = ()) -> Iterator[list[EtcdMember]]:
-    """A cluster of etcd, its data in memory where that can be had."""
+def etcd_members(
+    count: int = 1, options: Sequence[str] = (), client_port: int | None = None
+) -> Iterator[list[EtcdMember]]:
+    """A cluster of etcd, its data in memory where that can be had. `client_port` is for options that name it."""
     program = etcd_program()
     in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=in_memory) as folder:
-        members = start_members(program, plan_members(Path(folder), count), options)
+        plans = plan_members(Path(folder), count)
+        if client_port is not None:
+            plans = [dataclasses.replace(plan, client_port=client_port) for plan in plans]
+        members = start_members(program, plans, options)
         try:
             yield members
         finally:

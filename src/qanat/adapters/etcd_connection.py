@@ -26,6 +26,7 @@ from qanat.model.errors import StoreUnavailableError
 
 PAUSE_S = 0.05
 PAUSE_MAX_S = 0.5
+LAST_WORDS_S = 0.02
 
 Answer = TypeVar("Answer")
 
@@ -36,6 +37,8 @@ class Stream(Protocol):
     async def read(self) -> object: ...
 
     async def write(self, request: bytes) -> None: ...
+
+    async def done_writing(self) -> None: ...
 
     def cancel(self) -> bool: ...
 
@@ -59,6 +62,8 @@ class EtcdConnection:
         self._is_closed = True
         for channel in self._channels:
             await channel.close()
+        # gRPC tells of the end of cancelled calls a moment later, and complains when the loop is closed by then.
+        await asyncio.sleep(LAST_WORDS_S)
 
     @property
     def member(self) -> int:
@@ -140,7 +145,10 @@ class EtcdConnection:
             stream = await self.open_stream(messages.LEASE_KEEP_ALIVE, timeout_s)
             try:
                 await self.write_to(stream, messages.lease_request(lease_id))
-                return messages.read_lease(await self.read_from(stream)).ttl_s > 0
+                is_alive = messages.read_lease(await self.read_from(stream)).ttl_s > 0
+                await stream.done_writing()
+                await stream.code()
+                return is_alive
             finally:
                 stream.cancel()
         except EtcdFault as fault:

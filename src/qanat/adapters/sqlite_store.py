@@ -43,7 +43,7 @@ from qanat.cluster.store import (
 from qanat.model.errors import StoreUnavailableError
 
 POLL_MS = 100
-"""How often to look for the writes of other processes: the longest that they stay unseen.
+"""How often to look for the writes of other processes: the longest that they stay unseen. After one it is more often.
 
 A look takes the interpreter for 0.1 ms. Every 20 ms, that was what one synchronous request in a hundred waited for.
 """

@@ -22,6 +22,10 @@ from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
 
 RETRY_MS = 1_000
 """How long to leave the database alone after a look at it failed."""
+EAGER_POLL_MS = 10
+"""How often to look when another process has just written: what it did is likely to be the first of several things."""
+EAGER_MS = 1_000
+"""For how long, then."""
 
 Result = TypeVar("Result")
 _Act = Callable[[SqliteTables], None]
@@ -42,6 +46,7 @@ class StoreThread:
         self._open_tables = open_tables
         self._clock = clock
         self._poll_seconds = poll_ms / 1000
+        self._eager_until = 0.0
         self._on_change = on_change
         self._acts: SimpleQueue[_Act | None] = SimpleQueue()
         # Marked as running, so that a waiter's cancellation does not reach into the thread.
@@ -109,7 +114,7 @@ class StoreThread:
         while True:
             if time.monotonic() >= next_look:
                 is_well = self._look(tables)
-                next_look = time.monotonic() + (self._poll_seconds if is_well else RETRY_MS / 1000)
+                next_look = time.monotonic() + (self._pause_seconds() if is_well else RETRY_MS / 1000)
             try:
                 act = self._acts.get(timeout=max(next_look - time.monotonic(), 0.0))
             except Empty:
@@ -132,7 +137,8 @@ class StoreThread:
             seen = tables.seen()
             if seen != self._seen:
                 self._seen = seen
-                self._note(tables)
+                if self._note(tables):
+                    self._eager_until = time.monotonic() + EAGER_MS / 1000
             if self._deadline_ms is not None and self._deadline_ms <= self._clock.now_ms():
                 tables.expire_leases()
                 self._note(tables)
@@ -166,8 +172,16 @@ class StoreThread:
         except StoreUnavailableError:
             self._on_change()
 
-    def _note(self, tables: SqliteTables) -> None:
+    def _note(self, tables: SqliteTables) -> bool:
+        """Tell the watchers if the revision has moved; whether it has."""
         revision, self._deadline_ms = tables.outlook()
-        if revision != self._revision:
-            self._revision = revision
-            self._on_change()
+        if revision == self._revision:
+            return False
+        self._revision = revision
+        self._on_change()
+        return True
+
+    def _pause_seconds(self) -> float:
+        if time.monotonic() < self._eager_until:
+            return min(self._poll_seconds, EAGER_POLL_MS / 1000)
+        return self._poll_seconds
