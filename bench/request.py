@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from bench.workloads import UNFLUSHED
-from qanat.servers.kafka.connection import ConnectionLimits, KafkaConnection
+from qanat.servers.kafka.connection import KafkaConnection
+from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.testing import BrokerHere
 from qanat.wire.kafka.headers import frame_request

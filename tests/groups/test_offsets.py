@@ -116,8 +116,14 @@ def test_a_deleted_topic_takes_its_offsets_along() -> None:
     shell = Shell()
     commit(shell, ORDERS, 1)
     commit(shell, PAYMENTS, 2)
-    shell._append(None, shell.shard.forget_topic("orders", shell.now))
-    assert (fetch(shell, ORDERS)[0], fetch(shell, PAYMENTS)[0]) == (-1, 2)
+    deleted_ms = shell.now.wall_ms
+    shell._append(None, shell.shard.forget_deleted("g", [ORDERS], deleted_ms, shell.now))
+    assert fetch(shell, ORDERS)[0] == -1
+    shell.advance(1)
+    commit(shell, ORDERS, 3)
+    shell._append(None, shell.shard.forget_deleted("g", [ORDERS], deleted_ms, shell.now))
+    assert fetch(shell, ORDERS)[0] == 3, "it was committed in another topic under the same name"
+    assert fetch(shell, PAYMENTS)[0] == 2
 
 
 def test_offsets_of_a_group_that_never_had_members_age_from_their_commit() -> None:

@@ -10,7 +10,8 @@ from typing import cast
 import pytest
 
 from qanat.model.errors import MalformedMessageError
-from qanat.servers.kafka.connection import Answer, ConnectionLimits, KafkaConnection, Outcome
+from qanat.servers.kafka.connection import Answer, KafkaConnection, Outcome
+from qanat.servers.kafka.connection_limits import ConnectionLimits
 
 
 class PlayedTransport:
@@ -30,6 +31,9 @@ class PlayedTransport:
 
     def get_extra_info(self, name: str) -> object:
         return ("127.0.0.1", 1)
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        pass
 
     def writelines(self, chunks: list[bytes]) -> None:
         self.sent.append(b"".join(chunks))

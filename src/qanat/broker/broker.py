@@ -31,7 +31,7 @@ from qanat.cluster.elections import Rules
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.producer_ids import ProducerIdAllocator
 from qanat.cluster.rejection import Rejection
-from qanat.cluster.store import Absent, Event, MetadataStore, Put
+from qanat.cluster.store import Absent, Event, EventKind, MetadataStore, Put
 from qanat.cluster.topic_configs import ConfigPlan
 from qanat.cluster.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
@@ -319,6 +319,8 @@ class Broker:
                     self.hosting.obey(name)
                 case keys.TopicKey(name):
                     self.hosting.follow(name)
+                    if event.kind is EventKind.DELETE and "groups" in self.__dict__:
+                        self.park(self.groups.forget_topic(name))
                 case keys.BrokerConfigKey(node_id) if node_id in (None, self.node_id):
                     self._obey()
                 case keys.GroupConfigKey():

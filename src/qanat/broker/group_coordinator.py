@@ -125,6 +125,17 @@ class GroupCoordinator:
         shard = await self.shard(number)
         return shard if isinstance(shard, ErrorCode) else shard.end_transaction(marker)
 
+    async def forget_topic(self, topic: str) -> None:
+        """A topic was just deleted: so are all offsets committed in it, a few at a time."""
+        deleted_ms, breaths = self._clocks.wall_ms(), Breaths()
+        for hosted in self.topic.loaded():
+            offsets = hosted.shard.ledger.offsets
+            async for group_id in breaths.over(offsets.group_ids()):
+                found = [at for at in offsets.partitions_of(group_id) if at.topic == topic]
+                async for piece in breaths.pieces(found):
+                    if hosted.is_serving:
+                        hosted.act(hosted.shard.forget_deleted(group_id, piece, deleted_ms, self._clocks.now()))
+
     def partition_of(self, group_id: str) -> int:
         return self.topic.partition_of(group_id)
 

@@ -55,11 +55,15 @@ class BrokerSettings(Settings, frozen=True):
     socket_request_max_bytes: Positive = 100 * _MIB
     """Largest request that is accepted."""
     queued_max_request_bytes: Positive = 512 * _MIB
-    """Request bytes that all connections together may hold unanswered; reading stops above."""
+    """Request bytes that all connections together may hold, half received or unanswered; reading stops above."""
     max_connections: Positive = 20_000
     """Connections at one time; more are closed at once."""
     max_unanswered_requests: Positive = 256
     """Requests of one connection that wait for their answer; reading stops above."""
+    max_unanswered_bytes: Positive = 64 * _MIB
+    """Bytes of these requests; reading stops above, so that one request may go beyond."""
+    max_unsent_bytes: Positive = 64 * 1024
+    """Answer bytes that one connection has not taken yet; reading stops above."""
     fetch_max_bytes: Positive = 55 * _MIB
     """Largest answer to a fetch, whatever the client allows."""
     max_incremental_fetch_session_cache_slots: NotNegative = 1000

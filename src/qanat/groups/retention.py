@@ -10,6 +10,8 @@ from its commit and not from the moment when the group became empty.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from qanat.groups.classic.group import ClassicGroup
 from qanat.groups.classic.states import GroupState
 from qanat.groups.consumer.group import ConsumerGroup
@@ -52,12 +54,12 @@ def _delete_shares(turn: Turn, group: ShareGroup) -> DeleteGroupReply:
     return DeleteGroupReply(group.group_id)
 
 
-def forget_topic(turn: Turn, topic: str) -> None:
-    """The topic is gone: its offsets would mislead readers of a new one under its name."""
-    for group_id in turn.state.ledger.offsets.group_ids():
-        for partition in turn.state.ledger.offsets.partitions_of(group_id):
-            if partition.topic == topic:
-                _forget(turn, group_id, partition)
+def forget_deleted(turn: Turn, group_id: str, partitions: Sequence[TopicPartition], deleted_ms: int) -> None:
+    """Their topic is gone: the offsets would mislead readers of a new one under its name, whose own are newer."""
+    for partition in partitions:
+        record = turn.state.ledger.offsets.get(group_id, partition)
+        if record is None or record.commit_timestamp_ms <= deleted_ms:
+            _forget(turn, group_id, partition)
 
 
 def expire(turn: Turn) -> None:

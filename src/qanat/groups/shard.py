@@ -15,7 +15,7 @@ How the shell drives it; the rules behind this are in `decisions`:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from qanat.groups.assignors.assignor import Assignor
@@ -57,7 +57,7 @@ from qanat.groups.requests import (
     ShareHeartbeat,
     SyncGroup,
 )
-from qanat.groups.retention import delete_group, expire, forget_topic, schedule_next
+from qanat.groups.retention import delete_group, expire, forget_deleted, schedule_next
 from qanat.groups.settings import GroupSettings
 from qanat.groups.share import removal as share_removal
 from qanat.groups.share import sessions as share_sessions
@@ -66,7 +66,7 @@ from qanat.groups.share.heartbeat import heartbeat as share_heartbeat
 from qanat.groups.timers import Timer, TimerKind
 from qanat.groups.turn import ShardState, TopicView, Turn
 from qanat.model.error_codes import ErrorCode
-from qanat.model.ids import NO_PRODUCER_ID
+from qanat.model.ids import NO_PRODUCER_ID, TopicPartition
 from qanat.model.moment import Now
 
 LONGEST_GROUP_ID = 8_000
@@ -158,11 +158,13 @@ class GroupShard:
         self._state.ledger.apply_marker(producer_id, is_commit=is_commit)
         return turn.decision()
 
-    def forget_topic(self, topic: str, now: Now) -> Decision:
-        """A topic was deleted: so are the offsets in it."""
+    def forget_deleted(
+        self, group_id: str, partitions: Sequence[TopicPartition], deleted_ms: int, now: Now
+    ) -> Decision:
+        """A topic was deleted: so are the offsets that a group has committed in it until then."""
         assert self._is_started
         turn = Turn(self._state, now)
-        forget_topic(turn, topic)
+        forget_deleted(turn, group_id, partitions, deleted_ms)
         return turn.decision()
 
     @property

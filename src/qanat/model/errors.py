@@ -27,6 +27,12 @@ class MalformedMessageError(QanatError):
     code = ErrorCode.INVALID_REQUEST
 
 
+class SlowSenderError(QanatError):
+    """A request comes so slowly that others wait for the memory which it holds."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
 class TooManyElementsError(MalformedMessageError):
     """A message that may be valid, but would take more work to read than was allowed for it."""
 

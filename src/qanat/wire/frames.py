@@ -1,13 +1,16 @@
 """Kafka's framing: a length of four bytes, then that many bytes. Bytes in, frames out.
 
 The transport writes straight into `buffer()`. Small frames are copied out of
-a buffer that is on loan while a frame is incomplete, so that who is idle holds none;
+a buffer that is on loan while a frame is incomplete, so that who is idle holds none,
+and who has sent a few bytes of a frame holds just those;
 a frame that does not fit gets a room of its own, so a large produce request is
 received where it will be read, once. Rooms of the usual size are used again: in fresh
 memory, a quarter of a produce request's time goes into page faults.
 
 Rule 1: a length is checked before a byte is allocated for it.
 Rule 2: a frame handed out is its taker's alone, to read and to write.
+Rule 3: `held_bytes` is the memory that the frame which is not whole yet has really taken: a room costs nothing before
+        it is written to (`FrameRooms` is told how to make one), so what was announced does not count.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ _read_length = _LENGTH.unpack_from
 LENGTH_SIZE = _LENGTH.size
 _SHARED_BYTES = 64 * 1024
 _SPARE_BUFFERS = 16
+_FEW_BYTES = 4096
+"""So much of a frame is put aside until more comes; for more, a buffer stays on loan."""
 _ROOM_BYTES = 2 * 1024 * 1024
 """Twice what a batch may have unless its topic says otherwise."""
 _ROOMS_KEPT = 4
@@ -68,7 +73,7 @@ class FrameRooms:
 class FrameReader:
     """Cuts one connection's bytes into frames."""
 
-    __slots__ = ("_end", "_frame", "_frame_end", "_max_bytes", "_rooms", "_shared", "_start")
+    __slots__ = ("_end", "_frame", "_frame_end", "_max_bytes", "_rest", "_rooms", "_shared", "_start", "held_bytes")
 
     def __init__(self, max_bytes: int, rooms: FrameRooms | None = None) -> None:
         self._max_bytes = max_bytes
@@ -79,6 +84,10 @@ class FrameReader:
         self._frame: memoryview | None = None
         """A frame too large for the shared buffer, being received."""
         self._frame_end = 0
+        self._rest = b""
+        """The beginning of a frame, where there is not much of it yet."""
+        self.held_bytes = 0
+        """Memory of the frame that is not whole yet."""
 
     def limit(self, max_bytes: int) -> None:
         """Change the largest frame accepted, as when a client has proven who it is."""
@@ -87,7 +96,19 @@ class FrameReader:
     @property
     def is_idle(self) -> bool:
         """Whether no frame has begun."""
-        return self._frame is None and self._start == self._end
+        return self.held_bytes == 0
+
+    @property
+    def begun_bytes(self) -> int:
+        """Bytes of the frame that is not whole yet."""
+        return self._frame_end if self._frame is not None else len(self._rest) or self._end - self._start
+
+    @property
+    def missing_bytes(self) -> int:
+        """Memory that the rest of that frame will take at most."""
+        if self._frame is not None:
+            return len(self._frame) - self._frame_end
+        return 0 if self._shared else _SHARED_BYTES
 
     def buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
@@ -95,12 +116,17 @@ class FrameReader:
             return self._frame[self._frame_end :]
         if not self._shared:
             self._shared = self._rooms.lend()
+            self._end = len(self._rest)
+            self._shared[: self._end] = self._rest
+            self._rest = b""
         return self._shared[self._end :]
 
     def let_go(self) -> None:
         """Give back what is on loan: no more bytes will come."""
         self._start = self._end = 0
         self._frame = None
+        self._rest = b""
+        self.held_bytes = 0
         self._take_back()
 
     def _take_back(self) -> None:
@@ -113,8 +139,10 @@ class FrameReader:
         if self._frame is not None:
             self._frame_end += count
             if self._frame_end < len(self._frame):
+                self.held_bytes = LENGTH_SIZE + self._frame_end
                 return []
             frame, self._frame = self._frame, None
+            self.held_bytes = 0
             return [frame]
         self._end += count
         return self._cut()
@@ -137,10 +165,24 @@ class FrameReader:
             self._start = end
         if self._start == self._end:
             self._start = self._end = 0
+            self.held_bytes = 0 if self._frame is None else LENGTH_SIZE + self._frame_end
             self._take_back()
-        elif self._frame is None and self._end == len(self._shared):
-            self._move_to_front()
+        else:
+            self._put_aside()
         return frames
+
+    def _put_aside(self) -> None:
+        """Keep what there is of a small frame that is not whole."""
+        held = self._end - self._start
+        if held <= _FEW_BYTES:
+            self._rest = bytes(self._shared[self._start : self._end])
+            self._start = self._end = 0
+            self.held_bytes = held
+            self._take_back()
+        else:
+            if self._end == len(self._shared):
+                self._move_to_front()
+            self.held_bytes = len(self._shared)
 
     def _make_room(self, start: int, length: int) -> None:
         """Prepare for the rest of a frame that has only begun."""

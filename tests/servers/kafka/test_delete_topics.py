@@ -10,6 +10,16 @@ from tests.servers.kafka.raw import RawClient
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from qanat.wire.kafka.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from qanat.wire.kafka.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from qanat.wire.kafka.registry import ApiKey
 
 
@@ -111,3 +121,28 @@ def test_a_fetch_that_waits_for_a_deleted_topic_is_answered_at_once(broker: Runn
 
     assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert time.monotonic() - began < 10
+
+
+def test_offsets_that_groups_have_committed_go_with_the_topic(client: RawClient) -> None:
+    def committed() -> dict[str, int]:
+        asked = [OffsetFetchRequestTopics(name, partition_indexes=[0]) for name in ("orders", "payments")]
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("readers", topics=asked)])
+        (group,) = client.ask(ApiKey.OFFSET_FETCH, 9, request).groups
+        return {found.name: found.partitions[0].committed_offset for found in group.topics}
+
+    create(client, topic("orders"), topic("payments"))
+    offsets = [OffsetCommitRequestPartition(0, committed_offset=7)]
+    request = OffsetCommitRequest(
+        "readers", topics=[OffsetCommitRequestTopic(name, partitions=offsets) for name in ("orders", "payments")]
+    )
+    deadline = time.monotonic() + 30
+    while client.ask(ApiKey.OFFSET_COMMIT, 9, request).topics[0].partitions[0].error_code:
+        assert time.monotonic() < deadline, "the coordinator never came"
+    assert committed() == {"orders": 7, "payments": 7}
+
+    delete(client, "orders")
+    create(client, topic("orders"))
+    while committed()["orders"] != -1:
+        assert time.monotonic() < deadline, "a new topic has the old one's offsets"
+
+    assert committed() == {"orders": -1, "payments": 7}

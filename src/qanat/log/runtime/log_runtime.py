@@ -302,13 +302,6 @@ class LogRuntime:
         finally:
             del self.directory.cutting[log.topic_partition]
 
-    async def delete_records(self, log: PartitionLog, offset: int) -> int:
-        """Move the log's start forward, durably; returns where it now is."""
-        log.state.require_working()
-        if log.advance_log_start(offset):
-            await self.checkpoint()
-        return log.log_start_offset
-
     async def checkpoint(self) -> None:
         """Write the checkpoint files. A full disk leaves the old ones in place."""
         self.directory.state.require_working()

@@ -1,6 +1,7 @@
 """The Kafka protocol's door: frames in, answers out, in order.
 
 - `connection` one client's socket: framing, order of answers, back-pressure
+- `connection_limits` what all connections may hold together, and who goes on when all of it is taken
 - `dispatch`   from a frame to the API that serves it; what unknown APIs and versions get
 - `beside`     reading and writing of long messages, on a worker
 - `sasl`       what a client may say before it is authenticated

@@ -5,8 +5,8 @@ or must do something slow before the next request may be looked at (a
 coroutine). Nothing is polled, and no task is made for what is answered at once.
 
 Back-pressure: reading stops while the client does not take its answers, while
-too many of its requests are unanswered, or while all connections together hold
-more request bytes than the broker allows.
+too many of its requests or of their bytes are unanswered, or while all connections
+together hold more request bytes than the broker allows (`connection_limits`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import mmap
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 from qanat.model.errors import QanatError
 from qanat.security.authentication import ANONYMOUS
 from qanat.security.conversation import Conversation
-from qanat.wire.frames import FrameReader, FrameRooms
+from qanat.servers.kafka.connection_limits import ConnectionLimits
+from qanat.wire.frames import FrameReader
 from qanat.wire.kafka.writing import Chunk
 
 Answer = list[Chunk] | None
@@ -48,34 +48,15 @@ def _nothing() -> None:
     pass
 
 
-def _untouched(size: int) -> mmap.mmap:
+def untouched(size: int) -> mmap.mmap:
     """Room that costs nothing before it is written to: many may announce much and send little."""
     return mmap.mmap(-1, size)
 
 
-@dataclass(slots=True)
-class ConnectionLimits:
-    """Bounds that all connections of a listener share, and what is in use of them."""
-
-    max_request_bytes: int
-    max_unanswered: int
-    max_inflight_bytes: int
-    inflight_bytes: int = 0
-    starved: dict[KafkaConnection, None] = field(default_factory=dict)
-    """Connections that read nothing because all together hold too much, longest waiting first."""
-    rooms: FrameRooms = field(default_factory=lambda: FrameRooms(_untouched))
-
-    def release(self, count: int) -> None:
-        """Give bytes back, and let those who waited for them read again."""
-        self.inflight_bytes -= count
-        while self.starved and self.inflight_bytes < self.max_inflight_bytes:
-            connection = next(iter(self.starved))
-            del self.starved[connection]
-            connection.regulate()
-
-
 ANSWERS_PER_WRITE = 64
 """Small answers that leave together at most: their requests came together, so nobody waits long for the last."""
+_TRICKLE_BYTES = 4096
+"""What is still taken of one who could not be stopped before the bound was reached."""
 
 
 class _Slot:
@@ -112,7 +93,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._held_by: asyncio.Task[Answer | Parked] | None = None
         self._fleeting: set[asyncio.Future[Any]] = set()
         """What is waited for on this client's behalf alone."""
-        self._is_reading = True
+        self._begun_bytes = 0
+        """Memory of a frame that is not whole, as it was told to the limits."""
+        self._unanswered_bytes = 0
+        self.is_reading = True
         self._can_write = True
         self.conversation: Conversation | None = None
         """What a client still has to go through before it is served; None where it is authenticated, or need not be."""
@@ -134,11 +118,16 @@ class KafkaConnection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.host = str(address[0]) if address else ""
         self.peer = f"{self.host}:{address[1]}" if address else ""
+        self._transport.set_write_buffer_limits(self._limits.max_unsent_bytes)
         if self.is_refused:
             self._transport.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._frames.buffer()
+        buffer = self._frames.buffer()
+        limits = self._limits
+        if limits.inflight_bytes >= limits.max_inflight_bytes and not limits.may_finish(self):
+            return buffer[:_TRICKLE_BYTES]
+        return buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         try:
@@ -146,10 +135,23 @@ class KafkaConnection(asyncio.BufferedProtocol):
         except QanatError as fault:
             self._abort(fault)
             return
+        held = self._frames.held_bytes
         if frames:
-            self._limits.inflight_bytes += sum(map(len, frames))
+            size = len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
+            self._unanswered_bytes += size
+            self._limits.inflight_bytes += size
+            if held or self._begun_bytes:
+                self._note_begun(held, is_another=True)
             self._waiting.extend(frames)
             self._advance()
+        else:
+            self._note_begun(held, is_another=False)
+            if self._limits.is_full:
+                self.regulate()
+
+    def _note_begun(self, held: int, *, is_another: bool) -> None:
+        before, self._begun_bytes = self._begun_bytes, held
+        self._limits.note_half(self, before, held, is_another=is_another)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -158,11 +160,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._held_by.cancel()
         for waiting in list(self._fleeting):
             waiting.cancel()
-        self._limits.starved.pop(self, None)
-        held = sum(map(len, self._waiting)) + sum(slot.size for slot in self._slots)
         self._waiting.clear()
         self._slots.clear()
-        self._limits.release(held)
+        self._note_begun(0, is_another=True)
+        held, self._unanswered_bytes = self._unanswered_bytes, 0
+        self._limits.forget(self, held)
         self._on_close(self)
 
     def pause_writing(self) -> None:
@@ -190,8 +192,22 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             unseen_bytes = sum(map(len, self._waiting))
             self._waiting.clear()
-            self._limits.release(unseen_bytes)
+            self._release(unseen_bytes)
             self._transport.abort()
+
+    def cut_off(self, fault: QanatError) -> None:
+        """Close at once and tell why."""
+        self._abort(fault)
+
+    @property
+    def begun_bytes(self) -> int:
+        """Bytes that have come of a frame that is not whole."""
+        return self._frames.begun_bytes
+
+    @property
+    def missing_bytes(self) -> int:
+        """Memory that the rest of that frame will take."""
+        return self._frames.missing_bytes
 
     def wait_with(self, waiting: asyncio.Future[Any]) -> None:
         """Give up waiting for this when the client is gone: it has no effect but the answer."""
@@ -206,12 +222,12 @@ class KafkaConnection(asyncio.BufferedProtocol):
             try:
                 outcome = self._handle(frame, self)
             except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
-                self._limits.release(len(frame))
+                self._release(len(frame))
                 self._abort(fault)
                 return
             if isinstance(outcome, list) and not slots:
                 # Answered at once, and nobody before it still waits: nearly all requests go this way.
-                self._limits.release(len(frame))
+                self._release(len(frame))
                 self._send(outcome)
             else:
                 slot = _Slot(len(frame))
@@ -219,6 +235,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 self._take(slot, outcome)
         self._send_small()
         self.regulate()
+
+    def _release(self, size: int) -> None:
+        self._unanswered_bytes -= size
+        self._limits.release(size)
 
     def _may_go_on(self) -> bool:
         return self._can_write and len(self._slots) < self._limits.max_unanswered and self._transport is not None
@@ -265,7 +285,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         slot.is_done = True
         while self._slots and self._slots[0].is_done:
             done = self._slots.popleft()
-            self._limits.release(done.size)
+            self._release(done.size)
             if done.answer is not None:
                 self._send(done.answer)
 
@@ -287,19 +307,23 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def regulate(self) -> None:
         """Read or do not read, as the bounds say."""
         limits, transport = self._limits, self._transport
-        has_room = limits.inflight_bytes < limits.max_inflight_bytes
-        may_read = self._can_write and has_room and not self._waiting
-        if may_read is self._is_reading and has_room:
+        may_read = self._can_write and not self._waiting and self._unanswered_bytes < limits.max_connection_bytes
+        is_full = limits.inflight_bytes >= limits.max_inflight_bytes
+        is_starved = is_full and may_read and not limits.may_finish(self)
+        if is_starved:
+            may_read = False
+        elif may_read is self.is_reading:
             return
         if transport is None or transport.is_closing():
             return
-        if not has_room:
-            limits.starved[self] = None
-        if may_read and not self._is_reading:
+        if may_read and not self.is_reading:
             transport.resume_reading()
-        elif not may_read and self._is_reading:
+            limits.starved.pop(self, None)
+        elif not may_read and self.is_reading:
             transport.pause_reading()
-        self._is_reading = may_read
+        self.is_reading = may_read
+        if is_starved:
+            limits.starve(self)
 
     def _abort(self, fault: BaseException) -> None:
         """Close at once: after this, nothing that the client sends can be understood or trusted."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
-from qanat.servers.kafka.connection import ConnectionLimits, KafkaConnection
+from qanat.servers.kafka.connection import KafkaConnection, untouched
+from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.telemetry.events import Rarely
 
@@ -42,7 +43,12 @@ class KafkaListener:
         self._on_fault = on_fault
         self._tell_refused = Rarely("connection refused: too many")
         self._limits = ConnectionLimits(
-            settings.socket_request_max_bytes, settings.max_unanswered_requests, settings.queued_max_request_bytes
+            settings.socket_request_max_bytes,
+            settings.max_unanswered_requests,
+            settings.queued_max_request_bytes,
+            settings.max_unanswered_bytes,
+            settings.max_unsent_bytes,
+            untouched,
         )
         self._connections: set[KafkaConnection] = set()
         self._server: asyncio.Server | None = None
@@ -58,7 +64,7 @@ class KafkaListener:
 
     @property
     def inflight_bytes(self) -> int:
-        """Request bytes that are not answered yet."""
+        """Request bytes that are not answered yet, of requests that have only begun to come as well."""
         return self._limits.inflight_bytes
 
     @property
