@@ -116,6 +116,7 @@ def _announce(node: Node, took_ms: int) -> None:
         node=node.node_id,
         cluster=node.cluster_id,
         address=node.address,
+        http=node.http.address if node.http is not None else None,
         data=node.settings.data_dir,
         durability=durability(node),
         recovered=recovered(node),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qanat.servers.http.asking import Asking
 from qanat.servers.http.idempotency import Idempotency
+from qanat.servers.http.members import Members
 from qanat.servers.http.producing import Producing
 from qanat.servers.http.reading import Reading
 from qanat.servers.http.settings import HttpSettings
@@ -39,6 +40,7 @@ class Door:
         self.producing = Producing(self.asking)
         self.reading = Reading(self.asking)
         self.idempotency = Idempotency(self)
+        self.members = Members(self)
         self.streams = Streams(settings.http_streams_per_client)
         self.metrics = MetricsText(broker, kafka)
         self.is_stopping = False

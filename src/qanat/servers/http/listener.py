@@ -90,6 +90,7 @@ class HttpListener:
         for connection in list(connections):
             if isinstance(connection, HttpProtocol):
                 connection.look(now)
+        self.door.members.look()
         self._looking = loop.call_later(LOOK_S, self._look)
 
     async def close(self) -> None:

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from qanat.servers.http import consume, documentation, health, produce, streams, websocket
+from qanat.servers.http import (
+    cluster_admin,
+    config_admin,
+    consume,
+    documentation,
+    group_admin,
+    health,
+    produce,
+    streams,
+    subscribe,
+    topic_admin,
+    websocket,
+)
 
 OPERATIONS = (
     *produce.OPERATIONS,
     *consume.OPERATIONS,
     *streams.OPERATIONS,
     *websocket.OPERATIONS,
+    *subscribe.OPERATIONS,
+    *topic_admin.OPERATIONS,
+    *group_admin.OPERATIONS,
+    *config_admin.OPERATIONS,
+    *cluster_admin.OPERATIONS,
     *health.OPERATIONS,
     *documentation.OPERATIONS,
 )
