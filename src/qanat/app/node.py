@@ -14,7 +14,7 @@ import os
 import socket
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from qanat.adapters.storage_engines import FileEngine
 from qanat.app.compose import Logs, open_log_directory
 from qanat.app.node_names import number_of
+from qanat.app.settings.metadata import MetadataSettings
 from qanat.broker.broker import Broker
 from qanat.broker.settings import BrokerSettings
 from qanat.cluster import keys, values
@@ -31,6 +32,7 @@ from qanat.groups.assignors.built_in import NAMES
 from qanat.groups.settings import GroupSettings
 from qanat.log.directory import LogDirectory
 from qanat.log.engine import StorageEngine
+from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import AddressInUseError, ReadOnlyError, StorageError
 from qanat.security.settings import SecuritySettings
@@ -58,6 +60,7 @@ class NodeSettings:
     node_id: int | str = 0
     """A number, or a name that stands for one."""
     storage_engine: str = "file"
+    metadata: MetadataSettings = field(default_factory=MetadataSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     directory: DirectorySettings = field(default_factory=DirectorySettings)
     groups: GroupSettings = field(default_factory=GroupSettings)
@@ -82,8 +85,15 @@ class Node:
         *,
         store: MetadataStore | None = None,
         engine: StorageEngine | None = None,
+        logs: Callable[[LogDirectory], AbstractAsyncContextManager[LogRuntime]] = Logs,
+        seed: int | None = None,
     ) -> None:
-        """A store or an engine that is given outlives the node: whoever brings it closes it."""
+        """A store or an engine that is given outlives the node: whoever brings it closes it.
+
+        `logs` puts a data directory to work; `seed` decides whatever the broker leaves to chance.
+        """
+        self._logs = logs
+        self._seed = seed
         self.settings = settings
         self._on_fault = on_fault
         self._given_store = store
@@ -124,7 +134,7 @@ class Node:
             store = await self._open_store()
             opened.push_async_callback(store.close)
         self.node_id = await number_of(store, settings.node_id)
-        self.cluster_id = await _cluster_id(store, None if settings.storage_engine == "memory" else settings.data_dir)
+        self.cluster_id = await _cluster_id(store, None if settings.storage_engine == "memory" else settings)
         self.directory = open_log_directory(
             f"{settings.data_dir}/broker-{self.node_id}",
             engine=self._engine or _engine(settings),
@@ -132,7 +142,7 @@ class Node:
             cluster_id=self.cluster_id,
             node_id=self.node_id,
         )
-        runtime = await opened.enter_async_context(Logs(self.directory))
+        runtime = await opened.enter_async_context(self._logs(self.directory))
         self.broker = Broker(
             settings.broker,
             self.node_id,
@@ -142,6 +152,7 @@ class Node:
             assignors=assignors(settings.groups.assignor_names),
             transaction_settings=settings.transactions,
             topic_defaults=settings.topic_defaults,
+            seed=self._seed,
         )
         gate = _gate(settings.security)
         self.listener = KafkaListener(self.broker, self._on_fault, gate)
@@ -195,20 +206,21 @@ class Node:
 
     async def _open_store(self) -> MetadataStore:
         # Imported where they are needed: each has its time to load.
-        if self.settings.storage_engine == "memory":
+        settings = self.settings
+        if settings.storage_engine != "memory":
+            _make_folder(settings.data_dir)
+        if settings.metadata.metadata_store == "etcd":
+            from qanat.app.etcd_opening import open_etcd
+
+            return await open_etcd(settings.metadata)
+        if settings.storage_engine == "memory":
             from qanat.adapters.memory_store import MemoryStore
 
             return MemoryStore()
         from qanat.adapters.sqlite_store import SqliteStore
 
-        try:
-            os.makedirs(self.settings.data_dir, exist_ok=True)
-        except OSError as fault:
-            raise ReadOnlyError(
-                f"cannot make the data directory {self.settings.data_dir}: {fault.strerror}; choose another --data-dir"
-            ) from None
-        path = f"{self.settings.data_dir}/metadata.db"
-        _require_file(path)
+        path = f"{settings.data_dir}/metadata.db"
+        _require_file(path, settings)
         return await SqliteStore.open(path)
 
     def _advertised(self) -> values.Listener:
@@ -259,32 +271,58 @@ def reachable_host(bound: str) -> str:
     return socket.gethostname() if bound in _EVERYWHERE else bound
 
 
-async def _cluster_id(store: MetadataStore, data_dir: str | None) -> str:
-    """The cluster's id; the first broker draws one, before any data is marked with it."""
+async def _cluster_id(store: MetadataStore, keeping: NodeSettings | None) -> str:
+    """The cluster's id; the first broker draws one, before any data is marked with it.
+
+    `keeping` are the settings of a node that keeps data.
+    """
     while True:
         entry = await store.get(keys.CLUSTER)
         if entry is not None:
             return values.decode(values.ClusterInfo, entry.value).cluster_id
-        if data_dir is not None:
-            _refuse_orphans(data_dir)
+        if keeping is not None:
+            _refuse_orphans(keeping)
         info = values.ClusterInfo(cluster_id=uuid.uuid4().hex[:22])
         await store.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info))])
 
 
-def _require_file(store: str) -> None:
+def _make_folder(data_dir: str) -> None:
+    try:
+        os.makedirs(data_dir, exist_ok=True)
+    except OSError as fault:
+        raise ReadOnlyError(
+            f"cannot make the data directory {data_dir}: {fault.strerror}; choose another --data-dir"
+        ) from None
+
+
+def _require_file(store: str, settings: NodeSettings) -> None:
     """Refuse to make a store where one was lost: before there is an empty file that looks like one."""
     if not os.path.exists(store):
-        _refuse_orphans(os.path.dirname(store))
+        _refuse_orphans(settings)
 
 
-def _refuse_orphans(data_dir: str) -> None:
+def _refuse_orphans(settings: NodeSettings) -> None:
     """Refuse to begin a new cluster beside the data of an old one: its topics would be unknown, and in the way."""
+    data_dir, metadata = settings.data_dir, settings.metadata
     for name in sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else ():
-        folder, store = f"{data_dir}/{name}", f"{data_dir}/metadata.db"
+        folder = f"{data_dir}/{name}"
         if name.startswith("broker-") and os.path.exists(f"{folder}/meta.properties"):
             raise StorageError(
-                f"{folder} holds data and {store} is missing or empty: the list of topics, their settings and the "
-                f"cluster's id are lost with it. Put {store} back from a backup (with its -wal file, if there is one) "
+                f"{folder} holds data and {_lost_store(data_dir, metadata)} "
                 f"and start again. To begin anew without that data: mv {folder} {data_dir}/old-{name}, then start; its "
                 f"records stay readable with qanat log dump {data_dir}/old-{name}/TOPIC-PARTITION"
             )
+
+
+def _lost_store(data_dir: str, metadata: MetadataSettings) -> str:
+    if metadata.metadata_store == "etcd":
+        return (
+            f"etcd at {metadata.metadata_etcd_endpoints} knows no cluster under the prefix "
+            f"{metadata.metadata_etcd_prefix!r}. Check metadata.etcd.endpoints and metadata.etcd.prefix, or restore "
+            "etcd from a snapshot,"
+        )
+    store = f"{data_dir}/metadata.db"
+    return (
+        f"{store} is missing or empty: the list of topics, their settings and the cluster's id are lost with it. "
+        f"Put {store} back from a backup (with its -wal file, if there is one)"
+    )

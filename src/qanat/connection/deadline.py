@@ -21,11 +21,11 @@ class Deadline:
 
     @staticmethod
     def after(seconds: float) -> Deadline:
-        return Deadline(time.monotonic() + seconds)
+        return Deadline(_now() + seconds)
 
     @property
     def left_seconds(self) -> float:
-        return max(0.0, self.at - time.monotonic())
+        return max(0.0, self.at - _now())
 
     @property
     def left_ms(self) -> int:
@@ -45,3 +45,11 @@ class Deadline:
     async def pause(self, seconds: float) -> None:
         """Wait a little before the next attempt, but not past the end."""
         await asyncio.sleep(min(seconds, self.left_seconds))
+
+
+def _now() -> float:
+    """The running loop's clock, which may be a simulated one; outside of a loop, the clock that loops go by."""
+    try:
+        return asyncio.get_running_loop().time()
+    except RuntimeError:
+        return time.monotonic()

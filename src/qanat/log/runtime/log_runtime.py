@@ -22,6 +22,7 @@ from qanat.log.reading import LogRead
 from qanat.log.retention import begin_retention
 from qanat.log.runtime.appends import OPENED_ON_LOOP_BYTES, WRITTEN_ON_LOOP_BYTES, Appends
 from qanat.log.runtime.cold import ColdReads
+from qanat.log.runtime.flusher import Flusher
 from qanat.log.runtime.group_commit import Flushed, GroupCommit, Postponed
 from qanat.log.runtime.workers import Workers
 from qanat.log.scan import Damage
@@ -39,7 +40,7 @@ from qanat.wire.control import MARKER_SIZE, Marker
 class LogRuntime:
     """The logs of a directory at work. `start` before use, `close` at the end."""
 
-    def __init__(self, directory: LogDirectory, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, directory: LogDirectory, clock_ms: Callable[[], int], flusher: Flusher | None = None) -> None:
         self.directory = directory
         self.clock_ms = clock_ms
         self.counters = LogCounters()
@@ -56,7 +57,7 @@ class LogRuntime:
         """Told of damage when it is found."""
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
-        self._workers = Workers(directory.state, self._commits.wake)
+        self._workers = Workers(directory.state, self._commits.wake, flusher)
         self._appends = Appends(self._workers, clock_ms, directory.settings.log_decompressed_bytes_max)
         self._lines = self._appends.lines.by_log
         self._cold = ColdReads(

@@ -30,10 +30,10 @@ LOGS_MADE_AT_ONCE = 4
 class Workers:
     """Who does the blocking work. Belongs to one event loop."""
 
-    def __init__(self, state: DirectoryState, on_failure: Callable[[], None]) -> None:
+    def __init__(self, state: DirectoryState, on_failure: Callable[[], None], flusher: Flusher | None = None) -> None:
         self._state = state
         self._on_failure = on_failure
-        self.flusher = Flusher()
+        self.flusher = flusher or Flusher()
         self.reader = ThreadPoolExecutor(1, "log-read")
         self.writer = ThreadPoolExecutor(1, "log-write")
         self.upkeeper = ThreadPoolExecutor(1, "log-upkeep")

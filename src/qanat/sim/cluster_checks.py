@@ -1,0 +1,104 @@
+"""What must hold in a simulated cluster, seen from outside: by whoever can look into every machine at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qanat.adapters.memory_store import MemoryStore
+from qanat.broker.partition import Partition
+from qanat.cluster import keys, values
+from qanat.log.partition_log import PartitionLog
+from qanat.model.ids import Offset, TopicPartition
+from qanat.sim.machine import Machine
+from qanat.wire.batch_header import split_batches
+
+
+def believed_leader_problems(machines: Sequence[Machine], truth: MemoryStore, topic: str) -> list[str]:
+    """StrongIsr (C24): whoever believes to lead, what it calls committed is on every member of the true in-sync set."""
+    found = []
+    for machine in machines:
+        if machine.node is None:
+            continue
+        for at, partition in machine.node.broker.partitions.items():
+            if at.topic == topic and partition.leader is not None:
+                found += _problems_of(machine, at, partition, machines, truth)
+    return found
+
+
+def _problems_of(
+    machine: Machine, at: TopicPartition, partition: Partition, machines: Sequence[Machine], truth: MemoryStore
+) -> list[str]:
+    assert machine.node is not None
+    known = machine.node.broker.metadata.image.topics.get(at.topic)
+    if known is None:
+        return []
+    entry = truth.peek(keys.partition(known.identity, at.partition))
+    if entry is None:
+        return []
+    state = values.decode(values.PartitionState, entry.value)
+    committed = partition.log.high_watermark
+    problems = []
+    for member in state.in_sync_nodes:
+        other = next(one for one in machines if one.node_id == member)
+        if other.node is None or other is machine:
+            continue
+        log = other.node.broker.hosting.logs.get(at)
+        if log is None:
+            continue
+        if log.end_offset < committed:
+            problems.append(
+                f"not on the in-sync set: {at} is committed to {committed} says {machine.host} (epoch "
+                f"{partition.leader_epoch}), but member {member} ends at {log.end_offset} (true epoch "
+                f"{state.leader_epoch}, true leader {state.leader}, in sync {state.in_sync_nodes})"
+            )
+        elif committed and _epoch_at(log, committed - 1) != _epoch_at(partition.log, committed - 1):
+            problems.append(f"two histories: {at} differs at {committed - 1} between {machine.host} and {other.host}")
+    return problems
+
+
+def _epoch_at(log: PartitionLog, offset: int) -> int:
+    return log.epochs.epoch_at(Offset(offset)) if offset >= log.log_start_offset else -1
+
+
+def agreement_problems(machines: Sequence[Machine], topic: str, partitions: int) -> list[str]:
+    """What keeps a healed cluster from being whole: leaders, copies, transactions."""
+    problems = []
+    for number in range(partitions):
+        at = TopicPartition(topic, number)
+        leaders = [one for one in machines if one.node is not None and at in one.node.broker.partitions]
+        if len(leaders) != 1:
+            problems.append(f"{at} is led by {[one.host for one in leaders] or 'nobody'}")
+            continue
+        node = leaders[0].node
+        assert node is not None
+        problems += _disagreements(at, node.broker.partitions[at], machines)
+    return problems
+
+
+def _disagreements(at: TopicPartition, led: Partition, machines: Sequence[Machine]) -> list[str]:
+    problems = []
+    if led.leader is not None and set(led.leader.in_sync) != set(led.leader.replicas):
+        problems.append(f"{at} has {led.leader.in_sync} of {led.leader.replicas} in sync")
+    log = led.log
+    if log.high_watermark != log.end_offset:
+        problems.append(f"{at} is committed to {log.high_watermark} of {log.end_offset}")
+    if log.last_stable_offset != log.high_watermark:
+        problems.append(f"{at} has an open transaction at {log.last_stable_offset} of {log.high_watermark}")
+    if problems:
+        return problems
+    content = _content(log)
+    for machine in machines:
+        copy = None if machine.node is None else machine.node.broker.hosting.logs.get(at)
+        if copy is not None and copy is not log and _content(copy) != content:
+            problems.append(f"{at} is another on {machine.host}: {copy!r} beside {log!r}")
+    return problems
+
+
+def _content(log: PartitionLog) -> list[bytes]:
+    """Every batch, byte by byte."""
+    offset, found = log.log_start_offset, []
+    while offset < log.end_offset:
+        part = log.read(offset, 1024 * 1024, log.end_offset)
+        found += [bytes(batch) for view in part.views() for batch in split_batches(view)]
+        offset = part.next_offset
+    return found

@@ -1,0 +1,244 @@
+"""A seeded event loop: its clock jumps to whatever comes next, and what runs belongs to a machine that can be stopped.
+
+Nothing here waits. When nothing is ready, time goes on to the next timer; when there is none, everybody
+waits for everybody, which is an error. What an executor would do on a thread is done in line, after a delay drawn from
+the seed and in the order in which it was given to that executor.
+
+Every callback runs in a context that says which machine it belongs to (`OWNER`). A machine that is paused keeps its
+callbacks until it goes on; those of one that was killed are dropped, so that not even its clean-up code runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import heapq
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from random import Random
+from typing import Any, TypeVar, TypeVarTuple
+
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
+
+_WORK_S = 0.0005
+"""Mean time that work on a thread takes."""
+
+_TASKS_KEPT = 1000
+"""Tasks between two looks for those that are done."""
+
+
+class Owner:
+    """Whose callbacks these are."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_paused = False
+        self.is_dead = False
+
+    def __repr__(self) -> str:
+        state = " dead" if self.is_dead else " paused" if self.is_paused else ""
+        return f"<Owner {self.name}{state}>"
+
+
+NOBODY = Owner("nobody")
+OWNER: ContextVar[Owner] = ContextVar("OWNER", default=NOBODY)
+
+
+class DeadlockError(Exception):
+    """Everybody waits, and no timer will end that."""
+
+
+class _Jump:
+    """A selector that never has anything, and lets the time go by instead of waiting."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is None:
+            raise DeadlockError("nobody can go on: everything waits, and there is no timer")
+        self._loop.jump(timeout)
+        return []
+
+    def close(self) -> None: ...
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """One seed, one history."""
+
+    def __init__(self, seed: int | str) -> None:
+        super().__init__()
+        self.random = Random(f"loop {seed}")
+        self._now = 0.0
+        self._selector = _Jump(self)
+        self._busy_until: dict[int, float] = {}
+        self._kept: dict[Owner, deque[asyncio.Handle]] = {}
+        self.steps = 0
+        """Turns of the loop so far."""
+        self.set_task_factory(_kept_task)
+        self.begun: list[asyncio.Task[Any]] = []
+        """Tasks that are not over. Of a machine that was killed nothing may be collected while the run goes on: that
+        would run its clean-up code."""
+        self.begun_max = _TASKS_KEPT
+        self.network: Any = None
+        """Whatever answers `create_connection` and `create_server`."""
+
+    def time(self) -> float:
+        return self._now
+
+    def jump(self, seconds: float) -> None:
+        self._now += max(seconds, 0.0)
+
+    # What the base class asks for
+
+    def _process_events(self, event_list: object) -> None: ...
+
+    def _write_to_self(self) -> None: ...
+
+    def _run_once(self) -> None:
+        self.steps += 1
+        if self._kept or any(_is_stopped(handle) for handle in self._ready):
+            self._sort_out()
+        super()._run_once()  # type: ignore[misc]
+
+    def _sort_out(self) -> None:
+        """Drop what belongs to the dead, keep what belongs to the paused."""
+        ready: deque[asyncio.Handle] = self._ready  # type: ignore[has-type]
+        self._ready = deque(handle for handle in ready if not self._took(handle))
+        timers = [timer for timer in self._scheduled if not self._took_if_due(timer)]  # type: ignore[has-type]
+        heapq.heapify(timers)
+        self._scheduled = timers
+
+    def _took(self, handle: asyncio.Handle) -> bool:
+        owner = _owner(handle)
+        if owner.is_dead:
+            handle.cancel()
+            return True
+        if owner.is_paused:
+            self._kept.setdefault(owner, deque()).append(handle)
+            return True
+        return False
+
+    def _took_if_due(self, timer: asyncio.TimerHandle) -> bool:
+        owner = _owner(timer)
+        return owner.is_dead or (owner.is_paused and timer.when() <= self._now + self._clock_resolution)  # type: ignore[attr-defined]
+
+    # Machines
+
+    def pause(self, owner: Owner) -> None:
+        """Let nothing of a machine run until `resume`; its clock goes on."""
+        owner.is_paused = True
+        self._kept.setdefault(owner, deque())
+
+    def resume(self, owner: Owner) -> None:
+        owner.is_paused = False
+        for handle in self._kept.pop(owner, ()):
+            if not handle.cancelled():
+                self._ready.append(handle)
+
+    def kill(self, owner: Owner) -> None:
+        """Nothing of a machine ever runs again."""
+        owner.is_dead = True
+        self._kept.pop(owner, None)
+        self._sort_out()
+
+    def bury(self) -> None:
+        """End every task that is left, after the run: what its clean-up code would like to do is of no interest."""
+        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        try:
+            for task in self.begun:
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    with suppress(BaseException):
+                        task.get_coro().close()  # type: ignore[union-attr]
+            self.begun.clear()
+            self._ready.clear()
+            self._scheduled.clear()
+            gc.collect()
+        finally:
+            sys.unraisablehook = hook
+
+    # What product code asks for
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[[*Arguments], Result], *args: *Arguments
+    ) -> asyncio.Future[Result]:
+        outcome: asyncio.Future[Result] = self.create_future()
+
+        def work() -> None:
+            if outcome.cancelled():
+                return
+            try:
+                outcome.set_result(func(*args))
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as fault:  # noqa: BLE001 - told to whoever waits, as a thread would
+                outcome.set_exception(fault)
+
+        self.call_at(self.thread_time(id(executor)), work)
+        return outcome
+
+    def thread_time(self, thread: int) -> float:
+        """When a thread that may be busy will have done one more piece of work."""
+        begin = max(self._now, self._busy_until.get(thread, 0.0))
+        end = self._busy_until[thread] = begin + self.random.expovariate(1 / _WORK_S)
+        return end
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+        return await self.network.connect(protocol_factory, host, port)
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+        return self.network.listen(protocol_factory, host, port)
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is none."""
+
+
+def _kept_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    assert isinstance(loop, SimLoop)
+    task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **options)
+    loop.begun.append(task)
+    if len(loop.begun) > loop.begun_max:
+        loop.begun = [one for one in loop.begun if not one.done()]
+        loop.begun_max = len(loop.begun) + _TASKS_KEPT
+    return task
+
+
+def _owner(handle: asyncio.Handle) -> Owner:
+    return handle._context.get(OWNER, NOBODY)  # type: ignore[attr-defined,no-any-return]
+
+
+def _is_stopped(handle: asyncio.Handle) -> bool:
+    owner = _owner(handle)
+    return owner.is_dead or owner.is_paused
+
+
+class SimFlusher:
+    """The thread that waits for fsync, without a thread."""
+
+    def run(
+        self,
+        function: Callable[[Any], Any],
+        argument: object,
+        then: Callable[[Any, BaseException | None], None],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimLoop)
+
+        def work() -> None:
+            try:
+                result = function(argument)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as fault:  # noqa: BLE001 - as above
+                then(None, fault)
+            else:
+                then(result, None)
+
+        loop.call_at(loop.thread_time(id(self)), work)
+
+    def close(self) -> None: ...

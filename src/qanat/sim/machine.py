@@ -1,0 +1,170 @@
+"""One simulated host: a disk that may lose power, a way to the store, and a broker that is started and killed.
+
+The broker is the product's own (`app.node`): the same modules, real frames, on a simulated loop, network, disk and
+store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextvars import copy_context
+from types import TracebackType
+
+from qanat.adapters.memory_catalogue import MemoryCatalogue
+from qanat.app.node import Node, NodeSettings
+from qanat.broker import breaths
+from qanat.broker.settings import BrokerSettings
+from qanat.groups.settings import GroupSettings
+from qanat.log.directory import LogDirectory
+from qanat.log.files import Files
+from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.log.runtime.upkeep import Upkeep
+from qanat.log.settings import DirectorySettings
+from qanat.model.errors import QanatError
+from qanat.sim.crash_image import CrashMode
+from qanat.sim.disk import SimDisk
+from qanat.sim.loop import OWNER, Owner, SimFlusher, SimLoop
+from qanat.sim.network import SimNetwork
+from qanat.sim.store import SimStore
+
+EPOCH_MS = 1_700_000_000_000
+"""What the wall clock shows when a simulation begins."""
+PORT, INTER_BROKER_PORT = 9092, 19092
+
+
+class SimEngine:
+    """Files on a simulated disk. The catalogue of a clean stop is lost with the process, which costs only time."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        self.files: Files = disk
+
+    def catalogue(self, directory: str) -> MemoryCatalogue:
+        return MemoryCatalogue()
+
+
+class SimLogs:
+    """A data directory at work on a simulated loop."""
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self.runtime = LogRuntime(directory, wall_ms, SimFlusher())
+        self.upkeep = Upkeep(self.runtime, _no_pause)
+
+    async def __aenter__(self) -> LogRuntime:
+        await self.runtime.start()
+        self.upkeep.start()
+        return self.runtime
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.upkeep.close()
+        await self.runtime.close()
+
+
+def wall_ms() -> int:
+    return EPOCH_MS + round(asyncio.get_running_loop().time() * 1000)
+
+
+def _no_pause(seconds: float) -> None:
+    """Work on a thread takes the time that the loop gives it."""
+
+
+class Machine:
+    """A host by the name under which others connect to it."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        network: SimNetwork,
+        store: SimStore,
+        node_id: int,
+        seed: int | str,
+        settings: BrokerSettings,
+        topic_defaults: Mapping[str, str],
+    ) -> None:
+        breaths.perf_counter = loop.time  # How much work is one piece must not hang on how fast this computer is.
+        self.host = f"machine-{node_id}"
+        self.node_id = node_id
+        self.store = store
+        self._loop = loop
+        self._network = network
+        self._seed = seed
+        self._settings = settings
+        self._topic_defaults = topic_defaults
+        self.disk = SimDisk(f"{seed} {node_id}")
+        self.owner = Owner(self.host)
+        self.node: Node | None = None
+        self.starts = 0
+
+    @property
+    def is_up(self) -> bool:
+        return self.node is not None and not self.owner.is_dead
+
+    async def start(self) -> None:
+        """Boot the broker; returns when it serves, or could not."""
+        self.starts += 1
+        self.owner = Owner(self.host)
+        context = copy_context()
+        context.run(OWNER.set, self.owner)
+        booting = self._loop.create_task(self._boot(), context=context)
+        await asyncio.wait([booting])
+        if not booting.cancelled() and (fault := booting.exception()) is not None:
+            raise fault
+
+    async def _boot(self) -> None:
+        settings = NodeSettings(
+            data_dir="/data",
+            node_id=self.node_id,
+            storage_engine="memory",
+            broker=self._settings,
+            directory=DirectorySettings(),
+            groups=GroupSettings(group_initial_rebalance_delay_ms=0),
+            topic_defaults=self._topic_defaults,
+        )
+        node = Node(
+            settings,
+            store=self.store,
+            engine=SimEngine(self.disk),
+            logs=SimLogs,
+            seed=hash_free_seed(self._seed, self.node_id, self.starts),
+        )
+        await node.__aenter__()
+        self.node = node
+
+    async def stop(self) -> None:
+        """Stop in good order."""
+        node, self.node = self.node, None
+        if node is not None:
+            context = copy_context()
+            context.run(OWNER.set, self.owner)
+            try:
+                await self._loop.create_task(node.__aexit__(), context=context)
+            except QanatError:
+                pass  # Its disk has failed: then it stops without having written everything down.
+            self._end(is_silent=False)
+
+    def kill(self) -> None:
+        """End the process: what it had written is still there, its connections are reset."""
+        self._end(is_silent=False)
+        self.disk = self.disk.crash("keep_all")
+
+    def lose_power(self, mode: CrashMode) -> None:
+        """Everything that was not flushed may be lost; nobody is told that the connections are gone."""
+        self._end(is_silent=True)
+        self.disk = self.disk.crash(mode)
+
+    def lose_disk(self) -> None:
+        """The machine comes back with a new, empty disk."""
+        self._end(is_silent=False)
+        self.disk = SimDisk(f"{self._seed} {self.node_id} {self.starts}")
+
+    def _end(self, *, is_silent: bool) -> None:
+        self.node = None
+        self._loop.kill(self.owner)
+        self._network.forget(self.owner, is_silent=is_silent)
+
+
+def hash_free_seed(seed: int | str, node_id: int, starts: int) -> int:
+    """A number that does not hang on `hash()`."""
+    return int.from_bytes(f"{seed} {node_id} {starts}".encode()[-7:])

@@ -1,0 +1,130 @@
+"""The metadata store as one machine sees it: slow, out of reach, or silent about whether it did what it was asked.
+
+Behind all machines stands one `MemoryStore`, which is the truth. What a machine is told may be wrong in the
+ways that a real store's answers are: a commit that happened is reported as failed (rule 4 of the port), a
+watch ends, a renewal does not get through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from random import Random
+
+from qanat.adapters.memory_store import MemoryStore
+from qanat.cluster.store import (
+    Changes,
+    Committed,
+    Compacted,
+    Compare,
+    Entry,
+    Lease,
+    Operation,
+    Refused,
+    Revision,
+    Snapshot,
+)
+from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
+
+_MEAN_DELAY_S = 0.001
+_RENEWALS_PER_LIFE = 3
+_LOST_ANSWERS = 0.02
+
+
+class SimStore:
+    """One machine's way to the store."""
+
+    def __init__(self, truth: MemoryStore, seed: int | str) -> None:
+        self._truth = truth
+        self._random = Random(f"store {seed}")
+        self.is_cut = False
+        """Whether nothing gets through."""
+        self.loses_answers = False
+        """Whether some commits happen without the asker being told."""
+
+    async def get(self, key: str) -> Entry | None:
+        await self._travel()
+        return await self._truth.get(key)
+
+    async def list(self, prefix: str) -> Snapshot:
+        await self._travel()
+        return await self._truth.list(prefix)
+
+    async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Committed | Refused:
+        await self._travel()
+        outcome = await self._truth.commit(compares, operations)
+        if self.loses_answers and self._random.random() < _LOST_ANSWERS:
+            raise StoreUnavailableError("the store's answer was lost")
+        await self._travel()
+        return outcome
+
+    async def watch(self, prefix: str, after_revision: Revision) -> AsyncGenerator[Changes | Compacted, None]:
+        await self._travel()
+        async for change in self._truth.watch(prefix, after_revision):
+            await self._travel()
+            yield change
+
+    async def grant_lease(self, ttl_ms: int) -> Lease:
+        await self._travel()
+        return await self._truth.grant_lease(ttl_ms)
+
+    async def keep_alive(self, lease: Lease) -> None:
+        await self._travel()
+        await self._truth.keep_alive(lease)
+
+    def keep(self, lease: Lease) -> SimKeptLease:
+        return SimKeptLease(self, lease)
+
+    async def revoke(self, lease: Lease) -> None:
+        await self._travel()
+        await self._truth.revoke(lease)
+
+    async def close(self) -> None:
+        """The truth outlives everybody."""
+
+    async def _travel(self) -> None:
+        await asyncio.sleep(self._random.expovariate(1 / _MEAN_DELAY_S))
+        if self.is_cut:
+            await asyncio.sleep(self._random.uniform(0.1, 1.0))
+            if self.is_cut:
+                raise StoreUnavailableError("the metadata store cannot be reached")
+
+
+class SimKeptLease:
+    """A lease that is renewed as long as the store can be reached."""
+
+    def __init__(self, store: SimStore, lease: Lease) -> None:
+        self._store = store
+        self._lease = lease
+        self._over = asyncio.Event()
+        self._confirmed_s: float | None = None
+        self._task = asyncio.get_running_loop().create_task(self._renew())
+
+    @property
+    def lease(self) -> Lease:
+        return self._lease
+
+    def remaining_ms(self) -> int:
+        if self._confirmed_s is None:
+            return 0
+        return round((self._confirmed_s - asyncio.get_running_loop().time()) * 1000) + self._lease.ttl_ms
+
+    async def lost(self) -> None:
+        await self._over.wait()
+
+    async def release(self) -> None:
+        self._task.cancel()
+
+    async def _renew(self) -> None:
+        while True:
+            sent_s = asyncio.get_running_loop().time()
+            try:
+                await self._store.keep_alive(self._lease)
+                self._confirmed_s = sent_s
+            except LeaseExpiredError:
+                self._confirmed_s = None
+                self._over.set()
+                return
+            except StoreUnavailableError:
+                pass  # The next attempt may get through.
+            await asyncio.sleep(self._lease.ttl_ms / _RENEWALS_PER_LIFE / 1000)
