@@ -26,6 +26,8 @@ share.coordinator.state.topic.num.partitions=1
 socket.request.max.bytes=8388608
 log.initial.task.delay.ms=86400000
 """
+KAFKA_FEATURES = ("share.version=1",)
+"""Share groups are a preview in 4.1, and off unless asked for."""
 LARGEST_REQUEST_BYTES = 8 * 1024 * 1024
 
 
@@ -93,6 +95,6 @@ def qanat() -> Iterator[tuple[str, list[BaseException]]]:
 def kafka(jars: Path) -> Iterator[str]:
     """The address of a fresh Kafka."""
     with TemporaryDirectory(prefix="kafka-") as folder:
-        broker = KafkaBroker(jars, Path(folder), KAFKA_SETTINGS)
+        broker = KafkaBroker(jars, Path(folder), KAFKA_SETTINGS, KAFKA_FEATURES)
         with broker.running():
             yield broker.address

@@ -6,7 +6,7 @@ import contextlib
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tools.kafka_jars import java_command
@@ -38,7 +38,7 @@ log.cleaner.enable=false
 class KafkaBroker:
     """Kafka's data folder, and how to start a broker on it, more than once."""
 
-    def __init__(self, jars: Path, folder: Path, settings: str = "") -> None:
+    def __init__(self, jars: Path, folder: Path, settings: str = "", features: Sequence[str] = ()) -> None:
         self._jars = jars
         self.data = folder / "data"
         self._output = folder / "output"
@@ -49,6 +49,7 @@ class KafkaBroker:
         self._properties.write_text(properties + settings)
         command = java_command(jars, "kafka.tools.StorageTool", "-XX:TieredStopAtLevel=1")
         arguments = ["format", "-t", CLUSTER_ID, "-c", str(self._properties)]
+        arguments += [word for feature in features for word in ("--feature", feature)]
         subprocess.run([*command, *arguments], check=True, capture_output=True, timeout=START_SECONDS)
 
     @contextlib.contextmanager

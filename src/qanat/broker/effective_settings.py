@@ -30,6 +30,7 @@ class SettingSource(IntEnum):
     ALL_BROKERS = 3
     AT_START = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class Synonym(NamedTuple):

@@ -1,4 +1,4 @@
-"""AlterConfigs (33): exactly these settings for a topic, a broker or all brokers, everything else back to its default.
+"""AlterConfigs (33): exactly these settings for a topic, a broker, all brokers or a group; all others back to default.
 
 v0   all in one    v2   flexible
 
@@ -12,7 +12,12 @@ from functools import partial
 
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
-from qanat.cluster.topic_configs import ConfigPlan, decide_all_broker_configs, decide_all_configs
+from qanat.cluster.topic_configs import (
+    ConfigPlan,
+    decide_all_broker_configs,
+    decide_all_configs,
+    decide_all_group_configs,
+)
 from qanat.servers.kafka.acts import attempt, carry_through
 from qanat.servers.kafka.config_resources import REPEATED, ResourceType, judge_change, missing_value, owner_of
 from qanat.servers.kafka.dispatch import Context
@@ -55,6 +60,8 @@ async def _alter(resource: AlterConfigsResource, context: Context, *, is_dry_run
     def decide(image: MetadataImage) -> ConfigPlan | Rejection:
         if resource.resource_type == ResourceType.TOPIC:
             return decide_all_configs(image, name, wanted, broker.check_topic)
+        if resource.resource_type == ResourceType.GROUP:
+            return decide_all_group_configs(image, name, wanted, broker.group_configs.check)
         return decide_all_broker_configs(image, owner_of(name), wanted, partial(broker.check_own, is_for_all=not name))
 
     return await attempt(broker.carry_out(decide, is_dry_run=is_dry_run))

@@ -1,7 +1,7 @@
 """What configurations belong to, as the protocol numbers it, and what is wrong with a name of it.
 
-Shared by the three APIs about configurations. Topics and brokers have some; brokers' loggers, client
-metrics and groups have none yet, and are refused.
+Shared by the three APIs about configurations. Topics, brokers and groups have some; brokers' loggers and
+client metrics have none yet, and are refused.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ def judge_change(resource_type: int, name: str, settings: Sequence[str], broker:
         if not name:
             return Rejection(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         return judge_topic(name, broker.metadata.image)
+    if resource_type == ResourceType.GROUP:
+        return None if name else NO_GROUP
     if resource_type != ResourceType.BROKER:
         return wrong_type(resource_type)
     if name and (rejection := judge_broker(name, broker, str(broker.node_id))) is not None:
@@ -89,4 +91,5 @@ def missing_value(name: str) -> Rejection:
     return Rejection(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
 
 
+NO_GROUP = Rejection(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 REPEATED = Rejection(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32): the settings of topics and brokers, where each comes from and what it means.
+"""DescribeConfigs (32): the settings of topics, brokers and groups, where each comes from and what it means.
 
 v1   sources and synonyms (what is older is not served)    v3   types and documentation    v4   flexible
 
@@ -16,7 +16,7 @@ from qanat.broker.effective_settings import (
     topic_entries,
 )
 from qanat.cluster.rejection import Rejection
-from qanat.servers.kafka.config_resources import ResourceType, judge_broker, judge_topic, wrong_type
+from qanat.servers.kafka.config_resources import NO_GROUP, ResourceType, judge_broker, judge_topic, wrong_type
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -54,6 +54,8 @@ def _entries(resource: DescribeConfigsResource, context: Context) -> list[Settin
         if not name:
             return entries_for_all(broker)
         return judge_broker(name, broker, f"{broker.node_id} or empty string") or broker_entries(broker)
+    if resource.resource_type == ResourceType.GROUP:
+        return broker.group_configs.entries(name) if name else NO_GROUP
     return wrong_type(resource.resource_type)
 
 

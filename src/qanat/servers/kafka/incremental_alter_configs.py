@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (44): some settings of a topic, a broker or all brokers, the others left as they are.
+"""IncrementalAlterConfigs (44): some settings of a topic, a broker, all brokers or a group, the others left alone.
 
 v0   set, delete, append to a list, subtract from a list    v1   flexible
 
@@ -13,7 +13,14 @@ from functools import partial
 
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
-from qanat.cluster.topic_configs import ConfigAct, ConfigChange, ConfigPlan, decide_broker_configs, decide_configs
+from qanat.cluster.topic_configs import (
+    ConfigAct,
+    ConfigChange,
+    ConfigPlan,
+    decide_broker_configs,
+    decide_configs,
+    decide_group_configs,
+)
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.acts import attempt, carry_through
 from qanat.servers.kafka.config_resources import REPEATED, ResourceType, judge_change, missing_value, owner_of
@@ -58,6 +65,8 @@ async def _alter(resource: AlterConfigsResource, context: Context, *, is_dry_run
     def decide(image: MetadataImage) -> ConfigPlan | Rejection:
         if resource.resource_type == ResourceType.TOPIC:
             return decide_configs(image, name, some, broker.check_topic)
+        if resource.resource_type == ResourceType.GROUP:
+            return decide_group_configs(image, name, some, broker.group_configs.check)
         return decide_broker_configs(image, owner_of(name), some, partial(broker.check_own, is_for_all=not name))
 
     return await attempt(broker.carry_out(decide, is_dry_run=is_dry_run))
