@@ -88,15 +88,31 @@ def test_every_record_may_have_its_own_fate() -> None:
     assert fetch(share, "b", Span(0, 4)) == [Given(1, 1, 2)]
 
 
-@pytest.mark.parametrize(
-    ("member", "first", "last"), [("b", 0, 4), ("a", 0, 12), ("a", 3, 10), ("nobody", 5, 5)], ids=str
-)
+@pytest.mark.parametrize(("member", "first", "last"), [("b", 0, 4), ("a", 4, 12), ("nobody", 5, 5)], ids=str)
 def test_nobody_acknowledges_what_he_does_not_hold(member: str, first: int, last: int) -> None:
     share = partition()
     fetch(share, "a", Span(0, 9))
+    fetch(share, "b", Span(10, 19))
     before = share.runs()
     assert say(share, member, first, last, ACCEPT) is ErrorCode.INVALID_RECORD_STATE
     assert share.runs() == before
+
+
+@pytest.mark.parametrize(("first", "last"), [(5, 10), (10, 10), (90, 91)], ids=str)
+def test_nobody_acknowledges_what_was_never_given_out(first: int, last: int) -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9))
+    before = share.runs()
+    assert say(share, "a", first, last, ACCEPT) is ErrorCode.INVALID_REQUEST
+    assert share.runs() == before
+
+
+def test_nothing_is_said_twice_of_a_record() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9))
+    said = [Acknowledgement(0, 4, [ACCEPT]), Acknowledgement(4, 6, [RELEASE])]
+    assert share.acknowledge("a", said, 0) is ErrorCode.INVALID_RECORD_STATE
+    assert share.start_offset == 0
 
 
 def test_of_several_ranges_all_are_taken_or_none() -> None:

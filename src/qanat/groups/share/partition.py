@@ -218,9 +218,11 @@ class SharePartition:
     def acknowledge(self, member: str, batches: Sequence[Acknowledgement], now_ms: int) -> Change | ErrorCode | None:
         """What a member says of records that it holds: all of it is taken, or nothing."""
         ranges = [one for batch in batches for one in _ranges(batch) if one[1] >= self.start_offset]
+        end_offset = self.start_offset
         for first, last, _ in ranges:
-            if (error := self._why_not(member, first, last)) is not None:
+            if (error := self._why_not(member, first, last, end_offset)) is not None:
                 return error
+            end_offset = last + 1
         touched: list[Run] = []
         for first, last, kind in ranges:
             for run in self._runs.between(max(first, self.start_offset), last):
@@ -229,10 +231,12 @@ class SharePartition:
                     touched.append(run)
         return self._change(touched)
 
-    def _why_not(self, member: str, first: int, last: int) -> ErrorCode | None:
+    def _why_not(self, member: str, first: int, last: int, end_offset: int) -> ErrorCode | None:
         if last >= self.end_offset:
-            return ErrorCode.INVALID_RECORD_STATE
-        for run in self._runs.overlapping(first, last):
+            return ErrorCode.INVALID_REQUEST
+        if end_offset > max(first, self.start_offset):
+            return ErrorCode.INVALID_RECORD_STATE  # The range before has ended it.
+        for run in self._runs.overlapping(max(first, self.start_offset), last):
             if run.state is not _ACQUIRED or run.member != member:
                 return ErrorCode.INVALID_RECORD_STATE
         return None

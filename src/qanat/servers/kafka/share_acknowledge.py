@@ -51,4 +51,5 @@ def _said(request: ShareAcknowledgeRequest) -> Said:
         TopicIdPartition(bytes(topic.topic_id), row.partition_index): row.acknowledgement_batches
         for topic in request.topics
         for row in topic.partitions
+        if row.acknowledgement_batches
     }

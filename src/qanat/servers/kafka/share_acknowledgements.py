@@ -35,8 +35,8 @@ def problem_of(batches: Iterable[AcknowledgementRow], *, may_renew: bool) -> str
         types = batch.acknowledge_types
         if batch.first_offset > batch.last_offset:
             return f"Invalid acknowledgement batch: first offset {batch.first_offset} is behind its last one"
-        if batch.first_offset <= end_offset:
-            return f"Acknowledgement batches overlap, or are not in order, at offset {batch.first_offset}"
+        if batch.first_offset < end_offset:
+            return f"Acknowledgement batches are not in order at offset {batch.first_offset}"
         if not types:
             return "An acknowledgement batch has no acknowledge types"
         if len(types) > 1 and len(types) != batch.last_offset - batch.first_offset + 1:

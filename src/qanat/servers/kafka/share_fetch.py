@@ -52,7 +52,8 @@ async def _answer(request: ShareFetchRequest, context: Context) -> ShareFetchRes
     acknowledged = await settled(outcomes)
     policy = context.broker.share_partitions.policies.of(member.group_id)
     return ShareFetchResponse(
-        acquisition_lock_timeout_ms=policy.rules.lock_ms, responses=_responses(rows, acknowledged)
+        acquisition_lock_timeout_ms=policy.rules.lock_ms,
+        responses=_responses(rows, acknowledged, is_full=request.share_session_epoch == FIRST_EPOCH),
     )
 
 
@@ -113,10 +114,12 @@ async def _fetch(
     return dict(zip(partitions, fetch.found, strict=True))
 
 
-def _responses(rows: dict[TopicIdPartition, ShareFound], acknowledged: Outcomes) -> list[ShareFetchableTopicResponse]:
-    """What there is to tell: records, errors, and the fate of acknowledgements."""
+def _responses(
+    rows: dict[TopicIdPartition, ShareFound], acknowledged: Outcomes, *, is_full: bool
+) -> list[ShareFetchableTopicResponse]:
+    """What there is to tell: records, errors, and the fate of acknowledgements; of a new session, all partitions."""
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    told = {at: found for at, found in rows.items() if found.error or found.handed.given}
+    told = {at: found for at, found in rows.items() if is_full or found.error or found.handed.given}
     for at in dict.fromkeys([*told, *acknowledged]):
         topic = topics.setdefault(at.topic_id, ShareFetchableTopicResponse(at.topic_id, []))
         topic.partitions.append(_partition(at, told.get(at, ShareFound()), acknowledged.get(at, ErrorCode.NONE)))
