@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check format codec clients bench bench-kafka sim restart fuzz docs dist clean distclean
+.PHONY: help setup demo test check format codec clients bench bench-kafka sim stores restart fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -66,6 +66,10 @@ bench-kafka: $(READY) ## measure a broker beside Apache Kafka; make bench-kafka 
 
 sim: $(READY) ## run under seeded faults; make sim SECONDS=60 or SEEDS=1-200
 	@$(BIN)/python -m qanat.sim $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+stores: $(READY) ## metadata stores at length: 10,000 random operations on each, etcd away for 60 s, eight processes
+	@QANAT_STORE_OPERATIONS=10000 QANAT_STORE_OUTAGE_S=60 QANAT_STORE_ROUNDS=3 QANAT_STORE_PROCESSES=8 QANAT_STORE_SECONDS=30 \
+		$(BIN)/python -m pytest -q --timeout=0 tests/contracts/test_metadata_stores_agree.py tests/adapters/test_etcd_outages.py tests/adapters/test_sqlite_processes.py $(ARGS)
 
 restart: $(READY) ## kill -9 a broker under load, then cut its power; make restart SECONDS=600
 	@$(BIN)/python -m tools.restart kill $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from qanat.adapters.etcd_access import EtcdAccess, parse_endpoints
+from qanat.adapters.etcd_access import EtcdAccess
+from qanat.adapters.etcd_endpoints import parse_endpoints
 from qanat.app.etcd_server import EtcdMember, find_etcd, plan_members, start_members
 from qanat.model.errors import StoreUnavailableError
 

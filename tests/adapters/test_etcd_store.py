@@ -16,11 +16,12 @@ from tests.adapters.etcd_servers import access_to, etcd_members
 
 from qanat.adapters import etcd_messages as messages
 from qanat.adapters import etcd_store, etcd_watch
-from qanat.adapters.etcd_access import Endpoint, EtcdAccess, parse_endpoints
+from qanat.adapters.etcd_access import EtcdAccess
 from qanat.adapters.etcd_connection import EtcdConnection
-from qanat.adapters.etcd_errors import check_version
+from qanat.adapters.etcd_endpoints import Endpoint, parse_endpoints
 from qanat.adapters.etcd_keys import Keys
 from qanat.adapters.etcd_store import EtcdStore
+from qanat.adapters.etcd_versions import check_version
 from qanat.adapters.etcd_wire import blob, message, number
 from qanat.app.etcd_server import EtcdMember
 from qanat.cluster.store import (
@@ -467,7 +468,7 @@ async def test_users_are_let_in_by_password_and_kept_to_their_prefix() -> None:
 
 
 async def test_a_user_for_an_etcd_without_any_is_told(etcd_member: EtcdMember) -> None:
-    with pytest.raises(StoreUnavailableError, match=r"remove metadata\.etcd\.username"):
+    with pytest.raises(StoreUnavailableError, match=r"remove metadata\.etcd\.credentials"):
         await EtcdStore.open(access_to([etcd_member], username="qanat", password="secret"))
 
 

@@ -12,9 +12,6 @@ import grpc
 
 from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
 
-OLDEST_ETCD = (3, 4)
-_LOSES_WRITES = ((3, 5, 0), (3, 5, 2))
-
 
 class FaultKind(Enum):
     """What a request ran into."""
@@ -55,16 +52,16 @@ _BY_WORDS: tuple[tuple[str, FaultKind, str], ...] = (
         FaultKind.FINAL,
         "the commit has more operations than this etcd allows; start it with --max-txn-ops of at least 128",
     ),
-    ("user name is empty", FaultKind.FINAL, "etcd asks for a user; set metadata.etcd.username and .password"),
+    ("user name is empty", FaultKind.FINAL, "etcd asks for a user; set metadata.etcd.credentials.file"),
     (
         "authentication failed",
         FaultKind.FINAL,
-        "etcd does not know this user or password; check metadata.etcd.username",
+        "etcd does not know this user or password; check metadata.etcd.credentials.file",
     ),
     (
         "authentication is not enabled",
         FaultKind.FINAL,
-        "etcd has no authentication and a user was given; remove metadata.etcd.username, or `etcdctl auth enable`",
+        "etcd knows no users and one was given; remove metadata.etcd.credentials.file, or `etcdctl auth enable`",
     ),
     (
         "permission denied",
@@ -105,15 +102,3 @@ def store_error(act: str, where: object, fault: EtcdFault) -> StoreUnavailableEr
 
 def lease_is_over(lease_id: int) -> LeaseExpiredError:
     return LeaseExpiredError(f"lease {lease_id} is over; register again")
-
-
-def check_version(version: str, where: object) -> None:
-    """Refuse an etcd that is too old, or known to lose data."""
-    numbers = tuple(int(part) for part in version.split("-")[0].split(".") if part.isdigit())
-    if numbers < OLDEST_ETCD:
-        raise StoreUnavailableError(f"{where} has version {version}; Qanat needs 3.4 or newer, 3.4.22 or 3.5.6 advised")
-    if _LOSES_WRITES[0] <= numbers[:3] <= _LOSES_WRITES[1]:
-        raise StoreUnavailableError(
-            f"{where} has version {version}, which can lose committed writes when it is killed "
-            "(etcd-io/etcd#13766); upgrade it to 3.5.6 or newer"
-        )

@@ -1,11 +1,11 @@
 """The metadata store in etcd, shared by brokers on several hosts, behind the port `cluster.store`.
 
-- `etcd_access`       endpoints, TLS, user, prefix
+- `etcd_access`       endpoints (`etcd_endpoints`), TLS, user, prefix
 - `etcd_connection`   calls with deadlines, and members one after another
 - `etcd_commits`      commits that happen at most once though answers get lost
 - `etcd_watch`        watching over as many streams as it takes
 - `etcd_leases`       the thread that renews leases
-- `etcd_keys`, `etcd_messages`, `etcd_wire`, `etcd_errors`   how all that is spelled
+- `etcd_keys`, `etcd_messages`, `etcd_wire`, `etcd_errors`, `etcd_versions`   how all that is spelled
 
 Reads are linearizable. An outage that ends within the time for a request is not seen by callers; after a longer one
 calls raise `StoreUnavailableError`, watchers just wait, and everything goes on by itself once etcd is back.
@@ -22,9 +22,10 @@ from qanat.adapters import etcd_messages as messages
 from qanat.adapters.etcd_access import EtcdAccess
 from qanat.adapters.etcd_commits import EtcdCommits
 from qanat.adapters.etcd_connection import EtcdConnection
-from qanat.adapters.etcd_errors import EtcdFault, FaultKind, check_version, lease_is_over, store_error
+from qanat.adapters.etcd_errors import EtcdFault, FaultKind, lease_is_over, store_error
 from qanat.adapters.etcd_keys import Keys
 from qanat.adapters.etcd_leases import LeaseThread
+from qanat.adapters.etcd_versions import check_version
 from qanat.adapters.etcd_watch import EtcdWatch
 from qanat.adapters.kept_lease import ThreadKeptLease
 from qanat.cluster.store import (

@@ -79,6 +79,8 @@ def doctor(
 
 def examine(data_dir: Path, tell: Callable[[str], None] = lambda text: None) -> list[Finding]:
     """Run every check, in the order in which a person would fix things; `tell` hears which one is next."""
+    from qanat.app.store_checks import check_etcd, check_sqlite
+
     folder = nearest_folder(data_dir)
     checks: Sequence[tuple[str, Callable[[], Finding]]] = (
         ("Python", check_python),
@@ -89,6 +91,8 @@ def examine(data_dir: Path, tell: Callable[[str], None] = lambda text: None) -> 
         ("limits", check_open_files),
         ("disk", lambda: check_free_disk(folder)),
         ("time of a sync", lambda: check_sync_latency(folder)),
+        ("metadata store", lambda: check_sqlite(folder)),
+        ("etcd", check_etcd),
         ("Java", check_java),
     )
     findings = []

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from qanat.app.settings.environment import ETCD
 from qanat.model.errors import StoreUnavailableError
 
-VARIABLE = "QANAT_ETCD"
 KEPT_REVISIONS = 10_000
 """What watchers may fall behind before they have to list anew, as in the other stores."""
 _START_TIMEOUT_S = 30.0
@@ -27,17 +27,17 @@ _STOP_TIMEOUT_S = 10.0
 
 def find_etcd(folders: Sequence[Path] = ()) -> str:
     """The program: what `QANAT_ETCD` names, one on the path, or one in `folders`; raises saying how to get it."""
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(ETCD)
     if named:
         if shutil.which(named) is None:
-            raise StoreUnavailableError(f"{VARIABLE}={named} is no program that can be run")
+            raise StoreUnavailableError(f"{ETCD}={named} is no program that can be run")
         return named
     kept = (str(folder / "etcd") for folder in folders)
     found = shutil.which("etcd") or next((path for path in kept if shutil.which(path)), None)
     if found is None:
         raise StoreUnavailableError(
             "there is no etcd on this machine: install it (Debian: apt install etcd-server), build it with Go (in "
-            f"Qanat's sources: python -m tools.build_etcd), or name the program in {VARIABLE}"
+            f"Qanat's sources: python -m tools.build_etcd), or name the program in {ETCD}"
         )
     return found
 

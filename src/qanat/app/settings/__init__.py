@@ -5,6 +5,7 @@
 - `environment` `QANAT_NUM_PARTITIONS` and its like
 - `aliases`    the one table of other spellings, and of what has no meaning here
 - `own`        settings that belong to the node itself
+- `metadata`   settings of the metadata store
 - `catalogue`  every setting there is
 - `listeners`  Kafka's syntax for addresses
 - `loading`    all of it put together into `NodeSettings`

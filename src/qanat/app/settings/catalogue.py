@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from qanat.app.settings.metadata import MetadataSettings
 from qanat.app.settings.own import OwnSettings
 from qanat.broker.settings import BrokerSettings
 from qanat.broker.topic_settings import TOPIC_SETTINGS, TopicSetting
@@ -19,6 +20,7 @@ from qanat.transactions.settings import TransactionSettings
 Owner = type[Settings] | TopicSetting
 STRUCTS: tuple[type[Settings], ...] = (
     OwnSettings,
+    MetadataSettings,
     BrokerSettings,
     SecuritySettings,
     HttpSettings,

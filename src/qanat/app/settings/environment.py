@@ -18,8 +18,10 @@ PREFIX = "QANAT_"
 CONFIG = "QANAT_CONFIG"
 BOOTSTRAP_SERVERS = "QANAT_BOOTSTRAP_SERVERS"
 PROFILE = "QANAT_PROFILE"
+ETCD = "QANAT_ETCD"
 OTHERS = {
     CONFIG: "the settings file, as with --config",
+    ETCD: "the program etcd, where a local cluster is to start one",
     BOOTSTRAP_SERVERS: "the broker that client commands talk to, as with --bootstrap",
     PROFILE: "the profile that client commands use, as with --profile",
     "QANAT_PURE": "read when Qanat is built: 1 compiles nothing",

@@ -13,6 +13,7 @@ from qanat.app.settings.environment import CONFIG, read_environment
 from qanat.app.settings.file import read_file
 from qanat.app.settings.given import Given
 from qanat.app.settings.listeners import EVERYWHERE, parse_listener, parse_protocols
+from qanat.app.settings.metadata import MetadataSettings
 from qanat.app.settings.own import OwnSettings
 from qanat.broker.settings import BrokerSettings
 from qanat.broker.topic_settings import TopicSetting
@@ -58,7 +59,9 @@ def load(flags: Sequence[Given], file: Path | None, environment: Mapping[str, st
     protocols = _protocols(sources)
     for source in sources:
         given |= _resolved(source, protocols, notices)
-    return Loaded(_compose(_checked(given, notices)), tuple(notices))
+    settings = _compose(_checked(given, notices))
+    notices += _without_etcd(settings.metadata, given)
+    return Loaded(settings, tuple(notices))
 
 
 def flag(name: str, value: object, spelling: str) -> Given:
@@ -166,6 +169,7 @@ def _compose(given: Mapping[str, Given]) -> NodeSettings:
         data_dir=own.data_dir,
         node_id=_node_id(own, given.get("node.id")),
         storage_engine=own.storage_engine,
+        metadata=_metadata(given),
         broker=BrokerSettings.parse(_of(BrokerSettings, given)),
         directory=DirectorySettings.parse(_of(DirectorySettings, given)),
         groups=GroupSettings.parse(_of(GroupSettings, given)),
@@ -174,6 +178,23 @@ def _compose(given: Mapping[str, Given]) -> NodeSettings:
         http=HttpSettings.parse(_of(HttpSettings, given)),
         topic_defaults=topic_defaults,
     )
+
+
+def _metadata(given: Mapping[str, Given]) -> MetadataSettings:
+    settings = MetadataSettings.parse(_of(MetadataSettings, given))
+    if settings.metadata_store == "etcd":
+        from qanat.app.etcd_opening import check_settings
+
+        check_settings(settings)
+    return settings
+
+
+def _without_etcd(settings: MetadataSettings, given: Mapping[str, Given]) -> list[str]:
+    """Notices for what is said of an etcd that is not asked for."""
+    if settings.metadata_store == "etcd":
+        return []
+    named = [one for name, one in given.items() if name.startswith("metadata.etcd.")]
+    return [f"{one.name} ({one.origin}) has no effect: metadata.store is {settings.metadata_store}" for one in named]
 
 
 def _of(struct: type[Settings], given: Mapping[str, Given]) -> dict[str, object]:

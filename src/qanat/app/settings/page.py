@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from qanat.app.settings.aliases import ENVIRONMENT, FILE, Alias
 from qanat.app.settings.catalogue import SETTINGS
 from qanat.app.settings.environment import OTHERS, variable_of
+from qanat.app.settings.metadata import MetadataSettings
 from qanat.app.settings.own import OwnSettings
 from qanat.broker.dynamic_settings import DYNAMIC
 from qanat.broker.settings import BrokerSettings
@@ -48,6 +49,7 @@ This page is generated (`python -m qanat.app.settings.page`).
 
 _SECTIONS: tuple[tuple[str, str, type[Settings]], ...] = (
     ("The node", "Who it is and where its data lies.", OwnSettings),
+    ("The metadata store", "Where the cluster keeps its topics, settings and brokers.", MetadataSettings),
     ("The broker", "Its listener and its limits.", BrokerSettings),
     ("Security", "Who is let in, and who decides what they may do.", SecuritySettings),
     ("HTTP", "The HTTP door: its address and its limits.", HttpSettings),
