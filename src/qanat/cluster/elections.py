@@ -86,6 +86,8 @@ def _members(state: PartitionState, nodes: Nodes, rules: Rules) -> PartitionStat
     awaited = [member for member in (*state.in_sync, *state.eligible) if standing[member.node_id] is Standing.GONE]
     sound = [member for member in state.eligible if standing[member.node_id] in _SOUND]
     doubtful = [member for member in state.in_sync if standing[member.node_id] is Standing.DOUBTFUL]
+    if not doubtful and not state.in_sync:
+        doubtful = [member for member in state.eligible if standing[member.node_id] is Standing.DOUBTFUL]
     stays = [member for member in kept if nodes.is_ready(member.node_id)] or kept
     if not stays and not sound and not awaited:
         # Nobody better is known: what the last ones have is all there is.
