@@ -127,6 +127,8 @@ class _Open:
         )
 
     def abandon(self, *fault: Any) -> None:
+        # Closed first, or it would try to when it is collected.
+        self._writer.close()
         self._file.__exit__(*fault)
 
 

@@ -24,6 +24,6 @@
 - `watching`    running queries: their progress, their end, a stop after the micro-batch at hand
 
 Rule 1: a pipeline that comes with the package is one module and one line in `ready_made`.
-Rule 2: only `frames`, `windows`, `sinks`, `launching`, `batches`, `lake_frames` and the `_run` and `_drill` of a pipeline touch
-        PySpark, and import it when they are called.
+Rule 2: only `frames`, `windows`, `sinks`, `launching`, `batches`, `lake_frames`, `…_run` and `…_drill` touch PySpark,
+        and import it when they are called.
 """

@@ -126,7 +126,7 @@ def _windows(at: TopicPartition, files: list[LakeFile], position: int, limit: in
         edges = [first + (end - first) * number // pieces for number in range(pieces + 1)]
         for begin, stop in pairwise(edges):
             inside = tuple(one for one in some if one.first < stop and one.last >= begin)
-            if inside:
+            if begin < stop and inside:
                 found.append(Window(at, begin, stop, inside, -(-rows // pieces)))
     return found
 

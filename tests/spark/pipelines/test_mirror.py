@@ -1,0 +1,112 @@
+"""`mirror` between two real brokers: each record once, settings and groups followed, nothing goes round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+)
+from tests.spark.conftest import QUIET
+from tests.spark.pipelines.test_archive import commit, committed, contents, next_record, send, settings_of
+
+from qanat.model.errors import QanatError
+from qanat.spark.pipelines.ready_made import How, named
+from qanat.spark.pipelines.watching import Stop, watch
+from qanat.testing import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [QUIET, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def oslo() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as running:
+        yield running
+
+
+@pytest.fixture
+def paris() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as running:
+        yield running
+
+
+def mirror(spark: SparkSession, source: EmbeddedBroker, target: EmbeddedBroker, **settings: str) -> int:
+    how = How(source.bootstrap_servers, is_available_now=True)
+    given = {"to": target.bootstrap_servers, **settings}
+    (tally,) = watch(named("mirror").launch(spark, given, how), Stop())
+    return tally.written
+
+
+def change(broker: EmbeddedBroker, topic: str, partitions: int, retention_ms: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for future in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        future.result(60)
+    entry = ConfigEntry("retention.ms", retention_ms, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(60)
+
+
+def test_a_mirror_shows_all_that_is_at_the_source(
+    spark: SparkSession, paris: EmbeddedBroker, oslo: EmbeddedBroker
+) -> None:
+    paris.create_topic("orders", partitions=2, configs={"retention.ms": "-1"})
+    send(paris, "orders", range(400))
+    commit(paris, "billing", "orders", {0: 60, 1: 10})
+    assert mirror(spark, paris, oslo, pattern="ord.*", limit_bytes="20k") == 400
+    assert contents(oslo, "orders") == contents(paris, "orders")
+    assert settings_of(oslo, "orders") == {"retention.ms": "-1"}
+    assert committed(oslo, "billing", "orders", 2) == [60, 10]
+
+    change(paris, "orders", 3, "86400000000")
+    send(paris, "orders", range(400, 700))
+    ends = [sum(one[0] == partition for one in contents(paris, "orders")) for partition in range(3)]
+    commit(paris, "billing", "orders", {0: ends[0], 1: ends[1] - 5, 2: 1})
+    assert mirror(spark, paris, oslo, pattern="ord.*") == 300
+    assert mirror(spark, paris, oslo, pattern="ord.*") == 0
+    assert contents(oslo, "orders") == contents(paris, "orders")
+    assert settings_of(oslo, "orders") == {"retention.ms": "86400000000"}
+    found = committed(oslo, "billing", "orders", 3)
+    for partition, old in ((0, ends[0]), (1, ends[1] - 5), (2, 1)):
+        assert next_record(oslo, "orders", partition, found[partition]) == next_record(paris, "orders", partition, old)
+
+    # Back again would be a loop; on under another name, it is one still.
+    with pytest.raises(QanatError, match="topic orders came from the target by a mirror"):
+        mirror(spark, oslo, paris, topics="orders")
+    with pytest.raises(QanatError, match=r"everything that fits pattern \.\* came from the target"):
+        mirror(spark, oslo, paris, pattern=".*", prefix="oslo.")
+    assert paris.topics() == ["orders"]
+
+
+def test_what_cannot_be_mirrored_is_said(spark: SparkSession, paris: EmbeddedBroker, oslo: EmbeddedBroker) -> None:
+    for broker in (paris, oslo):
+        broker.create_topic("orders", partitions=1)
+        send(broker, "orders", range(3))
+
+    with pytest.raises(QanatError, match="topic orders is at the target already, with 3 records"):
+        mirror(spark, paris, oslo, topics="orders")
+    with pytest.raises(QanatError, match="would be copied into itself: give a prefix"):
+        mirror(spark, paris, paris, topics="orders")
+    with pytest.raises(QanatError, match="there is no topic ordres; did you mean orders"):
+        mirror(spark, paris, oslo, topics="ordres")
+    with pytest.raises(QanatError, match="no broker can be reached"):
+        mirror(spark, paris, oslo, topics="orders", to="127.0.0.1:1")
+    for given, message in (
+        ({"topics": "a"}, "to is missing"),
+        ({"to": "a:b", "topics": "a"}, "'a:b' is no address"),
+        ({"to": "a:1"}, "nothing is chosen"),
+        ({"to": "a:1", "pattern": "("}, "is no regular expression"),
+        ({"to": "a:1", "topics": "a", "start": "middle"}, "start is 'middle', but must be earliest or latest"),
+        ({"to": "a:1", "topics": "a", "every": "often"}, "every: 'often' is not a duration"),
+    ):
+        with pytest.raises(QanatError, match=message):
+            named("mirror").check(given)
