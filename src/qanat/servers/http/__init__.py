@@ -8,12 +8,12 @@
 - `asking`       Kafka requests asked on a caller's behalf: of this broker, or of the one that leads
 - `door`         the parts that operations share
 - `topics`       topics by name, created on first use
-- `produce`      operations that write; `incoming` records as they come, `producing` into partitions, `produced` what became of them
+- `produce`      operations that write; `incoming` records as they come, `producing` into partitions, `produced` answers
 - `consume`      operations that read; `told` records as they are told, `reading` out of partitions
 - `streams`, `websocket`  records as they come; `pump` never more than a client can take, `stream_limits` how many
 - `idempotency`  keys under which a request is written once; `transaction` how, with a note of its answer
 - `subscribe`    operations of group members; `members` joins and beats for them
-- `topic_admin`, `group_admin`, `config_admin`, `cluster_admin`  administration; `group_offsets`, `paging` what they share
+- `topic_admin`, `group_admin`, `config_admin`, `cluster_admin`  administration; `group_offsets`, `paging` shared
 - `health`       whether the node serves, and what it counts
 
 Rule 1: this door decides nothing about topics, groups or records: it asks as a Kafka client would (`asking`), so

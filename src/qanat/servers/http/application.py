@@ -68,6 +68,8 @@ class Application:
         if operation.decoder is not None:
             require_json(exchange)
             exchange.body = decoded(operation.decoder, await exchange.read_body() or b"{}")
+        elif operation.bodies:
+            exchange.body = await exchange.read_body()
         if operation.waits:
             return await operation.handle(exchange)
         try:

@@ -53,7 +53,7 @@ class Exchange:
         self.query: Any = None
         """The operation's query parameters, checked."""
         self.body: Any = None
-        """The operation's body, checked, where it has a type."""
+        """The operation's body, checked; as it was sent where the operation reads it itself."""
 
     def header(self, name: bytes) -> bytes | None:
         for key, value in self.scope["headers"]:
@@ -100,7 +100,7 @@ class Exchange:
 
     def abort(self) -> None:
         """Close the connection at once: what is not sent yet is lost."""
-        self.scope["flow"]._transport.abort()
+        self.scope["transport"].abort()
 
     async def wait_until_gone(self) -> None:
         """Return when the client hangs up; for streams, which read nothing more."""

@@ -81,7 +81,7 @@ _WRAPPED = msgspec.json.Decoder(RecordsIn)
 class _Shape(msgspec.Struct):
     """Whether a body has several records."""
 
-    records: Raw | None = None
+    records: Raw = Raw()
 
 
 _SHAPE = msgspec.json.Decoder(_Shape)
@@ -121,7 +121,7 @@ def read_json(body: bytes) -> Incoming:
     try:
         one = _ONE.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        if decoded(_SHAPE, body).records is None:
+        if not bytes(decoded(_SHAPE, body).records):
             one = decoded(_ONE, body)
         else:
             wrapped = decoded(_WRAPPED, body)

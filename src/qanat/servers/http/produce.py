@@ -65,7 +65,7 @@ async def _produce(exchange: Exchange, topic: str | None, acks: Acks | None) -> 
     is_lines = media_type_of(exchange) in _LINES
     if not is_lines:
         require_json(exchange)
-    body = await exchange.read_body()
+    body: bytes = exchange.body
     if is_lines:
         incoming = read_lines(body)
     else:

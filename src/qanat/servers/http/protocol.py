@@ -71,7 +71,9 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._head_bytes = 0
         self._is_receiving = True
+        # Streams ask whether there is room, and close connections that take nothing.
         self.scope["flow"] = self.flow  # type: ignore[typeddict-unknown-key]
+        self.scope["transport"] = self.transport  # type: ignore[typeddict-unknown-key]
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -134,6 +136,7 @@ class WebSocketProtocol(WSProtocol):
         super().handle_connect(event)
         # The task that handles it begins in the next turn of the loop.
         self.scope["writable"] = self.writable  # type: ignore[typeddict-unknown-key]
+        self.scope["transport"] = self.transport  # type: ignore[typeddict-unknown-key]
 
 
 def http_date() -> bytes:

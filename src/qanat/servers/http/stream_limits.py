@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from qanat.servers.http.problems import Problem
+
+KERNEL_BYTES = 128 * 1024
+"""What the kernel may hold for one stream; without a limit it holds megabytes for a client that does not read."""
+
+
+def limit_kernel(transport: asyncio.BaseTransport) -> None:
+    """Let the kernel hold little for this connection, so that a stream's client that does not read costs little."""
+    wire = transport.get_extra_info("socket")
+    if wire is not None:
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES)
 
 
 class Streams:

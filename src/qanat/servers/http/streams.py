@@ -12,6 +12,7 @@ from qanat.servers.http.operations import SENT, Operation, Parameters
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.pump import Pump, SlowReaderError
 from qanat.servers.http.reading import Cursor
+from qanat.servers.http.stream_limits import limit_kernel
 from qanat.servers.http.told import Encoding, Message
 from qanat.telemetry.events import event
 
@@ -48,6 +49,7 @@ async def stream_topic(exchange: Exchange) -> object:
         render=_event,
     )
     with door.streams.one_more(caller.host):
+        limit_kernel(exchange.scope["transport"])
         headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
         await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
         first = b"retry: 1000\nid: %s\nevent: open\ndata: {}\n\n" % str(cursor).encode()

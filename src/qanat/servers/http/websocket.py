@@ -18,6 +18,7 @@ from qanat.servers.http.operations import Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
 from qanat.servers.http.pump import Pump, SlowReaderError
 from qanat.servers.http.reading import Cursor
+from qanat.servers.http.stream_limits import limit_kernel
 from qanat.servers.http.streams import StreamQuery
 from qanat.servers.http.told import Message
 
@@ -82,6 +83,7 @@ async def serve_websocket(door: Door, scope: Scope, receive: Receive, send: Send
         last = exchange.header(b"last-event-id")
         cursor = await begin_at(exchange, topic, last.decode("latin-1") if last else query.cursor, query.begin)
         with door.streams.one_more(caller.host):
+            limit_kernel(scope["transport"])
             pump = Pump(
                 door,
                 caller,
