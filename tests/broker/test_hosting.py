@@ -26,6 +26,7 @@ from qanat.cluster.topics import CreateTopic, TopicPlan, decide_create, decide_d
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import CorruptLogError, StorageError
 from qanat.model.ids import TopicId, TopicPartition
+from qanat.servers.kafka import metadata
 from qanat.telemetry.events import FIELDS
 from qanat.wire.records import Record, encode_batch
 
@@ -99,6 +100,11 @@ async def test_a_partition_that_cannot_be_opened_holds_up_no_other(tmp_path: Pat
         assert broker.partition_by_id(topic_id.value.bytes, 1) is ErrorCode.KAFKA_STORAGE_ERROR
         assert end_offset(broker, TopicPartition("orders", 0)) == 1
         append(broker, TopicPartition("orders", 0))
+        told = metadata.describe(broker, broker.metadata.image.topics["orders"]).partitions
+        assert [(one.error_code, one.leader_id, one.offline_replicas) for one in told] == [
+            (ErrorCode.NONE, broker.node_id, []),
+            (ErrorCode.LEADER_NOT_AVAILABLE, -1, [broker.node_id]),
+        ]
 
         await delete(broker, "orders")
         assert broker.partition("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

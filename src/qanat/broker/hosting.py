@@ -116,12 +116,20 @@ class Hosting:
         # Logs whose folders are gone and that nobody asked for: their topics are gone, too.
         self._directory.lost.clear()
 
+    def is_unavailable(self, topic: str, number: int) -> bool:
+        """Whether this is a partition of ours whose log cannot be opened or made."""
+        offline, failed = self._directory.offline, self._failed
+        if not (offline or failed):
+            return False
+        at = TopicPartition(topic, number)
+        return at in offline or at in failed
+
     def why_missing(self, at: TopicPartition) -> ErrorCode:
         """What to answer for a partition that is not in `partitions`."""
         topic = self._image.topics.get(at.topic)
         if topic is None or not 0 <= at.partition < len(topic.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if at in self._directory.offline or at in self._failed:
+        if self.is_unavailable(at.topic, at.partition):
             return ErrorCode.KAFKA_STORAGE_ERROR
         state = self._image.state(topic, at.partition)
         is_here = state.leader == self._node_id and len(state.replicas) == 1

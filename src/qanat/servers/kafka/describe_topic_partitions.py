@@ -12,6 +12,7 @@ from qanat.cluster import values
 from qanat.cluster.topic_names import name_problem
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.metadata import whereabouts
 from qanat.servers.kafka.operations import ON_TOPICS
 from qanat.wire.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -63,11 +64,10 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _describe(broker: Broker, topic: values.Topic, numbers: range) -> DescribeTopicPartitionsResponseTopic:
-    image = broker.metadata.image
     partitions = []
     for number in range(numbers.start, min(numbers.stop, len(topic.partitions))):
-        state = image.state(topic, number)
-        leader = state.leader if state.leader in image.brokers else -1
+        state = broker.metadata.image.state(topic, number)
+        leader, offline = whereabouts(broker, topic, number, state)
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
                 ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
@@ -78,7 +78,7 @@ def _describe(broker: Broker, topic: values.Topic, numbers: range) -> DescribeTo
                 list(state.in_sync_nodes),
                 [member.node_id for member in state.eligible],
                 [],
-                [node_id for node_id in state.replicas if node_id not in image.brokers],
+                offline,
             )
         )
     return DescribeTopicPartitionsResponseTopic(

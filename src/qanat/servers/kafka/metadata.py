@@ -115,11 +115,10 @@ def _named(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic
 
 def describe(broker: Broker, topic: values.Topic) -> MetadataResponseTopic:
     """One topic as clients want to know it."""
-    image = broker.metadata.image
     partitions = []
     for number in range(len(topic.partitions)):
-        state = image.state(topic, number)
-        leader = state.leader if state.leader in image.brokers else -1
+        state = broker.metadata.image.state(topic, number)
+        leader, offline = whereabouts(broker, topic, number, state)
         partitions.append(
             MetadataResponsePartition(
                 ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
@@ -128,10 +127,21 @@ def describe(broker: Broker, topic: values.Topic) -> MetadataResponseTopic:
                 state.leader_epoch,
                 list(state.replicas),
                 list(state.in_sync_nodes),
-                [node_id for node_id in state.replicas if node_id not in image.brokers],
+                offline,
             )
         )
     return MetadataResponseTopic(0, topic.name, topic.identity.value.bytes, topic.is_internal, partitions)
+
+
+def whereabouts(
+    broker: Broker, topic: values.Topic, number: int, state: values.PartitionState
+) -> tuple[int, list[int]]:
+    """Who can be asked about a partition, -1 where nobody can, and which of its replicas are not to be had."""
+    brokers = broker.metadata.image.brokers
+    offline = [node_id for node_id in state.replicas if node_id not in brokers]
+    if broker.hosting.is_unavailable(topic.name, number):
+        offline.append(broker.node_id)
+    return (-1 if state.leader in offline or state.leader not in brokers else state.leader), offline
 
 
 def response(broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataResponse:
