@@ -19,6 +19,7 @@ class Line:
         self.loses_answers = False
         self.accepts = True
         self.bytes_lost = 0
+        self._dead: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self.accepts:
@@ -38,7 +39,8 @@ class Line:
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_request: bool) -> None:
         with suppress(OSError):
             while data := await reader.read(65536):
-                if self.loses_requests if is_request else self.loses_answers:
+                is_dead = asyncio.current_task() in self._dead
+                if is_dead or (self.loses_requests if is_request else self.loses_answers):
                     self.bytes_lost += len(data)
                     continue
                 writer.write(data)
@@ -54,6 +56,11 @@ class Line:
         for writer in self._writers:
             writer.transport.abort()
         self._writers.clear()
+
+    def forget(self) -> None:
+        """Connections from before stay silent for ever, and open; new ones get through."""
+        self._dead |= self._tasks
+        self.loses_requests = self.loses_answers = False
 
     def heal(self) -> None:
         """Connections from before stay as broken as they are: end them, and let new ones through."""

@@ -14,11 +14,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import aclosing, asynccontextmanager
 
 import pytest
+from tests.adapters.broken_line import line_to
 from tests.adapters.etcd_servers import access_to, etcd_members
 
 from qanat.adapters import etcd_messages as messages
 from qanat.adapters.etcd_access import EtcdAccess
 from qanat.adapters.etcd_connection import EtcdConnection
+from qanat.adapters.etcd_endpoints import Endpoint
 from qanat.adapters.etcd_errors import EtcdFault
 from qanat.adapters.etcd_store import EtcdStore
 from qanat.adapters.etcd_wire import number
@@ -228,6 +230,34 @@ async def test_nothing_is_lost_or_doubled_whatever_befalls_etcd(members: list[Et
         async with asyncio.timeout(HEALED_S):
             while kept.remaining_ms() <= 0 and not losing.done():  # noqa: ASYNC110 - a lease does not tell
                 await asyncio.sleep(0.05)
+        losing.cancel()
+
+
+async def test_a_network_that_was_gone_is_used_again_though_old_connections_stay_dead(
+    members: list[EtcdMember],
+) -> None:
+    async with line_to(members[0].plan.client_port) as line:
+        way = EtcdAccess((Endpoint(f"127.0.0.1:{line.port}", False),), attempt_timeout_ms=500, prefix="by line:")
+        async with load_on(way) as load:
+            line.silence()
+            await asyncio.sleep(OUTAGE_S)
+            line.forget()
+            await load.more_is_done()
+
+
+async def test_an_etcd_that_stutters_costs_nobody_its_lease(members: list[EtcdMember]) -> None:
+    """Slow disks look like this (C83): it answers late, again and again."""
+    async with load_on(access_to(members, prefix="stutter:")) as load:
+        kept = load._store.keep(await load._store.grant_lease(LEASE_MS))
+        losing = asyncio.create_task(kept.lost())
+        for _ in range(4):
+            for member in members:
+                member.pause()
+            await asyncio.sleep(0.5)
+            for member in members:
+                member.resume()
+            await asyncio.sleep(0.5)
+        assert not losing.done()
         losing.cancel()
 
 

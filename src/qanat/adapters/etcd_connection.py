@@ -4,7 +4,9 @@ Rule 1: every attempt has a deadline of its own and every call one for all its a
         frozen (and not dead) costs one attempt.
 Rule 2: an attempt that was not answered may have had an effect. `call` repeats it all the same: what must not happen
         twice says so (`is_repeatable=False`), or cannot happen twice by its compares (`etcd_commits`).
-Rule 3: all members belong to one etcd cluster. An answer from another is refused: acting on it would mix two
+Rule 3: a connection on which nothing was heard is not used again: what it led through may have forgotten it, and only
+        a new one tells whether the member is well.
+Rule 4: all members belong to one etcd cluster. An answer from another is refused: acting on it would mix two
         histories.
 
 Used on the loop on which it was made.
@@ -27,6 +29,8 @@ from qanat.model.errors import StoreUnavailableError
 PAUSE_S = 0.05
 PAUSE_MAX_S = 0.5
 LAST_WORDS_S = 0.02
+RETIREMENT_S = 10.0
+"""How long streams on a connection that was given up may go on, should it only have been slow."""
 
 Answer = TypeVar("Answer")
 
@@ -53,27 +57,49 @@ class EtcdConnection:
     def __init__(self, access: EtcdAccess) -> None:
         self.access = access
         self._channels = [access.channel(endpoint) for endpoint in access.endpoints]
-        self._current = 0
+        self._turn = 0
         self._token: str | None = None
         self._cluster_id: int | None = None
+        self._retiring: dict[asyncio.Task[None], grpc.aio.Channel] = {}
         self._is_closed = False
 
     async def close(self) -> None:
         self._is_closed = True
-        for channel in self._channels:
+        for task in self._retiring:
+            task.cancel()
+        for channel in (*self._channels, *self._retiring.values()):
             await channel.close()
         # gRPC tells of the end of cancelled calls a moment later, and complains when the loop is closed by then.
         await asyncio.sleep(LAST_WORDS_S)
 
     @property
-    def member(self) -> int:
-        """Which member is in use now."""
-        return self._current
+    def turn(self) -> int:
+        """Counts how often another connection was taken; `move_on` wants to know from which."""
+        return self._turn
 
-    def move_on(self, member: int) -> None:
-        """Use the next member, unless somebody has moved on from this one already."""
-        if self._current == member:
-            self._current = (member + 1) % len(self._channels)
+    @property
+    def member(self) -> int:
+        """Which of the endpoints is in use now."""
+        return self._turn % len(self._channels)
+
+    def move_on(self, turn: int, fault: EtcdFault | None = None) -> None:
+        """Use the next member, unless somebody has moved on since that turn already."""
+        if self._turn == turn:
+            if fault is not None and fault.is_silent:
+                self._retire(self.member)
+            self._turn += 1
+
+    def _retire(self, member: int) -> None:
+        """Have the next call to this member make a connection of its own."""
+        channel = self._channels[member]
+        self._channels[member] = self.access.channel(self.access.endpoints[member])
+        task = asyncio.create_task(self._close_later(channel))
+        self._retiring[task] = channel
+        task.add_done_callback(lambda done: self._retiring.pop(done, None))
+
+    async def _close_later(self, channel: grpc.aio.Channel) -> None:
+        await asyncio.sleep(RETIREMENT_S)
+        await channel.close()
 
     async def call(
         self,
@@ -95,7 +121,7 @@ class EtcdConnection:
         while True:
             attempt += 1
             patience_s = self.access.attempt_timeout_ms / 1000 * 2 ** ((attempt - 1) // len(self._channels))
-            member = self._current
+            turn = self._turn
             try:
                 answer = await self._attempt(method, request, min(patience_s, max(deadline - loop.time(), 0.001)))
                 return read(answer), attempt
@@ -108,7 +134,7 @@ class EtcdConnection:
                 if fault.kind is not FaultKind.UNANSWERED:
                     fault.attempt = attempt
                     raise
-                self.move_on(member)
+                self.move_on(turn, fault)
                 pause_s = min(PAUSE_S * attempt, PAUSE_MAX_S)
                 if not is_repeatable or loop.time() + pause_s >= deadline:
                     raise self._refused(act, f"{fault}; check that etcd runs and can be reached") from fault
@@ -118,7 +144,7 @@ class EtcdConnection:
         """A stream with the member in use. Faults come out of it by way of `read_from`."""
         self._check_open()
         metadata = await self._metadata(self.access.attempt_timeout_ms / 1000)
-        stream: Stream = self._channels[self._current].stream_stream(method)(timeout=timeout_s, metadata=metadata)
+        stream: Stream = self._channels[self.member].stream_stream(method)(timeout=timeout_s, metadata=metadata)
         return stream
 
     async def read_from(self, stream: Stream) -> bytes:
@@ -131,6 +157,8 @@ class EtcdConnection:
             raise judged(await stream.code(), await stream.details() or "the stream has ended")
         except grpc.aio.AioRpcError as error:
             raise judged(error.code(), error.details() or "") from None
+        except asyncio.CancelledError:
+            raise self._ended_here() from None
 
     async def write_to(self, stream: Stream, request: bytes) -> None:
         try:
@@ -140,7 +168,7 @@ class EtcdConnection:
 
     async def keep_alive(self, lease_id: int, timeout_s: float) -> bool:
         """One attempt to renew a lease; false where it is over."""
-        member = self._current
+        turn = self._turn
         try:
             stream = await self.open_stream(messages.LEASE_KEEP_ALIVE, timeout_s)
             try:
@@ -154,7 +182,7 @@ class EtcdConnection:
         except EtcdFault as fault:
             if fault.kind is FaultKind.TOKEN_OLD:
                 self._token = None
-            self.move_on(member)
+            self.move_on(turn, fault)
             raise
 
     async def _attempt(self, method: str, request: bytes, timeout_s: float) -> bytes:
@@ -164,16 +192,22 @@ class EtcdConnection:
 
     async def _send(self, method: str, request: bytes, timeout_s: float, metadata: grpc.aio.Metadata) -> bytes:
         try:
-            call = self._channels[self._current].unary_unary(method)(request, timeout=timeout_s, metadata=metadata)
+            call = self._channels[self.member].unary_unary(method)(request, timeout=timeout_s, metadata=metadata)
             answer: bytes = await call
         except grpc.aio.AioRpcError as error:
             raise judged(error.code(), error.details() or "") from None
         except asyncio.CancelledError:
-            # Closing the channel ends its calls this way, which is nothing that the caller's task was told to do.
-            self._check_open()
-            raise
+            raise self._ended_here() from None
         self._check_cluster(answer)
         return answer
+
+    def _ended_here(self) -> BaseException:
+        """What to raise for a call that was cancelled: closing its channel does that, as the caller's task may have."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            return asyncio.CancelledError()
+        self._check_open()
+        return EtcdFault(FaultKind.UNANSWERED, "the connection was given up")
 
     async def _metadata(self, timeout_s: float) -> grpc.aio.Metadata:
         """With every call: refuse at once where there is no leader; who we are."""
@@ -198,7 +232,7 @@ class EtcdConnection:
         if self._cluster_id is None:
             self._cluster_id = found or None
         elif found and found != self._cluster_id:
-            endpoint = self.access.endpoints[self._current]
+            endpoint = self.access.endpoints[self.member]
             raise self._refused("use", f"{endpoint} belongs to another etcd cluster; check metadata.etcd.endpoints")
 
     def _refused(self, act: str, why: str) -> StoreUnavailableError:

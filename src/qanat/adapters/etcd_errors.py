@@ -24,11 +24,15 @@ class FaultKind(Enum):
 
 
 class EtcdFault(Exception):  # noqa: N818 - it never leaves the adapter
-    """A request that got no answer of use; `attempt` is the how many-th ran into it."""
+    """A request that got no answer of use.
 
-    def __init__(self, kind: FaultKind, text: str) -> None:
+    `is_silent`: not even a refusal was heard. `attempt`: the how many-th ran into it.
+    """
+
+    def __init__(self, kind: FaultKind, text: str, *, is_silent: bool = False) -> None:
         super().__init__(text)
         self.kind = kind
+        self.is_silent = is_silent
         self.attempt = 1
 
 
@@ -90,7 +94,7 @@ def judged(code: grpc.StatusCode, details: str) -> EtcdFault:
     if code in _FINAL_CODES:
         return EtcdFault(FaultKind.FINAL, f"{_FINAL_CODES[code]} ({details})")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return EtcdFault(FaultKind.UNANSWERED, "no answer in time")
+        return EtcdFault(FaultKind.UNANSWERED, "no answer in time", is_silent=True)
     _, _, last = details.rpartition("last error: ")
     return EtcdFault(FaultKind.UNANSWERED, last.removeprefix("UNKNOWN: ") or code.name)
 

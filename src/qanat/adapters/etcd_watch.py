@@ -46,7 +46,7 @@ class EtcdWatch:
     async def changes(self, prefix: str, after: Revision) -> AsyncGenerator[Changes | Compacted, None]:
         failures = 0
         while True:
-            member = self._connection.member
+            turn = self._connection.turn
             try:
                 async for answer in self._answers(prefix, after):
                     failures = 0
@@ -63,7 +63,7 @@ class EtcdWatch:
             except EtcdFault as fault:
                 if fault.kind is FaultKind.FINAL:
                     raise store_error("watch", self._connection.access, fault) from None
-                self._connection.move_on(member)
+                self._connection.move_on(turn, fault)
                 failures += 1
                 await self._pause(min(PAUSE_S * failures, PAUSE_MAX_S))
 
@@ -102,7 +102,7 @@ class EtcdWatch:
             if reading.done():
                 return
             if loop.time() - last >= STALL_S:
-                raise EtcdFault(FaultKind.UNANSWERED, f"nothing was heard for {STALL_S:g} s")
+                raise EtcdFault(FaultKind.UNANSWERED, f"nothing was heard for {STALL_S:g} s", is_silent=True)
             await self._connection.write_to(stream, messages.watch_progress_request())
 
     def _changes(self, answer: messages.WatchAnswer, after: Revision) -> list[Changes]:
