@@ -138,7 +138,8 @@ def _sends_out_of_order(history: History) -> Iterator[str]:
             continue
         before = last.get((send.client, send.partition))
         if before is not None and before.offset >= send.offset:
-            yield f"nonmonotonic-send: {_show(before.value)} at {before.offset}, then {_show(send.value)} at {send.offset}"
+            first, second = f"{_show(before.value)} at {before.offset}", f"{_show(send.value)} at {send.offset}"
+            yield f"nonmonotonic-send: {first}, then {second}"
         last[send.client, send.partition] = send
 
 

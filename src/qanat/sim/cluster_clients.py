@@ -1,7 +1,7 @@
 """Clients of a simulated cluster: they send, read and note down what they were told.
 
-They are the product's own small client (`connection`), which speaks real frames. Every value is unique. A producer whose
-last request has no known outcome is thrown away, as a program that was restarted would be.
+They are the product's own small client (`connection`), which speaks real frames. Every value is unique. A producer
+whose last request has no known outcome is thrown away, as a program that was restarted would be.
 """
 
 from __future__ import annotations

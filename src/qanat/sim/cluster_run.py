@@ -177,8 +177,12 @@ class ClusterRun:
         )
         async with Cluster(bootstrap) as cluster:
             request = CreateTopicsRequest([topic], 10_000)
-            answer = await cluster.call_controller(ApiKey.CREATE_TOPICS, request, Deadline.after(30.0))
-            assert not answer.topics[0].error_code, answer.topics[0]
+            for _ in range(100):
+                answer = await cluster.call_controller(ApiKey.CREATE_TOPICS, request, Deadline.after(30.0))
+                if not answer.topics[0].error_code:
+                    return
+                await asyncio.sleep(0.1)  # Whoever was asked does not know all brokers yet.
+        raise AssertionError(f"the topic was not created: {answer.topics[0]}")
 
     def _client(self, act: Callable[[str], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
         async def live() -> None:

@@ -21,6 +21,8 @@ from contextvars import ContextVar
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple
 
+from qanat.log.runtime.flusher import Flusher
+
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
@@ -154,7 +156,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 if not task.done():
                     task._log_destroy_pending = False  # type: ignore[attr-defined]
                     with suppress(BaseException):
-                        task.get_coro().close()  # type: ignore[union-attr]
+                        task.get_coro().close()
             self.begun.clear()
             self._ready.clear()
             self._scheduled.clear()
@@ -164,7 +166,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # What product code asks for
 
-    def run_in_executor(  # type: ignore[override]
+    def run_in_executor(
         self, executor: object, func: Callable[[*Arguments], Result], *args: *Arguments
     ) -> asyncio.Future[Result]:
         outcome: asyncio.Future[Result] = self.create_future()
@@ -194,7 +196,7 @@ class SimLoop(asyncio.BaseEventLoop):
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
         return self.network.listen(protocol_factory, host, port)
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - not ours
         """There is none."""
 
 
@@ -217,7 +219,7 @@ def _is_stopped(handle: asyncio.Handle) -> bool:
     return owner.is_dead or owner.is_paused
 
 
-class SimFlusher:
+class SimFlusher(Flusher):
     """The thread that waits for fsync, without a thread."""
 
     def run(

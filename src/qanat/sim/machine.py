@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import copy_context
 from types import TracebackType
 
@@ -27,10 +28,13 @@ from qanat.sim.disk import SimDisk
 from qanat.sim.loop import OWNER, Owner, SimFlusher, SimLoop
 from qanat.sim.network import SimNetwork
 from qanat.sim.store import SimStore
+from qanat.transactions.settings import TransactionSettings
 
 EPOCH_MS = 1_700_000_000_000
 """What the wall clock shows when a simulation begins."""
 PORT, INTER_BROKER_PORT = 9092, 19092
+_COORDINATORS = 3
+"""Partitions of each internal topic: few, so that each sees much."""
 
 
 class SimEngine:
@@ -83,7 +87,7 @@ class Machine:
         settings: BrokerSettings,
         topic_defaults: Mapping[str, str],
     ) -> None:
-        breaths.perf_counter = loop.time  # How much work is one piece must not hang on how fast this computer is.
+        breaths.clock = loop.time  # How much work is one piece must not hang on how fast this computer is.
         self.host = f"machine-{node_id}"
         self.node_id = node_id
         self.store = store
@@ -119,7 +123,8 @@ class Machine:
             storage_engine="memory",
             broker=self._settings,
             directory=DirectorySettings(),
-            groups=GroupSettings(group_initial_rebalance_delay_ms=0),
+            groups=GroupSettings(group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=_COORDINATORS),
+            transactions=TransactionSettings(transaction_state_log_num_partitions=_COORDINATORS),
             topic_defaults=self._topic_defaults,
         )
         node = Node(
@@ -138,10 +143,8 @@ class Machine:
         if node is not None:
             context = copy_context()
             context.run(OWNER.set, self.owner)
-            try:
+            with suppress(QanatError):  # Its disk may have failed: then it stops without having written all down.
                 await self._loop.create_task(node.__aexit__(), context=context)
-            except QanatError:
-                pass  # Its disk has failed: then it stops without having written everything down.
             self._end(is_silent=False)
 
     def kill(self) -> None:

@@ -1,0 +1,26 @@
+"""Whole clusters from seeds: nothing acknowledged is lost under faults, and all agree when they are over."""
+
+from __future__ import annotations
+
+import pytest
+
+from qanat.sim.cluster_run import ClusterRun
+from qanat.sim.cluster_sweep import run_twice
+
+SEEDS = 200
+PER_TEST = 10
+
+
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, PER_TEST))
+@pytest.mark.timeout(300)
+def test_nothing_is_lost(first: int) -> None:
+    for seed in range(first, first + PER_TEST):
+        report = ClusterRun(seed).run()
+
+        assert report.problems == [], f"python -m qanat.sim.cluster_sweep --seeds {seed}"
+        assert report.acknowledged > 0
+
+
+@pytest.mark.parametrize("seed", [2, 5])
+def test_one_seed_is_one_trace(seed: int) -> None:
+    assert run_twice(seed).problems == []
