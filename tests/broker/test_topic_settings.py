@@ -48,11 +48,13 @@ OF_KAFKA = {
     "unclean.leader.election.enable": (1, "unclean.leader.election.enable"),
 }
 
+OF_QANAT: dict[str, tuple[int, str | None]] = {"consume.groups": (7, None)}
+
 
 def test_the_table_has_what_kafka_has_in_the_order_of_names() -> None:
     ours = {name: (int(row.form.kind), row.broker_name) for name, row in TOPIC_SETTINGS.items()}
 
-    assert ours == OF_KAFKA
+    assert ours == {**OF_KAFKA, **OF_QANAT}
     assert list(ours) == sorted(ours)
 
 
@@ -131,3 +133,21 @@ def test_a_form_gives_values_one_spelling() -> None:
     assert Form(SettingKind.BOOLEAN).normalize("x", " True ") == "true"
     assert Form(SettingKind.LIST).normalize("x", "b, a,,b") == "b,a"
     assert Form(SettingKind.INT, 1).normalize("x", " 7") == "7"
+
+
+def test_records_go_by_consumption_alone_or_by_age_as_well() -> None:
+    alone = parse({"cleanup.policy": "consume", "consume.groups": "workers, auditors"})
+    assert (alone.log.is_consumed, alone.log.is_expired, alone.log.is_compacted) == (True, False, False)
+    assert alone.consume_groups == ("workers", "auditors")
+    both = parse({"cleanup.policy": "delete,consume", "consume.groups": "workers"}).log
+    assert (both.is_consumed, both.is_expired, both.is_compacted) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [{"cleanup.policy": "consume"}, {"cleanup.policy": "compact,consume", "consume.groups": "g"}],
+    ids=["whose", "not with compaction"],
+)
+def test_consumption_that_cannot_be_is_refused(overrides: dict[str, str]) -> None:
+    with pytest.raises(InvalidSettingError):
+        parse(overrides)
