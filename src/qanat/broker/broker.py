@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from qanat.broker.consumption import Consumption
     from qanat.broker.group_configs import GroupConfigs
     from qanat.broker.group_coordinator import GroupCoordinator
+    from qanat.broker.share_administration import ShareAdministration
     from qanat.broker.share_partitions import SharePartitions
     from qanat.broker.transaction_coordinator import TransactionCoordinator
     from qanat.broker.transaction_gate import TransactionGate
@@ -131,6 +132,12 @@ class Broker:
         from qanat.broker.group_coordinator import GroupCoordinator
 
         return GroupCoordinator(self, self._group_settings, steady_ms, self._assignors)
+
+    @cached_property
+    def share_administration(self) -> ShareAdministration:
+        from qanat.broker.share_administration import ShareAdministration
+
+        return ShareAdministration(self)
 
     @cached_property
     def group_configs(self) -> GroupConfigs:

@@ -25,9 +25,12 @@ from qanat.wire.kafka.messages.api_versions import (
 )
 from qanat.wire.kafka.registry import ApiKey
 
-TRANSACTION_VERSION = "transaction.version"
-"""A client that finds 2 finalized adds partitions by writing to them, and expects a new epoch of every end: Produce 12,
-TxnOffsetCommit 5 and EndTxn 5 must serve that."""
+FEATURES = {"group.version": 1, "share.version": 1, "transaction.version": int(EPOCH_PER_TRANSACTION)}
+"""By name, the newest level, which is also the one in force.
+
+A client that finds 2 of `transaction.version` adds partitions by writing to them, and expects a new epoch of every end:
+Produce 12, TxnOffsetCommit 5 and EndTxn 5 must serve that.
+"""
 _FROM_ZERO_FROM = 4
 """Older versions cannot name features that begin at 0."""
 _FEATURES_EPOCH = 0
@@ -42,12 +45,12 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
         api_keys=_served(),
         supported_features=_supported() if context.version >= _FROM_ZERO_FROM else [],
         finalized_features_epoch=_FEATURES_EPOCH,
-        finalized_features=[FinalizedFeatureKey(TRANSACTION_VERSION, *[EPOCH_PER_TRANSACTION] * 2)],
+        finalized_features=[FinalizedFeatureKey(name, newest, newest) for name, newest in FEATURES.items()],
     )
 
 
 def _supported() -> list[SupportedFeatureKey]:
-    return [SupportedFeatureKey(TRANSACTION_VERSION, 0, EPOCH_PER_TRANSACTION)]
+    return [SupportedFeatureKey(name, 0, newest) for name, newest in FEATURES.items()]
 
 
 def _is_named_well(request: ApiVersionsRequest) -> bool:

@@ -3,19 +3,37 @@
 v0   groups only    v1   key type, error message    v3   flexible    v4   many keys at once
 v5   TRANSACTION_ABORTABLE may be answered    v6   share groups (key type 2)
 
-Asking creates the internal topic. Share groups are not coordinated yet: their keys are answered with
-COORDINATOR_NOT_AVAILABLE.
+Asking creates the internal topic. Members of share groups ask for their group (key type 0); the key of type 2 names
+where a group's state in one partition is kept, `group:topic id:partition`, and is for brokers.
 """
 
 from __future__ import annotations
 
-from qanat.cluster.topic_names import OFFSETS_TOPIC
+import re
+from typing import Protocol
+
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-GROUP, TRANSACTION, SHARE_GROUP = 0, 1, 2
+GROUP, TRANSACTION, SHARE_STATE = 0, 1, 2
 _MANY_FROM = 4
+_STATE_KEY = re.compile(r"(?s).+:[A-Za-z0-9_-]{22}:\d{1,9}")
+
+
+class Coordinated(Protocol):
+    """An internal topic that is divided among coordinators."""
+
+    @property
+    def name(self) -> str: ...
+
+    def partition_of(self, key: str) -> int: ...
+
+    async def ensure(self) -> ErrorCode: ...
+
+
+def _names_state(key: str) -> bool:
+    return _STATE_KEY.fullmatch(key) is not None
 
 
 def handle(request: FindCoordinatorRequest, context: Context) -> object:
@@ -38,15 +56,16 @@ async def _find(request: FindCoordinatorRequest, context: Context) -> FindCoordi
 
 
 async def _coordinator(key: str, key_type: int, context: Context) -> Coordinator:
-    if key_type not in (GROUP, TRANSACTION):
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if key_type == SHARE_GROUP else ErrorCode.INVALID_REQUEST
-        return Coordinator(key, -1, "", -1, code, "only groups and transactions are coordinated by this version")
+    if key_type not in (GROUP, TRANSACTION, SHARE_STATE) or (key_type == SHARE_STATE and not _names_state(key)):
+        text = f"{key!r} is no key of type {key_type}: 0 is for groups, 1 for transactions, 2 for share partitions"
+        return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, text)
     broker = context.broker
-    if key_type == GROUP:
-        topic, number, error = OFFSETS_TOPIC, broker.groups.partition_of(key), await broker.groups.ensure_topic()
-    else:
+    coordinated: Coordinated = broker.groups.topic
+    if key_type == TRANSACTION:
         coordinated = broker.transactions.topic
-        topic, number, error = coordinated.name, coordinated.partition_of(key), await coordinated.ensure()
+    elif key_type == SHARE_STATE:
+        coordinated = broker.share_partitions.states.topic
+    topic, number, error = coordinated.name, coordinated.partition_of(key), await coordinated.ensure()
     if error is not ErrorCode.NONE:
         return Coordinator(key, -1, "", -1, error, f"{topic} cannot be created now; try again")
     image = broker.metadata.image

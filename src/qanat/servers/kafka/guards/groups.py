@@ -22,7 +22,7 @@ from qanat.wire.kafka.messages import (
 
 _DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-_GROUP, _TRANSACTION = 0, 1
+_GROUP, _TRANSACTION, _SHARE_STATE = 0, 1, 2
 _KEYS_FROM = 4
 EVERY_NAME = "*"
 """The name that stands for all, as Kafka's rules for resources have it."""
@@ -122,6 +122,8 @@ def _fetch_of_many(request: offset_fetch.OffsetFetchRequest, asker: Asker) -> Ve
 
 
 def guard_find_coordinator(request: find_coordinator.FindCoordinatorRequest, asker: Asker) -> Verdict:
+    if request.key_type == _SHARE_STATE and not asker.may_cluster(Operation.CLUSTER_ACTION):
+        return _unfound(request, asker.version)
     is_transaction = request.key_type == _TRANSACTION
     kind = ResourceKind.TRANSACTIONAL_ID if is_transaction else ResourceKind.GROUP
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if is_transaction else _DENIED
@@ -139,6 +141,17 @@ def guard_find_coordinator(request: find_coordinator.FindCoordinatorRequest, ask
         return response
 
     return Granted(complete) if denied else GRANTED
+
+
+def _unfound(request: find_coordinator.FindCoordinatorRequest, version: int) -> Denied:
+    """Where the states of share groups are kept is for brokers to know."""
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if version < _KEYS_FROM:
+        return Denied(
+            find_coordinator.FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, port=-1)
+        )
+    rows = [find_coordinator.Coordinator(key, -1, "", -1, code, None) for key in request.coordinator_keys]
+    return Denied(find_coordinator.FindCoordinatorResponse(coordinators=rows))
 
 
 def guard_describe_groups(request: describe_groups.DescribeGroupsRequest, asker: Asker) -> Verdict:
