@@ -30,6 +30,7 @@ from qanat.cluster import keys, values
 from qanat.cluster.elections import Rules
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.producer_ids import ProducerIdAllocator
+from qanat.cluster.reassignments import PartitionPlan
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Absent, Event, EventKind, MetadataStore, Put
 from qanat.cluster.topic_configs import ConfigPlan
@@ -57,9 +58,8 @@ if TYPE_CHECKING:
     from qanat.groups.assignors.assignor import Assignor
 
 Response = TypeVar("Response")
-Plan = TypeVar("Plan", TopicPlan, ConfigPlan)
+Plan = TypeVar("Plan", TopicPlan, ConfigPlan, PartitionPlan)
 
-_HAND_OVER_LOOK_S = 0.02
 _DECISIONS_MAX = 10
 """Attempts at a commit that others keep getting ahead of."""
 
@@ -116,6 +116,8 @@ class Broker:
             settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
         )
         self._parked: set[asyncio.Task[Any]] = set()
+        self._news = asyncio.Event()
+        """Set whenever the picture of the cluster has changed."""
         self._obeying: asyncio.Task[None] | None = None
         """Topics on their way to changed defaults."""
         runtime.on_damage = told.damage
@@ -238,7 +240,8 @@ class Broker:
             async with asyncio.timeout(timeout_s):
                 await self.membership.announce_stop()
                 while any(self._could_be_led_by_others(one) for one in self.partitions.values()):
-                    await asyncio.sleep(_HAND_OVER_LOOK_S)
+                    self._news.clear()
+                    await self._news.wait()
         except (StoreUnavailableError, TimeoutError):
             tell("stopping without having handed everything over", level="warning", node=self.node_id)
 
@@ -315,6 +318,7 @@ class Broker:
 
     def _on_events(self, events: Sequence[Event]) -> None:
         """Whoever has changed something: settings take effect at once, topics are hosted or let go of."""
+        self._news.set()
         self.controlling.note(events)
         for event in events:
             match keys.parse(event.key):
@@ -399,20 +403,28 @@ class Broker:
                 return plan
         return Rejection(ErrorCode.REQUEST_TIMED_OUT, "others keep changing the same topic; try again")
 
-    async def commit(self, plan: TopicPlan | ConfigPlan) -> bool:
+    async def commit(self, plan: TopicPlan | ConfigPlan | PartitionPlan) -> bool:
         """Commit a decision about topics and bring our partitions in line; False where it must be decided anew.
 
         It goes on to its end when the caller is cancelled: a topic must not stay half created.
         """
         return await asyncio.shield(self.park(self._commit(plan)))
 
-    async def _commit(self, plan: TopicPlan | ConfigPlan) -> bool:
+    async def _commit(self, plan: TopicPlan | ConfigPlan | PartitionPlan) -> bool:
         before = self.metadata.image.topics.get(plan.topic.name) if isinstance(plan, TopicPlan) else None
         if not await self.metadata.commit(plan.compares, plan.operations):
             return False
         if isinstance(plan, TopicPlan):
             await self.hosting.host_topic(plan.topic.name)
             self._tell_topic(plan.topic.name, before)
+        elif isinstance(plan, PartitionPlan):
+            after = plan.after
+            tell(
+                "partition changed",
+                partition=f"{plan.topic.name}-{plan.number}",
+                replicas=list(after.replicas),
+                leader=after.leader,
+            )
         else:
             if self._obeying is not None:
                 await self._obeying

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from qanat.model.error_codes import ErrorCode
@@ -9,7 +10,15 @@ from qanat.security.authorization import CLUSTER, Operation, ResourceKind
 from qanat.servers.kafka.config_resources import ResourceType
 from qanat.servers.kafka.guards.asking import GRANTED, Asker, Denied, Granted, Guard, Verdict, sifted
 from qanat.servers.kafka.operations import ON_CLUSTER
-from qanat.wire.kafka.messages import describe_cluster, describe_configs, describe_log_dirs, init_producer_id
+from qanat.wire.kafka.messages import (
+    alter_partition_reassignments,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    elect_leaders,
+    init_producer_id,
+    list_partition_reassignments,
+)
 
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
@@ -74,6 +83,32 @@ def guard_describe_log_dirs(request: describe_log_dirs.DescribeLogDirsRequest, a
     if asker.may_cluster(Operation.DESCRIBE):
         return GRANTED
     return Denied(describe_log_dirs.DescribeLogDirsResponse(error_code=_DENIED, results=[]))
+
+
+def needs_cluster(operation: Operation, refusal: Callable[[], Any]) -> Guard:
+    """The guard of an API that asks one thing of the cluster as a whole; `refusal` makes its answer."""
+
+    def guard(request: Any, asker: Asker) -> Verdict:
+        return GRANTED if asker.may_cluster(operation) else Denied(refusal())
+
+    return guard
+
+
+guard_elect_leaders = needs_cluster(
+    Operation.ALTER, lambda: elect_leaders.ElectLeadersResponse(error_code=_DENIED, replica_election_results=[])
+)
+guard_alter_reassignments = needs_cluster(
+    Operation.ALTER,
+    lambda: alter_partition_reassignments.AlterPartitionReassignmentsResponse(
+        error_code=_DENIED, error_message=None, responses=[]
+    ),
+)
+guard_list_reassignments = needs_cluster(
+    Operation.DESCRIBE,
+    lambda: list_partition_reassignments.ListPartitionReassignmentsResponse(
+        error_code=_DENIED, error_message=None, topics=[]
+    ),
+)
 
 
 def guard_describe_cluster(request: describe_cluster.DescribeClusterRequest, asker: Asker) -> Verdict:
