@@ -18,6 +18,7 @@ def banner(node: Node) -> str:
         ("http", _http(node)),
         ("metrics", node.metrics.address if node.metrics is not None else "not served (metrics.port)"),
         ("data", _data(node)),
+        *_metadata(node),
         ("durability", durability(node)),
         ("recovered", recovered(node)),
     )
@@ -46,6 +47,14 @@ def _data(node: Node) -> str:
     if settings.storage_engine == "memory":
         return "in memory: gone when this process ends"
     return f"{settings.data_dir} (storage engine {settings.storage_engine})"
+
+
+def _metadata(node: Node) -> list[tuple[str, str]]:
+    """Where the cluster's metadata lies, unless it is in the data directory."""
+    settings = node.settings.metadata
+    if settings.metadata_store == "sqlite":
+        return []
+    return [("metadata", f"etcd at {settings.metadata_etcd_endpoints}, prefix {settings.metadata_etcd_prefix}")]
 
 
 def durability(node: Node) -> str:
