@@ -151,6 +151,14 @@ _DELIVERY: Mapping[str, Delivery] = {"at-least-once": "at-least-once", "exactly-
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
+def access_of(options: Mapping[str, str]) -> Access:
+    """How brokers are reached, for somebody who has only that to say."""
+    given = Given(options)
+    found = _access(given)
+    given.finish()
+    return found
+
+
 def _access(given: Given) -> Access:
     bootstrap = given.text("kafka.bootstrap.servers")
     if not bootstrap:

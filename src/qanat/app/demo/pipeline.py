@@ -66,9 +66,10 @@ def run(folder: Path, minutes: int, tell: Tellers) -> Outcome:
 
 
 def _create(address: str) -> None:
+    from qanat.spark.options import Access
     from qanat.spark.pipelines.topics import make_missing
 
-    make_missing(address, {TOPIC: PARTITIONS})
+    make_missing(Access(address), {TOPIC: PARTITIONS})
 
 
 def _run_pipeline(folder: Path, address: str, tell: Tellers) -> list[Tally]:

@@ -23,7 +23,6 @@ from qanat.spark.lake.merging import merge_small
 from qanat.spark.lake.parquet import write_rows
 from qanat.spark.lookups import Lookups
 from qanat.spark.offsets import Offsets, to_json
-from qanat.spark.options import Access
 from qanat.spark.pipelines.archive import Wanted
 from qanat.spark.pipelines.batches import Regularly, found, start, starting, throwaway
 from qanat.spark.pipelines.ready_made import How, Stages
@@ -87,7 +86,7 @@ class Archive:
 def archive(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
     """Runs until everything is archived, or until it is stopped."""
     with ExitStack() as stack:
-        lookups = stack.enter_context(Lookups(Access(how.bootstrap)))
+        lookups = stack.enter_context(Lookups(how.access))
         chosen = found(lookups, wanted.subscription, wanted.shown)
         lake = Lake.made(wanted.lake, cluster_id(lookups))
         archive = Archive(lake, lookups, wanted)
@@ -110,7 +109,7 @@ def archive(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
 def _options(wanted: Wanted, how: How, first: Offsets) -> dict[str, str]:
     subscription = wanted.subscription
     options = {
-        "kafka.bootstrap.servers": how.bootstrap,
+        **how.options,
         "startingOffsets": msgspec.json.encode(to_json(first)).decode(),
         "failOnDataLoss": str(wanted.is_loss_fatal).lower(),
         "maxBytesPerTrigger": wanted.limit_bytes,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import indent
 
 from qanat.cluster.topic_names import name_problem
@@ -113,6 +114,26 @@ class Naming:
             if (fault := name_problem(name)) is not None:
                 raise PipelineError(f"there can be no topic {name!r}: {fault}")
         return Naming(settings["prefix"], renamed)
+
+
+def client_settings(path: str) -> dict[str, str]:
+    """A file of settings as Kafka's clients name them, `name=value` a line; none, if there is no path."""
+    if not path:
+        return {}
+    try:
+        lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8"
+        raise PipelineError(f"client settings in {path}: {reason}") from None
+    found: dict[str, str] = {}
+    for line in lines:
+        name, separator, value = line.partition("=")
+        if line[:1] in ("", "#", "!"):
+            continue
+        if not separator:
+            raise PipelineError(f"client settings in {path}: {name!r} should read name=value")
+        found[name.strip()] = value.strip()
+    return found
 
 
 def number(settings: Mapping[str, str], name: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from qanat.spark.pipelines.definition import Definition, Option, Source, Step, option_text
@@ -16,15 +17,18 @@ BROKEN = "_broken"
 """The field of `record` that holds the text where it is not what the schema says."""
 
 
-def tables(spark: SparkSession, pipeline: Definition, bootstrap: str) -> dict[str, DataFrame]:
-    """Every source and step by its name; raises `PipelineError` where Spark cannot make sense of one."""
+def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]) -> dict[str, DataFrame]:
+    """Every source and step by its name; raises `PipelineError` where Spark cannot make sense of one.
+
+    `cluster` is where topics are read, as options, unless a source names another.
+    """
     from pyspark.errors import PySparkException
 
     found: dict[str, DataFrame] = {}
     for name, source in pipeline.sources.items():
         where = f"pipeline {pipeline.name}, source {name}"
         try:
-            found[name] = _read(spark, source, bootstrap)
+            found[name] = _read(spark, source, cluster)
         except PySparkException as fault:
             raise PipelineError(f"{where}: {told(fault)}") from None
         found[name].createOrReplaceTempView(name)
@@ -47,11 +51,11 @@ def told(fault: Exception) -> str:
     return text.strip().split("\n", 1)[0].split(" SQLSTATE:")[0]
 
 
-def _read(spark: SparkSession, source: Source, bootstrap: str) -> DataFrame:
+def _read(spark: SparkSession, source: Source, cluster: Mapping[str, str]) -> DataFrame:
     from pyspark.sql import functions
 
     options: dict[str, Option | None] = {
-        "kafka.bootstrap.servers": source.bootstrap or bootstrap,
+        **(cluster if source.bootstrap is None else {"kafka.bootstrap.servers": source.bootstrap}),
         "subscribe": source.topic or ",".join(source.topics) or None,
         "subscribePattern": source.pattern,
         "startingOffsets": source.start,

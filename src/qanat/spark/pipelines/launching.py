@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qanat.spark.options import Access
 from qanat.spark.pipelines.definition import Definition
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.frames import tables, told
@@ -25,13 +26,13 @@ def launch(spark: SparkSession, pipeline: Definition, how: How) -> Stages:
         raise PipelineError(
             f"pipeline {pipeline.name} has no place for its progress: write `checkpoint:` into it, or give one"
         )
-    by_cluster: dict[str, dict[str, int | None]] = {}
+    by_cluster: dict[str | None, dict[str, int | None]] = {}
     for sink in pipeline.sinks.values():
         if sink.topic is not None:
-            by_cluster.setdefault(sink.bootstrap or how.bootstrap, {})[sink.topic] = sink.partitions
+            by_cluster.setdefault(sink.bootstrap, {})[sink.topic] = sink.partitions
     for bootstrap, topics in by_cluster.items():
-        make_missing(bootstrap, topics)
-    found = tables(spark, pipeline, how.bootstrap)
+        make_missing(how.access if bootstrap is None else Access(bootstrap), topics)
+    found = tables(spark, pipeline, how.options)
     order = stages(pipeline) if how.is_available_now else [list(pipeline.sinks)]
     for stage in order:
         queries: list[StreamingQuery] = []
@@ -54,7 +55,7 @@ def _started(found: dict[str, DataFrame], pipeline: Definition, name: str, folde
             sink,
             f"{pipeline.name}-{name}",
             f"{folder}/{name}",
-            how.bootstrap,
+            how.options,
             is_available_now=how.is_available_now,
         )
     except PySparkException as fault:

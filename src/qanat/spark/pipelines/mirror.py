@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qanat.connection.cluster import parse_bootstrap
-from qanat.spark.options import Subscription
+from qanat.spark.options import Access, Subscription, access_of
 from qanat.spark.pipelines.archive import duration
-from qanat.spark.pipelines.coded import Naming, Setting, choice, chosen, coded, expression
+from qanat.spark.pipelines.coded import Naming, Setting, choice, chosen, client_settings, coded, expression
 from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.ready_made import cluster_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,11 @@ What came from the target is not mirrored back to it, neither directly nor by wa
 
 SETTINGS = (
     Setting("to", "", "the target: any of its brokers, host:port, several with commas"),
+    Setting(
+        "to_config",
+        "",
+        "a file of client settings for it: security.protocol=..., a line each",
+    ),
     Setting("topics", "", "names, with commas; this or pattern"),
     Setting("pattern", "", "a regular expression over names; topics that come later are taken as well"),
     Setting("prefix", "", "what the names at the target begin with"),
@@ -56,7 +62,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{0,100}")
 class Wanted:
     """The settings, understood."""
 
-    to: str
+    to: Access
     subscription: Subscription
     shown: str
     naming: Naming
@@ -83,7 +89,7 @@ def understood(settings: Mapping[str, str]) -> Wanted:
         raise PipelineError(f"name {settings['name']!r} should have letters, digits, _ and -, at most 100")
     groups = settings["groups"]
     return Wanted(
-        to=settings["to"],
+        to=access_of(cluster_options(settings["to"], client_settings(settings["to_config"]))),
         subscription=chosen(settings),
         shown=settings["topics"] or f"pattern {settings['pattern']}",
         naming=Naming.of(settings),

@@ -130,12 +130,12 @@ class Mirror:
 def mirror(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
     """Runs until everything is copied, or until it is stopped."""
     with ExitStack() as stack:
-        source = stack.enter_context(Lookups(Access(how.bootstrap)))
+        source = stack.enter_context(Lookups(how.access))
         origin, target = cluster_id(source), _cluster_id_at(wanted.to)
         ways = Ways(source, origin, target, wanted)
         _check_ways(source, ways, wanted)
         name = wanted.name or origin
-        link = stack.enter_context(Link(Access(wanted.to), f"qanat-mirror.{name}.offsets"))
+        link = stack.enter_context(Link(wanted.to, f"qanat-mirror.{name}.offsets"))
         notes = stack.enter_context(throwaway(how.checkpoint))
         run = Mirror(source, link, ways, wanted, f"{notes}/staging")
         chosen = run.provide()
@@ -161,8 +161,8 @@ def mirror(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
                 regularly.once()
 
 
-def _cluster_id_at(bootstrap: str) -> str:
-    with Lookups(Access(bootstrap)) as lookups:
+def _cluster_id_at(access: Access) -> str:
+    with Lookups(access) as lookups:
         return cluster_id(lookups)
 
 
@@ -176,7 +176,7 @@ def _check_ways(source: Lookups, ways: Ways, wanted: Wanted) -> None:
 
 def _options(wanted: Wanted, how: How, first: Offsets, left_out: set[str]) -> Mapping[str, str]:
     options = {
-        "kafka.bootstrap.servers": how.bootstrap,
+        **how.options,
         "startingOffsets": msgspec.json.encode(to_json(first)).decode(),
         "failOnDataLoss": str(wanted.is_loss_fatal).lower(),
         "maxBytesPerTrigger": wanted.limit_bytes,

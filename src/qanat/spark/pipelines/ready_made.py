@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from qanat.spark.options import Access, access_of
 from qanat.spark.pipelines.decoding import decode, nearest
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.ordering import check_names
@@ -40,6 +41,22 @@ class How:
     """Whether the run ends when everything that was there at its start is done."""
     tell: Callable[[str], None] = lambda _: None
     """Takes the lines of a result that is to be printed at the end."""
+    client: Mapping[str, str] = field(default_factory=dict)
+    """Settings for the cluster in the names of Kafka's clients: security.protocol, sasl.mechanism and their like."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The cluster, as sources and sinks take it."""
+        return cluster_options(self.bootstrap, self.client)
+
+    @property
+    def access(self) -> Access:
+        return access_of(self.options)
+
+
+def cluster_options(bootstrap: str, client: Mapping[str, str]) -> dict[str, str]:
+    """A cluster as options of `format("qanat")`."""
+    return {"kafka.bootstrap.servers": bootstrap, **{f"kafka.{name}": value for name, value in client.items()}}
 
 
 Stages: TypeAlias = "Generator[Sequence[Running], None, None]"

@@ -91,6 +91,13 @@ def understood(settings: Mapping[str, str]) -> Wanted:
     )
 
 
+def checked(settings: Mapping[str, str]) -> None:
+    """The same before Spark is started, and that there is a lake."""
+    from qanat.spark.lake.lake import Lake
+
+    Lake.opened(understood(settings).lake)
+
+
 def _moment(settings: Mapping[str, str], name: str) -> int | None:
     return moment_ms(settings[name], name) if settings[name] else None
 
@@ -118,6 +125,6 @@ PIPELINE = coded(
     "A lake of `archive` back into topics, up to a point in time; or, to verify, compared with them.",
     ABOUT,
     SETTINGS,
-    understood,
+    checked,
     launch,
 )

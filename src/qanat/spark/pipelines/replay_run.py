@@ -17,7 +17,6 @@ from qanat.spark.lake.commits import Commit, LakeFile, TopicState
 from qanat.spark.lake.lake import Lake
 from qanat.spark.lookups import Lookups
 from qanat.spark.offsets import from_json
-from qanat.spark.options import Access
 from qanat.spark.pipelines.batches import throwaway
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.lake_frames import rows
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 def replay(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
     """Runs until everything is back, or until it is stopped."""
     lake = Lake.opened(wanted.lake)
-    access = Access(how.bootstrap)
+    access = how.access
     then = lake.state_at(wanted.until_ms)
     files = selected(lake.contents, wanted)
     plan = restored(lake.contents, then, wanted, files)

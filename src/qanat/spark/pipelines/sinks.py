@@ -6,6 +6,7 @@ a micro-batch that is repeated after a crash changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def start(
-    frame: DataFrame, sink: Sink, name: str, checkpoint: str, bootstrap: str, *, is_available_now: bool
+    frame: DataFrame, sink: Sink, name: str, checkpoint: str, cluster: Mapping[str, str], *, is_available_now: bool
 ) -> StreamingQuery:
     """A running query."""
     if sink.files is not None:
@@ -29,19 +30,19 @@ def start(
         writer = writer.trigger(availableNow=True)
     elif sink.every is not None:
         writer = writer.trigger(processingTime=f"{seconds_of(sink.every)} seconds")
-    for key, value in _options(sink, bootstrap).items():
+    for key, value in _options(sink, cluster).items():
         writer = writer.option(key, value)
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
     return writer.format({"topic": "qanat"}.get(sink.kind, sink.kind)).start()
 
 
-def _options(sink: Sink, bootstrap: str) -> dict[str, str]:
+def _options(sink: Sink, cluster: Mapping[str, str]) -> dict[str, str]:
     match sink.kind:
         case "topic":
             assert sink.topic is not None
             own = {
-                "kafka.bootstrap.servers": sink.bootstrap or bootstrap,
+                **(cluster if sink.bootstrap is None else {"kafka.bootstrap.servers": sink.bootstrap}),
                 "topic": sink.topic,
                 "delivery": sink.delivery,
                 "includeHeaders": option_text(sink.headers),

@@ -14,10 +14,9 @@ from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreateTopics
 from qanat.wire.kafka.registry import ApiKey
 
 _BROKERS_DEFAULT = -1
-_TIMEOUT_S = 30.0
 
 
-def make_missing(bootstrap: str, topics: Mapping[str, int | None]) -> None:
+def make_missing(access: Access, topics: Mapping[str, int | None]) -> None:
     """Create topics with so many partitions, or as many as the broker gives; those that exist stay as they are."""
 
     async def make(cluster: Cluster, deadline: Deadline) -> None:
@@ -34,5 +33,5 @@ def make_missing(bootstrap: str, topics: Mapping[str, int | None]) -> None:
         for topic in wanted:
             await cluster.topic(topic.name, deadline)
 
-    with Lookups(Access(bootstrap, timeout_s=_TIMEOUT_S)) as lookups:
+    with Lookups(access) as lookups:
         lookups.run(make)
