@@ -27,6 +27,9 @@ from qanat.model.error_codes import ErrorCode
 _AVAILABLE, _ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 _ACKNOWLEDGED, _ARCHIVING, _ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED
 
+WHOLE_BATCH_RECORDS_MAX = 10_000
+"""Batches of more records are cut, whatever the member wants: each of them may become a state of its own."""
+
 
 class Span(NamedTuple):
     """A batch of the log; not wanted are markers, and what aborted transactions wrote where that is left out."""
@@ -200,7 +203,8 @@ class SharePartition:
         locks = self.rules.max_record_locks - self._open
         if first > span.last_offset or room <= 0 or locks <= 0:
             return
-        last = min(span.last_offset, first + min(room, locks) - 1) if take.is_exact else span.last_offset
+        most = min(room, locks) if take.is_exact else WHOLE_BATCH_RECORDS_MAX
+        last = min(span.last_offset, first + most - 1)
         self._append(Run(first, last, _ACQUIRED, 1, member, until_ms))
         self._expect(until_ms)
         yield Given(first, last, 1)
@@ -223,12 +227,12 @@ class SharePartition:
             if (error := self._why_not(member, first, last, end_offset)) is not None:
                 return error
             end_offset = last + 1
+        start_offset = self.start_offset
         touched: list[Run] = []
-        for first, last, kind in ranges:
-            for run in self._runs.between(max(first, self.start_offset), last):
-                self._say(run, kind, now_ms)
-                if run.state is not _ACQUIRED:
-                    touched.append(run)
+        for run, kind in self._runs.carved([(max(first, start_offset), last, kind) for first, last, kind in ranges]):
+            self._say(run, kind, now_ms)
+            if run.state is not _ACQUIRED:
+                touched.append(run)
         return self._change(touched)
 
     def _why_not(self, member: str, first: int, last: int, end_offset: int) -> ErrorCode | None:

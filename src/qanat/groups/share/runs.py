@@ -7,7 +7,7 @@ was given costs as much as a single one. Runs lie without gaps between `start_of
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from operator import attrgetter
 
@@ -50,6 +50,12 @@ class Run:
 
     def __len__(self) -> int:
         return self.last - self.first + 1
+
+    def part(self, first: int, last: int) -> Run:
+        """The same for some of its records."""
+        part = Run(first, last, self.state, self.count, self.member, self.until_ms)
+        part.cause = self.cause
+        return part
 
     @property
     def is_done(self) -> bool:
@@ -109,6 +115,37 @@ class Runs:
         end = self._cut(last + 1)
         return self._runs[begin:end]
 
+    def carved(self, ranges: Sequence[tuple[int, int, int]]) -> list[tuple[Run, int]]:
+        """The runs that make up exactly these records, each with the number that its range has, all cut out at once.
+
+        Ranges are in order and apart, and lie between start and end.
+        """
+        if not ranges:
+            return []
+        begin = max(bisect_right(self._runs, ranges[0][0], key=_FIRST) - 1, 0)
+        end = bisect_right(self._runs, ranges[-1][1], key=_FIRST)
+        cut: list[Run] = []
+        found: list[tuple[Run, int]] = []
+        left = iter(ranges)
+        wanted = next(left, None)
+        for run in self._runs[begin:end]:
+            first, last = run.first, run.last
+            while wanted is not None and wanted[0] <= last:
+                if first < wanted[0]:
+                    cut.append(run.part(first, wanted[0] - 1))
+                    first = wanted[0]
+                piece = run.part(first, min(last, wanted[1]))
+                cut.append(piece)
+                found.append((piece, wanted[2]))
+                first = piece.last + 1
+                if wanted[1] > last:
+                    break  # It goes on in the next run.
+                wanted = next(left, None)
+            if first <= last:
+                cut.append(run.part(first, last))
+        self._runs[begin:end] = cut
+        return found
+
     def _cut(self, offset: int) -> int:
         """The place of the run that begins at an offset, made if need be."""
         place = bisect_right(self._runs, offset, key=_FIRST) - 1
@@ -119,8 +156,7 @@ class Runs:
             return place
         if run.last < offset:
             return place + 1
-        rest = Run(offset, run.last, run.state, run.count, run.member, run.until_ms)
-        rest.cause = run.cause
+        rest = run.part(offset, run.last)
         run.last = offset - 1
         self._runs.insert(place + 1, rest)
         return place + 1
