@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from qanat import __version__
@@ -60,7 +61,10 @@ def build_app() -> App:
     app.command("qanat.app.consume_command:consume", name="consume", help="Print records of a topic.")
     app.command(_topic_commands(App(name="topic", help="Create, look at, change and delete topics.")))
     app.command(_group_commands(App(name="group", help="Consumer groups: members, lag, offsets.")))
-    transaction = App(name="transaction", help="Transactions: who has one open, and how to end one that hangs.")
+    app.command(_cluster_commands(App(name="cluster", help="Several brokers as one: start, look at, move things.")))
+    transaction = App(
+        name=["transaction", "txn"], help="Transactions: who has one open, and how to end one that hangs."
+    )
     at = "qanat.app.transaction_commands"
     transaction.command(f"{at}:list_transactions", name="list", help="List transactional ids.")
     transaction.command(f"{at}:describe", name="describe", help="Show transactions, or the producers of a partition.")
@@ -82,6 +86,7 @@ def build_app() -> App:
         ("set", "set_profile", "Add a profile, or change it."),
         ("use", "use", "Use a profile wherever none is named."),
         ("delete", "delete", "Forget a profile; the cluster is not touched."),
+        ("settings", "list_settings", "List the client settings that -X and profiles take."),
     ):
         profile.command(f"qanat.app.profile_commands:{function}", name=name, help=meaning)
     app.command(profile)
@@ -105,12 +110,26 @@ def build_app() -> App:
     return app
 
 
+def _cluster_commands(cluster: App) -> App:
+    at = "qanat.app.cluster"
+    cluster.command(f"{at}.up:up", name="up", help="Run a cluster on this machine until it is told to stop.")
+    cluster.command(f"{at}.up:down", name="down", help="Stop a cluster on this machine.")
+    cluster.command(f"{at}.up:restart", name="restart", help="Restart the brokers of a local cluster, one by one.")
+    cluster.command(f"{at}.status:status", name="status", help="Show brokers, leaders and missing replicas.")
+    cluster.command(f"{at}.moves:reassign", name="reassign", help="Move partitions to other brokers.")
+    cluster.command(f"{at}.moves:drain", name="drain", help="Move everything away from a broker.")
+    cluster.command(f"{at}.moves:rebalance", name="rebalance", help="Spread partitions evenly over all brokers.")
+    cluster.command(f"{at}.moves:elect", name="elect", help="Let preferred replicas lead, or any where nobody can.")
+    return cluster
+
+
 def _topic_commands(topic: App) -> App:
     at, changes = "qanat.app.topic_commands", "qanat.app.topic_changes"
     topic.command(f"{at}:create", name="create", help="Create topics.")
     topic.command(f"{at}:list_topics", name="list", help="List topics.")
     topic.command(f"{at}:describe", name="describe", help="Show the partitions of topics.")
     topic.command(f"{at}:delete", name="delete", help="Delete topics with everything in them.")
+    topic.command("qanat.app.topic_clone:clone", name="clone", help="Create a topic like another, with its records.")
     topic.command(f"{changes}:alter", name="alter", help="Change settings of a topic.")
     topic.command(f"{changes}:add_partitions", name="add-partitions", help="Give a topic more partitions.")
     topic.command(f"{changes}:trim", name="trim", help="Remove the oldest records of a topic.")
@@ -122,7 +141,7 @@ def _group_commands(group: App) -> App:
     group.command(f"{at}:list_groups", name="list", help="List consumer groups.")
     group.command(f"{at}:describe", name="describe", help="Show what groups have read, and their lag.")
     group.command(f"{at}:delete", name="delete", help="Delete groups with their offsets.")
-    group.command("qanat.app.group_reset:reset", name="reset", help="Let a group read again, or skip.")
+    group.command("qanat.app.group_reset:reset", name=["reset", "seek"], help="Let a group read again, or skip.")
     return group
 
 
@@ -211,6 +230,9 @@ def _thoroughly(arguments: Sequence[str]) -> int:
     from cyclopts import CycloptsError
 
     app = build_app()
+    if ("-X", "list") in pairwise(arguments):
+        # As in kcat and rpk, behind whatever command.
+        arguments = ("profile", "settings")
     if "--help" in arguments or "-h" in arguments:
         _explain(app, arguments)
     try:

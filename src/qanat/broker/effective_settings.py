@@ -7,6 +7,7 @@ for itself or for all brokers (`dynamic_settings`), or come from its start, or a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -149,6 +150,7 @@ def _identity(broker: Broker) -> Iterator[SettingEntry]:
     path = broker.runtime.directory.path
     yield _broker_entry("log.dirs", path, None, string, "Where records are kept.")
     yield _broker_entry("node.id", str(broker.node_id), None, number, "This broker's number in the cluster.")
+    yield _broker_entry("process.id", str(os.getpid()), None, number, "The process that this broker runs in.")
 
 
 def _of_struct(settings: Settings) -> Iterator[SettingEntry]:

@@ -55,7 +55,7 @@ async def _move(
             if present != len(asked.replicas):
                 return Rejection(
                     ErrorCode.INVALID_REPLICATION_FACTOR,
-                    f"This changes the replication factor from {present} to {len(asked.replicas)}, which is not allowed.",
+                    f"This changes the replication factor from {present} to {len(asked.replicas)}: not allowed.",
                 )
         return decide_reassignment(image, topic, asked.partition_index, asked.replicas)
 

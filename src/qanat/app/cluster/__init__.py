@@ -1,0 +1,10 @@
+"""`qanat cluster`: several brokers as one.
+
+- `plan`       which brokers a local cluster has, where each listens and what it is told
+- `supervisor` their processes: started, watched, started again, stopped in good order
+- `up`         `cluster up`, `cluster restart`, `cluster down`: a cluster on this machine
+- `view`       what a cluster says of itself: brokers, partitions, who leads, who lags
+- `status`     `cluster status`
+- `moves`      `cluster reassign`, `drain`, `rebalance`, `elect`: replicas and leaders elsewhere
+- `spreading`  where replicas should go, decided from what there is (pure)
+"""

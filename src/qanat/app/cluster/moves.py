@@ -1,0 +1,331 @@
+"""`qanat cluster reassign`, `drain`, `rebalance` and `elect`: replicas and leaders elsewhere, while all is in use."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from qanat.app.cluster.spreading import Plan, drained, evened
+from qanat.app.cluster.view import ClusterView, moves_of, view_of
+from qanat.app.listing import Output, Row, print_rows
+from qanat.app.progress import told_count
+from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, run
+from qanat.connection.cluster import Cluster
+from qanat.connection.faults import check
+from qanat.wire.kafka.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from qanat.wire.kafka.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from qanat.wire.kafka.registry import ApiKey
+
+_COLUMNS = ("topic", "partition", "from", "to")
+_MOVING_COLUMNS = ("topic", "partition", "adding", "removing")
+_ELECTED_COLUMNS = ("topic", "partition", "outcome")
+_AT_ONCE = 100
+_LOOK_S = 0.3
+_PREFERRED, _UNCLEAN = 0, 1
+
+Wanted = dict[tuple[str, int], tuple[int, ...] | None]
+
+
+def reassign(
+    partitions: Annotated[list[str], Parameter(name="partition", negative="")] = [],  # noqa: B006 - never changed
+    /,
+    *,
+    to: Annotated[str | None, Parameter(name="--to")] = None,
+    plan: Annotated[Path | None, Parameter(name="--plan")] = None,
+    cancel: Annotated[bool, Parameter(negative="")] = False,
+    listing: Annotated[bool, Parameter(name="--list", negative="")] = False,
+    wait: bool = True,
+    output: Output = "table",
+    target: Target = HERE,
+) -> int:
+    """Move partitions to other brokers; the first one named is the preferred leader.
+
+    Nothing is interrupted: the new replicas copy everything first, then the old ones go.
+
+        qanat cluster reassign orders:0 --to 1,2,3
+        qanat cluster reassign --plan moves.json      (Kafka's reassignment JSON)
+        qanat cluster reassign --list
+        qanat cluster reassign orders:0 --cancel
+
+    Parameters
+    ----------
+    partitions:
+        Partitions, topic:number.
+    to:
+        Broker ids, separated by commas.
+    plan:
+        A file as kafka-reassign-partitions takes it.
+    cancel:
+        Take moves under way back; without partitions, all of them.
+    listing:
+        Only show what is being moved.
+    wait:
+        Whether to return only when everything is where it should be.
+    output:
+        `table` for people, the others for programs.
+    """
+    if listing:
+        print_rows(run(target, _moving_rows), _MOVING_COLUMNS, output)
+        return 0
+
+    async def work(cluster: Cluster) -> None:
+        wanted = _wanted(partitions, to, plan, is_cancelled=cancel)
+        if cancel and not wanted:
+            wanted = dict.fromkeys(await moves_of(cluster))
+        await _ask(cluster, wanted)
+        if wait and not cancel:
+            await _wait(cluster, wanted)
+
+    run(target, work)
+    print("the moves were taken back" if cancel else "moved" if wait else "begun")
+    return 0
+
+
+def drain(
+    broker: int,
+    /,
+    *,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    wait: bool = True,
+    output: Output = "table",
+    target: Target = HERE,
+) -> int:
+    """Move everything away from a broker, so that it can be taken out of the cluster.
+
+    Where no other broker can take a replica, the partition does with one fewer, which is told.
+
+        qanat cluster drain 2 --dry-run
+        qanat cluster drain 2
+
+    Parameters
+    ----------
+    broker:
+        Its id.
+    dry_run:
+        Only say what would be moved.
+    wait:
+        Whether to return only when everything has been moved.
+    output:
+        `table` for people, the others for programs.
+    """
+
+    def decide(view: ClusterView) -> Plan:
+        known = [one.node_id for one in view.brokers]
+        if broker not in known:
+            raise WrongArgumentError(f"there is no broker {broker}; there are {', '.join(map(str, known))}")
+        found = drained(view.partitions, broker, known)
+        if isinstance(found, str):
+            raise WrongArgumentError(f"broker {broker} cannot be drained: {found}")
+        return found
+
+    return _carry_out(decide, output, target, is_tried=dry_run, wait=wait, nothing=f"broker {broker} holds nothing")
+
+
+def rebalance(
+    *,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    wait: bool = True,
+    output: Output = "table",
+    target: Target = HERE,
+) -> int:
+    """Spread partitions and their leaders evenly over all brokers, moving as few as will do.
+
+        qanat cluster rebalance --dry-run
+        qanat cluster rebalance
+
+    Parameters
+    ----------
+    dry_run:
+        Only say what would be moved.
+    wait:
+        Whether to return only when everything has been moved.
+    output:
+        `table` for people, the others for programs.
+    """
+
+    def decide(view: ClusterView) -> Plan:
+        return evened(view.partitions, [one.node_id for one in view.brokers])
+
+    return _carry_out(
+        decide, output, target, is_tried=dry_run, wait=wait, nothing="everything is spread evenly already"
+    )
+
+
+def elect(
+    partitions: Annotated[list[str], Parameter(name="partition", negative="")] = [],  # noqa: B006 - never changed
+    /,
+    *,
+    unclean: Annotated[bool, Parameter(negative="")] = False,
+    output: Output = "table",
+    consent: Consent = UNDECIDED,
+    target: Target = HERE,
+) -> int:
+    """Let the preferred replicas lead; or, `--unclean`, any replica of a partition that nobody can lead.
+
+    An unclean election loses what only the missing replicas have. It asks for --yes.
+
+        qanat cluster elect
+        qanat cluster elect orders:0 --unclean --yes
+
+    Parameters
+    ----------
+    partitions:
+        Partitions, topic:number; all without any.
+    unclean:
+        Elect although records will be lost.
+    output:
+        `table` for people, the others for programs.
+    """
+    if unclean and not consent.yes:
+        return consent.withheld("elected")
+    asked: dict[str, list[int]] = {}
+    for text in partitions:
+        topic, number = _partition(text)
+        asked.setdefault(topic, []).append(number)
+    request = ElectLeadersRequest(
+        _UNCLEAN if unclean else _PREFERRED,
+        [TopicPartitions(topic, numbers) for topic, numbers in asked.items()] if asked else None,
+        30_000,
+    )
+
+    async def work(cluster: Cluster) -> list[Row]:
+        answer: ElectLeadersResponse = await cluster.call_controller(ApiKey.ELECT_LEADERS, request)
+        check("leaders were not elected", answer.error_code)
+        return [
+            {
+                "topic": topic.topic,
+                "partition": one.partition_id,
+                "outcome": "elected" if not one.error_code else one.error_message,
+            }
+            for topic in answer.replica_election_results
+            for one in topic.partition_result
+        ]
+
+    rows = run(target, work)
+    if not rows and output == "table":
+        print("every partition is led by its preferred replica")
+        return 0
+    print_rows(rows, _ELECTED_COLUMNS, output)
+    return 0
+
+
+# What they have in common
+
+
+def _carry_out(
+    decide: Callable[[ClusterView], Plan], output: Output, target: Target, *, is_tried: bool, wait: bool, nothing: str
+) -> int:
+    async def look(cluster: Cluster) -> tuple[Plan, list[Row]]:
+        view = await view_of(cluster)
+        plan = decide(view)
+        now = {(one.topic, one.number): one.replicas for one in view.partitions}
+        return plan, [
+            {"topic": topic, "partition": number, "from": _shown(now[topic, number]), "to": _shown(replicas)}
+            for (topic, number), replicas in plan.items()
+        ]
+
+    plan, rows = run(target, look)
+    if not plan:
+        print(nothing)
+        return 0
+    print_rows(rows, _COLUMNS, output)
+    fewer = sum(str(row["to"]).count(",") < str(row["from"]).count(",") for row in rows)
+    if fewer:
+        print(f"qanat: {fewer} partitions get fewer replicas: no other broker can take them", file=sys.stderr)
+    if is_tried:
+        return 0
+
+    async def work(cluster: Cluster) -> None:
+        wanted: Wanted = dict(plan)
+        await _ask(cluster, wanted)
+        if wait:
+            await _wait(cluster, wanted)
+
+    run(target, work)
+    return 0
+
+
+def _shown(replicas: Sequence[int]) -> str:
+    return ",".join(map(str, replicas))
+
+
+async def _ask(cluster: Cluster, wanted: Wanted) -> None:
+    items = list(wanted.items())
+    for start in range(0, len(items), _AT_ONCE):
+        topics: dict[str, ReassignableTopic] = {}
+        for (topic, number), replicas in items[start : start + _AT_ONCE]:
+            row = ReassignablePartition(number, None if replicas is None else list(replicas))
+            topics.setdefault(topic, ReassignableTopic(topic, [])).partitions.append(row)
+        request = AlterPartitionReassignmentsRequest(30_000, topics=list(topics.values()))
+        answer: AlterPartitionReassignmentsResponse = await cluster.call_controller(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS, request
+        )
+        check("nothing is moved", answer.error_code, answer.error_message)
+        for one in answer.responses:
+            for partition in one.partitions:
+                what = f"{one.name}-{partition.partition_index} is not moved"
+                check(what, partition.error_code, partition.error_message)
+
+
+async def _wait(cluster: Cluster, wanted: Mapping[tuple[str, int], object]) -> None:
+    """Return once none of these is being moved any more."""
+    with told_count("moving", len(wanted)) as tell:
+        while left := [key for key in await moves_of(cluster) if key in wanted]:
+            tell(len(wanted) - len(left))
+            await asyncio.sleep(_LOOK_S)
+
+
+async def _moving_rows(cluster: Cluster) -> list[Row]:
+    return [
+        {"topic": topic, "partition": number, "adding": _shown(adding), "removing": _shown(removing)}
+        for (topic, number), (adding, removing) in (await moves_of(cluster)).items()
+    ]
+
+
+def _wanted(partitions: Sequence[str], to: str | None, plan: Path | None, *, is_cancelled: bool) -> Wanted:
+    if plan is not None:
+        return _read_plan(plan)
+    keys = [_partition(text) for text in partitions]
+    if is_cancelled:
+        return dict.fromkeys(keys)
+    if not keys or to is None:
+        raise WrongArgumentError("say what to move and where: qanat cluster reassign orders:0 --to 1,2,3")
+    try:
+        replicas = tuple(int(one) for one in to.split(","))
+    except ValueError:
+        raise WrongArgumentError(f"--to {to}: write broker ids, separated by commas") from None
+    return dict.fromkeys(keys, replicas)
+
+
+def _partition(text: str) -> tuple[str, int]:
+    topic, separator, number = text.rpartition(":")
+    if not separator or not topic or not number.isdigit():
+        raise WrongArgumentError(f"{text!r} is no partition: write topic:number")
+    return topic, int(number)
+
+
+def _read_plan(path: Path) -> Wanted:
+    try:
+        content = json.loads(path.read_text())
+        return {
+            (str(one["topic"]), int(one["partition"])): tuple(int(node_id) for node_id in one["replicas"])
+            for one in content["partitions"]
+        }
+    except OSError as fault:
+        raise WrongArgumentError(f"--plan {path}: {fault.strerror}") from None
+    except (ValueError, KeyError, TypeError) as fault:
+        raise WrongArgumentError(
+            f'--plan {path}: it should read {{"partitions": [{{"topic": "orders", "partition": 0, "replicas": '
+            f"[1, 2]}}]}} ({type(fault).__name__}: {fault})"
+        ) from None

@@ -1,0 +1,167 @@
+"""The processes of a local cluster: started, watched, started again when they end, stopped in good order.
+
+A broker that was told to stop (exit code 0, as in a rolling restart) comes back at once, one that was
+killed or failed after a while; one that cannot even start a few times in a row is given up, and what it said last is
+told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from qanat.app.cluster.plan import MEMORY_FILE, BrokerPlan, ClusterPlan
+from qanat.model.errors import QanatError
+from qanat.telemetry.events import event
+
+_START_S = 60.0
+_STOP_S = 30.0
+_LOOK_S = 0.05
+_AFTER_STOP_S = 0.2
+_EARLY_S = 5.0
+"""An end so soon after its start is a failed start."""
+_FAILED_STARTS_MAX = 3
+
+
+class ClusterError(QanatError):
+    """A local cluster that cannot be started, or is not there."""
+
+
+@dataclass(slots=True)
+class _Broker:
+    plan: BrokerPlan
+    process: asyncio.subprocess.Process | None = None
+    started: float = 0.0
+    failed_starts: int = 0
+    watching: asyncio.Task[None] | None = field(default=None, repr=False)
+
+
+class Supervisor:
+    """Everything that `cluster up` has started. `start`, `run` until told to stop, `stop`."""
+
+    def __init__(self, plan: ClusterPlan, restart_after_s: float | None) -> None:
+        self.plan = plan
+        self._restart_after_s = restart_after_s
+        self._brokers = [_Broker(one) for one in plan.brokers]
+        self._is_stopping = False
+
+    def log_path(self, node_id: int) -> Path:
+        return Path(self.plan.data_dir) / f"broker-{node_id}.log"
+
+    async def start(self) -> None:
+        """Start every broker; returns once all of them answer."""
+        _make_folder(self.plan.data_dir)
+        for broker in self._brokers:
+            await self._launch(broker)
+        for broker in self._brokers:
+            await self._answered(broker)
+        for broker in self._brokers:
+            broker.watching = asyncio.create_task(self._watch(broker))
+        self.write_memory()
+
+    def pids(self) -> dict[int, int]:
+        return {one.plan.node_id: one.process.pid for one in self._brokers if one.process is not None}
+
+    def write_memory(self) -> None:
+        """Leave a note for `cluster restart` and `cluster down`."""
+        content = {
+            "supervisor": os.getpid(),
+            "brokers": [
+                {"id": one.plan.node_id, "address": one.plan.address, "pid": one.process.pid}
+                for one in self._brokers
+                if one.process is not None
+            ],
+        }
+        path = Path(self.plan.data_dir) / MEMORY_FILE
+        beside = path.with_suffix(".new")
+        beside.write_text(json.dumps(content, indent=2) + "\n")
+        beside.replace(path)
+
+    async def stop(self) -> None:
+        """Stop every broker, one after another, so that each can hand over what it leads."""
+        self._is_stopping = True
+        for broker in self._brokers:
+            if broker.watching is not None:
+                broker.watching.cancel()
+        for broker in self._brokers:
+            await _end(broker.process)
+        with contextlib.suppress(OSError):
+            (Path(self.plan.data_dir) / MEMORY_FILE).unlink()
+
+    async def _launch(self, broker: _Broker) -> None:
+        with self.log_path(broker.plan.node_id).open("ab") as log:
+            broker.process = await asyncio.create_subprocess_exec(
+                *self.plan.command(broker.plan),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # An interrupt at the terminal is for us, who then stop them in order.
+                start_new_session=True,
+            )
+        broker.started = asyncio.get_running_loop().time()
+
+    async def _answered(self, broker: _Broker) -> None:
+        deadline = asyncio.get_running_loop().time() + _START_S
+        while asyncio.get_running_loop().time() < deadline:
+            if broker.process is None or broker.process.returncode is not None:
+                break
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", broker.plan.port)
+            except OSError:
+                await asyncio.sleep(_LOOK_S)
+            else:
+                writer.close()
+                return
+        raise ClusterError(f"broker {broker.plan.node_id} did not start: {self._last_words(broker.plan.node_id)}")
+
+    async def _watch(self, broker: _Broker) -> None:
+        """Start a broker again whenever it ends."""
+        while not self._is_stopping:
+            assert broker.process is not None
+            code = await broker.process.wait()
+            lived_s = asyncio.get_running_loop().time() - broker.started
+            broker.failed_starts = broker.failed_starts + 1 if code and lived_s < _EARLY_S else 0
+            node_id = broker.plan.node_id
+            if broker.failed_starts >= _FAILED_STARTS_MAX:
+                event("broker given up", level="error", broker=node_id, last_words=self._last_words(node_id))
+                return
+            if code and self._restart_after_s is None:
+                event("broker ended", level="error", broker=node_id, code=code)
+                return
+            event("broker ended: starting it again", level="warning" if code else "info", broker=node_id, code=code)
+            await asyncio.sleep(_AFTER_STOP_S if not code else self._restart_after_s or 0)
+            await self._launch(broker)
+            self.write_memory()
+
+    def _last_words(self, node_id: int) -> str:
+        path = self.log_path(node_id)
+        lines = (
+            [line for line in path.read_text(errors="replace").splitlines() if line.strip()] if path.exists() else []
+        )
+        return f"{lines[-1][:300] if lines else 'it said nothing'} (all of it: {path})"
+
+
+def _make_folder(path: str) -> None:
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise ClusterError(f"cannot make the data directory {path}: {fault.strerror}; choose another") from None
+
+
+async def _end(process: asyncio.subprocess.Process | None) -> None:
+    if process is None or process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await process.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

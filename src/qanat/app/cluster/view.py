@@ -1,0 +1,134 @@
+"""What a cluster says of itself: its brokers, and every partition with who leads it and who has all of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from qanat.connection.cluster import Cluster
+from qanat.connection.faults import check
+from qanat.model.errors import QanatError
+from qanat.wire.kafka.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from qanat.wire.kafka.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+_BROKER = 4
+
+
+@dataclass(slots=True)
+class BrokerView:
+    """A broker that is alive."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+    is_controller: bool
+    pid: int | None = None
+    """Its process, where it says so."""
+    leads: int = 0
+    holds: int = 0
+    """Replicas of partitions, led or not."""
+    in_sync: int = 0
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """A partition."""
+
+    topic: str
+    number: int
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class ClusterView:
+    """All of it, as one broker told it."""
+
+    cluster_id: str
+    controller: int
+    brokers: list[BrokerView]
+    partitions: list[PartitionView] = field(repr=False)
+
+    @property
+    def under_replicated(self) -> int:
+        return sum(len(one.in_sync) < len(one.replicas) for one in self.partitions)
+
+    @property
+    def offline(self) -> int:
+        return sum(one.leader < 0 for one in self.partitions)
+
+    @property
+    def topics(self) -> int:
+        return len({one.topic for one in self.partitions})
+
+
+async def view_of(cluster: Cluster, *, with_processes: bool = False) -> ClusterView:
+    """Ask one broker about everything; and with `with_processes` each broker about itself."""
+    deadline = cluster.deadline()
+    answer = await cluster.metadata(None, deadline)
+    partitions = [
+        PartitionView(
+            topic.name or "",
+            one.partition_index,
+            one.leader_id,
+            tuple(one.replica_nodes),
+            tuple(one.isr_nodes),
+        )
+        for topic in answer.topics
+        for one in topic.partitions
+    ]
+    brokers = {
+        one.node_id: BrokerView(one.node_id, one.host, one.port, one.rack, one.node_id == answer.controller_id)
+        for one in sorted(answer.brokers, key=lambda one: one.node_id)
+    }
+    for partition in partitions:
+        for node_id, view in brokers.items():
+            view.leads += partition.leader == node_id
+            view.holds += node_id in partition.replicas
+            view.in_sync += node_id in partition.in_sync
+    if with_processes:
+        for view in brokers.values():
+            view.pid = await _pid(cluster, view.node_id)
+    return ClusterView(answer.cluster_id or "", answer.controller_id, list(brokers.values()), partitions)
+
+
+async def _pid(cluster: Cluster, node_id: int) -> int | None:
+    """A broker's process; None where it is no broker of ours, or does not answer now."""
+    deadline = cluster.deadline()
+    asked = DescribeConfigsResource(_BROKER, str(node_id), ["process.id"])
+    try:
+        link = await cluster.node_link(node_id, deadline)
+        answer: DescribeConfigsResponse = await link.call(
+            ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest([asked]), deadline
+        )
+    except QanatError:
+        return None
+    values = [one.value for result in answer.results for one in result.configs if one.name == "process.id"]
+    return int(values[0]) if values and values[0] else None
+
+
+async def moves_of(cluster: Cluster) -> dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Partitions that are being moved: who is added, who is to go."""
+    request = ListPartitionReassignmentsRequest(30_000, None)
+    answer: ListPartitionReassignmentsResponse = await cluster.call_controller(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS, request
+    )
+    check("partitions that are being moved", answer.error_code, answer.error_message)
+    return {
+        (topic.name, one.partition_index): (tuple(one.adding_replicas), tuple(one.removing_replicas))
+        for topic in answer.topics
+        for one in topic.partitions
+    }
