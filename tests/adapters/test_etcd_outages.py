@@ -28,7 +28,7 @@ from qanat.app.etcd_server import EtcdMember
 from qanat.cluster.store import Absent, Committed, Compacted, Compare, ModifiedAt, Put, Refused, Revision
 from qanat.model.errors import StoreUnavailableError
 
-OUTAGE_S = float(os.environ.get("QANAT_STORE_OUTAGE_S", "3"))
+OUTAGE_S = float(os.environ.get("QANAT_STORE_OUTAGE_S", "1.5"))
 ROUNDS = int(os.environ.get("QANAT_STORE_ROUNDS", "1"))
 HEALED_S = 60.0
 WRITERS = 3
