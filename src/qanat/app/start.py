@@ -27,6 +27,7 @@ def start(
     host: str | None = None,
     data_dir: Annotated[str | None, Parameter(metavar="PATH")] = None,
     node_id: str | None = None,
+    workers: int = 1,
     settings: Assignments = None,
     log_format: LogFormatOption = "text",
     log_level: LogLevel = "info",
@@ -39,6 +40,7 @@ def start(
         qanat start
         qanat start --port 9093 --data-dir ./data -X num.partitions=3
         NODE_ID=local-001 BROKER_PORT=9092 DATA_DIR=./data qanat start
+        qanat start --workers 4                  (a broker per core, as one cluster)
 
     Exit codes: 0 stopped in good order, 1 could not start (one sentence says why), 2 wrong usage.
 
@@ -54,6 +56,8 @@ def start(
         Where everything is kept.
     node_id:
         Number of this node, or a name.
+    workers:
+        Brokers to run, each a process of its own on the next port: one per core is as many as make sense.
     settings:
         Any other setting, as often as needed: -X name=value.
     log_format:
@@ -61,6 +65,11 @@ def start(
     log_level:
         The least important events that are logged.
     """
+    if workers != 1:
+        from qanat.app.cluster.workers import serve_workers
+
+        flags = StartFlags(config, port, host, data_dir, node_id, settings or (), log_format, log_level)
+        return serve_workers(workers, flags)
     return serve(
         StartFlags(config, port, host, data_dir, node_id, settings or (), log_format, log_level),
         os.environ,

@@ -36,21 +36,26 @@ class ClusterPlan:
     brokers: tuple[BrokerPlan, ...]
     settings: tuple[str, ...] = ()
     """`name=value`, for every broker."""
+    arguments: tuple[str, ...] = ()
+    """Further words of every broker's command line."""
+    is_one_host: bool = False
+    """Whether the brokers count as one host, as workers do: then a second replica would be none."""
 
     def command(self, broker: BrokerPlan) -> list[str]:
         """What starts a broker."""
-        replicas = min(REPLICAS_MAX, len(self.brokers))
-        told = [
-            f"inter.broker.port={broker.inter_broker_port}",
-            f"default.replication.factor={replicas}",
-            f"min.insync.replicas={min(2, replicas)}",
-            *([f"http.port={broker.http_port}"] if broker.http_port is not None else []),
-            *self.settings,
-        ]
+        replicas = 1 if self.is_one_host else min(REPLICAS_MAX, len(self.brokers))
+        told = {
+            "default.replication.factor": str(replicas),
+            "min.insync.replicas": str(min(2, replicas)),
+            **dict(one.split("=", 1) for one in self.settings),
+            "inter.broker.port": str(broker.inter_broker_port),
+            **({"http.port": str(broker.http_port)} if broker.http_port is not None else {}),
+        }
         return [
             *(sys.executable, "-m", "qanat.app", "start"),
             *("--port", str(broker.port), "--node-id", str(broker.node_id), "--data-dir", self.data_dir),
-            *(word for one in told for word in ("-X", one)),
+            *self.arguments,
+            *(word for name, value in told.items() for word in ("-X", f"{name}={value}")),
         ]
 
 

@@ -19,7 +19,7 @@ from qanat.app.cluster.supervisor import ClusterError, Supervisor
 from qanat.app.cluster.view import view_of
 from qanat.app.events import configure
 from qanat.app.progress import told_status
-from qanat.app.session import HERE, Target, WrongArgumentError, run
+from qanat.app.session import HERE, Target, WrongArgumentError, assignments, run
 from qanat.connection.cluster import Cluster
 from qanat.model.errors import QanatError
 from qanat.telemetry.events import LogLevel
@@ -85,7 +85,7 @@ def up(
     if detach:
         return _detached(data_dir)
     configure("text", log_level)
-    told = list(settings or [])
+    told = [f"{name}={value}" for name, value in assignments(settings or []).items()]
     members = []
     if store == "etcd":
         from qanat.app.etcd_server import find_etcd, plan_members, start_members
@@ -97,10 +97,15 @@ def up(
         told = ["metadata.store=etcd", f"metadata.etcd.endpoints={plans[0].client_url}", *told]
     plan = plan_cluster(data_dir, brokers, port, None if http_port < 0 else http_port, told)
     try:
-        return asyncio.run(_serve(plan, restart_after if restart else None))
+        return serve_plan(plan, restart_after if restart else None)
     finally:
         for member in members:
             member.stop()
+
+
+def serve_plan(plan: ClusterPlan, restart_after_s: float | None) -> int:
+    """Run the brokers of a plan until told to stop; the exit code."""
+    return asyncio.run(_serve(plan, restart_after_s))
 
 
 async def _serve(plan: ClusterPlan, restart_after_s: float | None) -> int:
