@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from qanat.cluster import keys
 from qanat.cluster.image import MetadataImage
@@ -16,6 +17,9 @@ from qanat.cluster.store import Committed, Compacted, Compare, Event, MetadataSt
 from qanat.model.errors import StoreUnavailableError
 
 RECONCILE_S = 30.0
+REACH_S = 1.0
+"""How long the watch may take to bring what was committed, before it is looked up: the watch may be stalled, and a
+commit that changed nothing has a revision that no watch tells of where others share the store."""
 _RETRY_S = 0.5
 
 OnEvents = Callable[[Sequence[Event]], None]
@@ -59,7 +63,11 @@ class MetadataKeeper:
         if self.image.revision < revision:
             reached = asyncio.get_running_loop().create_future()
             self._reached[reached] = revision
-            await reached
+            while not reached.done():
+                await asyncio.wait((reached,), timeout=REACH_S)
+                if not reached.done():
+                    with suppress(StoreUnavailableError):  # It is committed, and the watch is trying, too.
+                        await self._catch_up()
 
     async def _catch_up(self) -> None:
         self._tell(self.image.catch_up(await self.store.list(keys.ROOT)))

@@ -1,0 +1,156 @@
+"""The broker's picture of the cluster stays true though its store's watch lies (C80)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from qanat.adapters.memory_store import MemoryStore
+from qanat.broker import metadata
+from qanat.broker.metadata import MetadataKeeper
+from qanat.cluster import keys, values
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.store import Changes, Compacted, Delete, Event, EventKind, MetadataStore, Put, Revision
+
+Told = Changes | Compacted
+Lie = Callable[[AsyncGenerator[Told, None]], AsyncGenerator[Told, None]]
+
+
+class LyingStore(MemoryStore):
+    """A store whose watchers hear what a lie makes of the truth."""
+
+    def __init__(self, lie: Lie) -> None:
+        super().__init__()
+        self._lie = lie
+
+    def watch(self, prefix: str, after_revision: Revision) -> AsyncGenerator[Told, None]:
+        return self._lie(super().watch(prefix, after_revision))
+
+
+async def gap(truth: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
+    """Every second change is missing."""
+    number = 0
+    async for change in truth:
+        number += 1
+        if number % 2:
+            yield change
+
+
+async def twice(truth: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
+    async for change in truth:
+        yield change
+        yield change
+
+
+async def from_the_past(truth: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
+    """Every change is followed by all that came before it."""
+    heard: list[Told] = []
+    async for change in truth:
+        heard.append(change)
+        yield change
+        for old in heard:
+            yield old
+
+
+async def lost_deletion(truth: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
+    async for change in truth:
+        if isinstance(change, Compacted):
+            yield change
+            continue
+        kept = tuple(event for event in change.events if event.kind is EventKind.PUT)
+        if kept:
+            yield Changes(change.revision, kept)
+
+
+async def stall(truth: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
+    """One change, and then nothing for ever."""
+    yield await anext(truth)
+    await asyncio.Event().wait()
+
+
+async def compaction(truth: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
+    """Every change is the last of its watch, and history is gone behind it."""
+    change = await anext(truth)
+    yield change
+    yield Compacted(change.revision)
+
+
+LIES: Sequence[Lie] = (gap, twice, from_the_past, lost_deletion, stall, compaction)
+
+
+@asynccontextmanager
+async def kept_up(store: MetadataStore) -> AsyncIterator[MetadataKeeper]:
+    keeper = MetadataKeeper(store, lambda events: None)
+    await keeper.start()
+    try:
+        async with asyncio.timeout(60):
+            yield keeper
+    finally:
+        await keeper.close()
+
+
+def settings_of(topic: str, number: int) -> Put:
+    config = values.TopicConfig(overrides={"retention.ms": str(number)})
+    return Put(keys.topic_config(topic), values.encode(config))
+
+
+def contents(image: MetadataImage) -> object:
+    return image.revision, image.revisions, image.topic_configs
+
+
+@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
+async def test_the_picture_becomes_right_whatever_the_watch_says(lie: Lie, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "RECONCILE_S", 0.05)
+    store = LyingStore(lie)
+    async with kept_up(store) as keeper:
+        for number in range(20):
+            await store.commit([], [settings_of(f"t{number % 5}", number)])
+            if number % 3 == 0:
+                await store.commit([], [Delete(keys.topic_config(f"t{number % 4}"))])
+            await asyncio.sleep(0.001)
+        truth = MetadataImage.of(await store.list(keys.ROOT))
+        while contents(keeper.image) != contents(truth):  # noqa: ASYNC110 - the keeper does not tell
+            await asyncio.sleep(0.01)
+    await store.close()
+
+
+async def test_revisions_only_go_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "RECONCILE_S", 0.01)
+    store = LyingStore(from_the_past)
+    seen: list[Revision] = []
+    async with kept_up(store) as keeper:
+        keeper._on_events = lambda events: seen.append(keeper.image.revision)
+        for number in range(30):
+            await store.commit([], [settings_of("t", number)])
+            await asyncio.sleep(0.001)
+        while keeper.image.revision < 31:  # noqa: ASYNC110 - the keeper does not tell
+            await asyncio.sleep(0.01)
+    assert seen == sorted(seen)
+    await store.close()
+
+
+async def test_whoever_commits_does_not_wait_for_a_watch_that_has_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "REACH_S", 0.05)
+    store = LyingStore(stall)
+    async with kept_up(store) as keeper:
+        for number in range(3):
+            assert await keeper.commit([], [settings_of("t", number)])
+            assert keeper.image.topic_configs["t"] == {"retention.ms": str(number)}
+    await store.close()
+
+
+async def test_a_commit_that_changes_nothing_is_not_waited_for_in_a_store_that_others_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata, "REACH_S", 0.05)
+    store = MemoryStore()
+    told: list[Event] = []
+    async with kept_up(store) as keeper:
+        keeper._on_events = told.extend
+        await store.commit([], [Put("/others/key", b"")])
+        assert await keeper.commit([], [Delete(keys.topic_config("none"))])
+    assert told == []
+    await store.close()
