@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check format codec clients bench bench-kafka sim stores restart fuzz docs dist clean distclean
+.PHONY: help setup demo test check format codec clients bench bench-kafka bench-http sim stores restart fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -63,6 +63,9 @@ bench: $(READY) ## measure on this machine; make bench ARGS="--help" for the kno
 
 bench-kafka: $(READY) ## measure a broker beside Apache Kafka; make bench-kafka ARGS="--quick"
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-http: $(READY) ## measure the HTTP door beside a bare handler; make bench-http ARGS="--quick"
+	@$(BIN)/python -m bench.http $(ARGS)
 
 sim: $(READY) ## run under seeded faults; make sim SECONDS=60 or SEEDS=1-200
 	@$(BIN)/python -m qanat.sim $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)

@@ -19,6 +19,7 @@
 On Qanat alone, each a command of its own: `holds` measures how long one request keeps others waiting,
 `connections` what an idle connection costs (docs/performance-holds.md), `rebalance` how long a group of a hundred
 members needs to settle (with `group_members`).
+`http` measures the HTTP door beside a bare handler.
 - `request`         one small request inside the broker, without a client: where its CPU time goes
 
 Rule 1: both sides get the same client, client settings, topic settings and processors.

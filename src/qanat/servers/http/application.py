@@ -16,6 +16,7 @@ from qanat.servers.http.caller import Caller, authenticated
 from qanat.servers.http.exchange import JSON, Exchange, GoneError, Receive, Reply, Scope, Send, decoded
 from qanat.servers.http.operations import SENT, Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
+from qanat.servers.http.protocol import write_whole
 from qanat.servers.http.websocket import serve_websocket
 from qanat.telemetry.events import failure
 
@@ -61,7 +62,7 @@ class Application:
         except Exception as bug:  # noqa: BLE001 - a bug ends this request, not the broker
             failure("bug while serving an HTTP request", bug, request=f"{scope['method']} {scope['path']}")
             reply = _told(Problem(500, "this is a bug in the broker: its log has the details"), scope)
-        await _send(send, reply)
+        write_whole(scope["cycle"], reply.status, ((b"content-type", reply.media_type), *reply.headers), reply.body)
 
     async def _outcome(self, operation: Operation, exchange: Exchange) -> Any:
         exchange.query = read_query(operation, exchange.scope["query_string"])
@@ -84,6 +85,8 @@ class Application:
 
 def require_json(exchange: Exchange) -> None:
     """Refuse a body that is said to be something else."""
+    if exchange.header(b"content-type") == JSON:
+        return
     media_type = media_type_of(exchange)
     if media_type not in (b"", JSON) and not media_type.endswith(b"+json"):
         raise Problem(
@@ -95,7 +98,9 @@ def require_json(exchange: Exchange) -> None:
 
 
 def media_type_of(exchange: Exchange) -> bytes:
-    return (exchange.header(b"content-type") or b"").partition(b";")[0].strip().lower()
+    """What a body is said to be, without parameters."""
+    given = exchange.header(b"content-type")
+    return JSON if given == JSON else (given or b"").partition(b";")[0].strip().lower()
 
 
 def _authorization(scope: Scope) -> bytes | None:
@@ -107,9 +112,3 @@ def _authorization(scope: Scope) -> bytes | None:
 
 def _told(problem: Problem, scope: Scope) -> Reply:
     return Reply(problem.status, problem.encode(scope["path"]), CONTENT_TYPE, problem.headers)
-
-
-async def _send(send: Send, reply: Reply) -> None:
-    headers = [(b"content-type", reply.media_type), (b"content-length", b"%d" % len(reply.body)), *reply.headers]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})

@@ -40,7 +40,7 @@ class GoneError(Exception):
 class Exchange:
     """What a handler sees of a request: who asks, what for, and the parts that answer."""
 
-    __slots__ = ("_receive", "body", "caller", "door", "path", "query", "scope", "send")
+    __slots__ = ("_headers", "_receive", "body", "caller", "door", "path", "query", "scope", "send")
 
     def __init__(self, door: Door, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         self.door = door
@@ -48,6 +48,7 @@ class Exchange:
         self.scope = scope
         self.send = send
         self._receive = receive
+        self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self.path: dict[str, str] = {}
         """What stands in the path's places."""
         self.query: Any = None
@@ -56,10 +57,7 @@ class Exchange:
         """The operation's body, checked; as it was sent where the operation reads it itself."""
 
     def header(self, name: bytes) -> bytes | None:
-        for key, value in self.scope["headers"]:
-            if key == name:
-                return bytes(value)
-        return None
+        return self._headers.get(name)
 
     async def read_body(self) -> bytes:
         """The whole body as it was meant: within the limits, inflated."""

@@ -45,6 +45,7 @@ class HttpListener:
             lifespan="off",
             server_header=False,
             date_header=False,
+            proxy_headers=False,
             timeout_keep_alive=round(settings.http_idle_timeout_ms / 1000),
             ws=WebSocketProtocol,
             ws_max_size=settings.http_request_max_bytes,

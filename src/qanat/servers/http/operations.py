@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
@@ -65,6 +66,16 @@ class Operation:
 
     def __post_init__(self) -> None:
         self.__dict__["decoder"] = None if self.body is None else msgspec.json.Decoder(self.body)
+        self.__dict__["defaults"] = None
+        if self.query is not None:
+            with suppress(TypeError):  # Some of them are needed.
+                self.__dict__["defaults"] = self.query()
+
+    @property
+    def defaults(self) -> Parameters | None:
+        """The parameters of a request that gives none; None where it has to."""
+        found: Parameters | None = self.__dict__["defaults"]
+        return found
 
     @property
     def decoder(self) -> msgspec.json.Decoder[Any] | None:
@@ -85,6 +96,8 @@ class Routes:
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations = tuple(operations)
+        self._quick: dict[tuple[str, str], Operation] = {}
+        """By method and path, for those without places: nearly every request."""
         self._exact: dict[str, dict[str, Operation]] = {}
         self._placed: dict[int, list[tuple[list[str], dict[str, Operation]]]] = {}
         for operation in self.operations:
@@ -93,6 +106,7 @@ class Routes:
     def _add(self, operation: Operation) -> None:
         if not operation.places:
             self._exact.setdefault(operation.path, {})[operation.method] = operation
+            self._quick[operation.method, operation.path] = operation
             return
         parts = operation.path.split("/")
         rows = self._placed.setdefault(len(parts), [])
@@ -105,6 +119,9 @@ class Routes:
 
     def find(self, method: str, path: str) -> tuple[Operation, dict[str, str]]:
         """The operation, and what stands in its places; raises a problem where there is none."""
+        quick = self._quick.get((method, path))
+        if quick is not None:
+            return quick, {}
         methods, placed = self._methods(path)
         operation = methods.get("GET" if method == "HEAD" else method)
         if operation is None:
@@ -133,6 +150,8 @@ class Routes:
 
 def read_query(operation: Operation, text: bytes) -> Any:
     """The query parameters; raises a problem that names what is wrong."""
+    if not text and operation.defaults is not None:
+        return operation.defaults
     given: dict[str, str] = {}
     if text:
         try:

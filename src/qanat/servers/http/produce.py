@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -18,12 +19,14 @@ from qanat.servers.http.incoming import (
     RecordIn,
     RecordsIn,
     TopicName,
+    check_text,
     now_ms,
     outgoing,
     read_json,
     read_lines,
 )
 from qanat.servers.http.operations import Operation, Parameters
+from qanat.servers.http.plain_lines import Piece, PlainWriter, read_plain
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.produced import Produced, ProducedMany, ProducedOrNot, told_many, told_one
 from qanat.servers.http.producing import ACKS
@@ -66,6 +69,12 @@ async def _produce(exchange: Exchange, topic: str | None, acks: Acks | None) -> 
     if not is_lines:
         require_json(exchange)
     body: bytes = exchange.body
+    key = exchange.header(b"idempotency-key")
+    if is_lines and topic is not None and key is None:
+        check_text(body)
+        pieces = await read_plain(body)
+        if pieces is not None:
+            return await _produce_plainly(exchange, topic, pieces, ACKS[acks or exchange.door.settings.http_acks])
     if is_lines:
         incoming = read_lines(body)
     else:
@@ -74,7 +83,6 @@ async def _produce(exchange: Exchange, topic: str | None, acks: Acks | None) -> 
         raise Problem(400, f"the body names topic {incoming.topic}, the address {topic}: name one")
     wanted = ACKS[acks or incoming.acks or exchange.door.settings.http_acks]
     topic = topic or incoming.topic
-    key = exchange.header(b"idempotency-key")
     if key is not None:
         return await _produce_once(exchange, incoming, topic, key, fingerprint_of((topic or "").encode(), body))
     if incoming.is_single:
@@ -89,10 +97,22 @@ async def _produce_one(exchange: Exchange, record: RecordIn, topic: str | None, 
     if found is None or door.asking.is_guarded:
         found = await door.topics.find(exchange.caller, ready.topic)
     door.producing.place(ready, len(found.partitions))
+    if (ready.topic, ready.partition) not in door.broker.hosting.writable:
+        await door.topics.find(exchange.caller, ready.topic)
     offset = await door.producing.write_one(exchange.caller, ready, acks)
     if acks == 0:
         return Reply(202, b'{"partition":%d,"offset":null}' % ready.partition)
     return told_one(ready.partition, offset)
+
+
+async def _produce_plainly(exchange: Exchange, topic: str, pieces: list[Piece], acks: int) -> Reply:
+    found = await exchange.door.topics.find(exchange.caller, topic)
+    writer = PlainWriter(exchange.door.producing, exchange.caller, topic, len(found.partitions), acks)
+    for piece in pieces:
+        await writer.write(piece)
+        await asyncio.sleep(0)
+    await writer.finish()
+    return told_many(writer.results, writer.failed)
 
 
 async def _produce_once(
@@ -174,6 +194,7 @@ OPERATIONS = (
         bodies=_BODIES,
         answer=(Produced, ProducedMany),
         statuses=(202, 207),
+        waits=True,
         headers=_HEADERS,
     ),
     Operation(
@@ -186,6 +207,7 @@ OPERATIONS = (
         bodies=_BODIES,
         answer=(Produced, ProducedMany),
         statuses=(202, 207),
+        waits=True,
         headers=_HEADERS,
     ),
 )

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from qanat.broker.breaths import FEW_ROWS
 from qanat.broker.partition import Partition, Written
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import OutOfTimeError
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
@@ -42,20 +44,28 @@ BATCH_BYTES = 512 * 1024
 """Records of one batch together, unless one alone is larger."""
 _RECORD_OVERHEAD = 24
 _PLAIN = BatchFields()
+_PAUSE_S = 0.05
+_NOT_WRITTEN = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE)
+"""A leader that moved: nothing was written, and the next attempt goes where it is now."""
 
 Result = int | Problem
 """A record's offset, or why it has none."""
 
 
+Waiting = tuple["Outgoing", asyncio.Future[int]]
+"""A record, and who wants to know its offset."""
+
+
 class Lane:
     """Single records on their way into one partition: those of one turn leave together."""
 
-    __slots__ = ("_bytes", "_loop", "_partition", "_waiting")
+    __slots__ = ("_bytes", "_loop", "_partition", "_timeout_s", "_waiting")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, timeout_s: float) -> None:
         self._partition = partition
+        self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[tuple[Outgoing, asyncio.Future[int]]] = []
+        self._waiting: list[Waiting] = []
         self._bytes = 0
 
     def add(self, record: Outgoing) -> asyncio.Future[int]:
@@ -75,7 +85,7 @@ class Lane:
         if waiting:
             self._append(waiting)
 
-    def _append(self, waiting: list[tuple[Outgoing, asyncio.Future[int]]]) -> None:
+    def _append(self, waiting: list[Waiting]) -> None:
         try:
             written = self._partition.append_now(encoded([record for record, _ in waiting]))
         except QanatError as fault:
@@ -84,17 +94,17 @@ class Lane:
         if written is None:
             self._loop.create_task(self._append_slowly(waiting))
         else:
-            _acknowledge(written, waiting)
+            _acknowledge(written, waiting, self._loop, self._timeout_s)
 
-    async def _append_slowly(self, waiting: list[tuple[Outgoing, asyncio.Future[int]]]) -> None:
+    async def _append_slowly(self, waiting: list[Waiting]) -> None:
         try:
             written = await self._partition.append(encoded([record for record, _ in waiting]))
         except QanatError as fault:
             self._refused(waiting, fault)
         else:
-            _acknowledge(written, waiting)
+            _acknowledge(written, waiting, self._loop, self._timeout_s)
 
-    def _refused(self, waiting: list[tuple[Outgoing, asyncio.Future[int]]], fault: QanatError) -> None:
+    def _refused(self, waiting: list[Waiting], fault: QanatError) -> None:
         if len(waiting) > 1:
             for one in waiting:
                 self._append([one])
@@ -102,11 +112,20 @@ class Lane:
             waiting[0][1].set_exception(fault)
 
 
-def _acknowledge(written: Written, waiting: list[tuple[Outgoing, asyncio.Future[int]]]) -> None:
-    """Tell everybody their offset when their batch is on disk."""
+def _acknowledge(
+    written: Written,
+    waiting: list[Waiting],
+    loop: asyncio.AbstractEventLoop,
+    timeout_s: float,
+) -> None:
+    """Tell everybody their offset when their batch is on disk, or that it took too long."""
     durable = written.durable
 
+    timer: asyncio.TimerHandle | None = None
+
     def tell(_: object = None) -> None:
+        if timer is not None:
+            timer.cancel()
         fault = None if durable is None or durable.cancelled() else durable.exception()
         for offset, (_, done) in enumerate(waiting, written.base_offset):
             if done.done():
@@ -118,10 +137,16 @@ def _acknowledge(written: Written, waiting: list[tuple[Outgoing, asyncio.Future[
             else:
                 done.set_result(offset)
 
+    def time_out() -> None:
+        for _, done in waiting:
+            if not done.done():
+                done.set_exception(OutOfTimeError("the record was not on disk in time; it may still get there"))
+
     if durable is None:
         tell()
     else:
         durable.at_once = tell
+        timer = loop.call_later(timeout_s, time_out)
 
 
 class Producing:
@@ -141,9 +166,7 @@ class Producing:
             if record.key is not None:
                 record.partition = partition_of(record.key, partitions)
             else:
-                turn = self._turns.get(record.topic, -1) + 1
-                self._turns[record.topic] = turn
-                record.partition = turn % partitions
+                record.partition = self.take_turns(record.topic, 1) % partitions
         elif record.partition >= partitions:
             raise Problem(
                 404,
@@ -152,9 +175,15 @@ class Producing:
                 error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
 
+    def take_turns(self, topic: str, count: int) -> int:
+        """The first of so many turns of records without a key."""
+        turn = self._turns.get(topic, 0)
+        self._turns[topic] = turn + count
+        return turn
+
     # One record
 
-    def _direct(self, topic: str, number: int, acks: int) -> Partition | None:
+    def direct(self, topic: str, number: int, acks: int) -> Partition | None:
         """The partition, where we lead it and nobody has to be asked; None where the long way is to be gone."""
         if self._asking.is_guarded:
             return None
@@ -165,7 +194,7 @@ class Producing:
 
     async def write_one(self, caller: Caller, record: Outgoing, acks: int) -> int:
         """The offset of one record; -1 where nobody waited for it."""
-        partition = self._direct(record.topic, record.partition, acks)
+        partition = self.direct(record.topic, record.partition, acks)
         if partition is None:
             (result,) = await self.write(caller, [record], acks)
             if isinstance(result, Problem):
@@ -184,7 +213,7 @@ class Producing:
     def _lane(self, partition: Partition) -> Lane:
         if len(self._lanes) > len(self._broker.partitions):
             self._lanes = {one: lane for one, lane in self._lanes.items() if not one.is_retired}
-        lane = self._lanes[partition] = Lane(partition)
+        lane = self._lanes[partition] = Lane(partition, self._asking.timeout_s)
         return lane
 
     async def _write_hastily(self, partition: Partition, record: Outgoing, acks: int) -> int:
@@ -219,7 +248,7 @@ class Producing:
         results: list[Result],
         acks: int,
     ) -> None:
-        partition = self._direct(at.topic, at.partition, acks)
+        partition = self.direct(at.topic, at.partition, acks)
         written: list[tuple[list[int], Written]] = []
         for first, end in batches_of(numbers, records):
             chosen = numbers[first:end]
@@ -266,20 +295,24 @@ class Producing:
         data = PartitionProduceData(at.partition, memoryview(batch))
         timeout_ms = round(self._asking.timeout_s * 1000)
         request = ProduceRequest(None, acks or 1, timeout_ms, [TopicProduceData(at.topic, partition_data=[data])])
-        try:
-            response: ProduceResponse = await self._asking.ask(
-                caller, ApiKey.PRODUCE, request, self._asking.leader(at.topic, at.partition)
-            )
-        except QanatError as fault:
-            return problem_of(
-                fault.code,
-                f"topic {at.topic} partition {at.partition}",
-                f"{fault}; whether the records were written is not known: repeat with an Idempotency-Key",
-            )
-        answer = response.responses[0].partition_responses[0]
-        if answer.error_code:
-            return problem_of(answer.error_code, f"topic {at.topic} partition {at.partition}", answer.error_message)
-        return int(answer.base_offset)
+        deadline = Deadline.after(self._asking.timeout_s)
+        while True:
+            try:
+                response: ProduceResponse = await self._asking.ask(
+                    caller, ApiKey.PRODUCE, request, self._asking.leader(at.topic, at.partition)
+                )
+            except QanatError as fault:
+                return problem_of(
+                    fault.code,
+                    f"topic {at.topic} partition {at.partition}",
+                    f"{fault}; whether the records were written is not known: repeat with an Idempotency-Key",
+                )
+            answer = response.responses[0].partition_responses[0]
+            if not answer.error_code:
+                return int(answer.base_offset)
+            if answer.error_code not in _NOT_WRITTEN or deadline.left_seconds <= _PAUSE_S:
+                return problem_of(answer.error_code, f"topic {at.topic} partition {at.partition}", answer.error_message)
+            await deadline.pause(_PAUSE_S)
 
 
 def _problem(code: ErrorCode, record: Outgoing, message: str) -> Problem:

@@ -12,9 +12,10 @@ import asyncio
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
+from qanat.servers.http.exchange import Headers
 from qanat.servers.http.problems import CONTENT_TYPE, Problem
 
 if TYPE_CHECKING:
@@ -86,6 +87,11 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_header(name, value)
         self._count(len(name) + len(value))
 
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        # Whole answers leave in one write (`write_whole`).
+        self.scope["cycle"] = self.cycle  # type: ignore[typeddict-unknown-key]
+
     def on_message_complete(self) -> None:
         self._is_receiving = False
         super().on_message_complete()
@@ -127,6 +133,26 @@ class HttpProtocol(HttpToolsProtocol):
             ]
             self.transport.write(b"".join(head))
         self.transport.close()
+
+
+def write_whole(cycle: RequestResponseCycle, status: int, headers: Headers, body: bytes) -> None:
+    """Send an answer that is complete in one write; the same as the messages of ASGI, which are two."""
+    if cycle.disconnected or cycle.response_started:
+        return
+    head = [STATUS_LINE[status]]
+    for name, value in (*cycle.default_headers, *headers):
+        head += (name, b": ", value, b"\r\n")
+        if name == b"connection" and value == b"close":
+            cycle.keep_alive = False
+    head.append(b"content-length: %d\r\n%s\r\n" % (len(body), b"" if cycle.keep_alive else b"connection: close\r\n"))
+    if cycle.scope["method"] != "HEAD":
+        head.append(body)
+    cycle.response_started = cycle.response_complete = True
+    cycle.transport.write(b"".join(head))
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
 
 
 class WebSocketProtocol(WSProtocol):

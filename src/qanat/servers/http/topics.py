@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.cluster import values
+from qanat.connection.deadline import Deadline
 from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicPartition
 from qanat.model.spelling import did_you_mean
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.wire.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from qanat.servers.http.caller import Caller
 
 _LISTED_MAX = 20
+_LOOK_AGAIN_S = 0.01
 
 
 class Topics:
@@ -30,6 +33,7 @@ class Topics:
         image = self._broker.metadata.image
         found = image.topics.get(name)
         if found is not None and not self._asking.is_guarded:
+            await self._until_hosted(found)
             return found
         request = MetadataRequest(
             [MetadataRequestTopic(name=name)],
@@ -43,7 +47,25 @@ class Topics:
         if error:
             raise problem_of(error, f"topic {name}")
         assert found is not None
+        await self._until_hosted(found)
         return found
+
+    async def _until_hosted(self, topic: values.Topic) -> None:
+        """A topic that is just being created is in the picture before its logs are there: wait for ours."""
+        deadline = Deadline.after(self._asking.timeout_s)
+        for number in range(len(topic.partitions)):
+            while self._is_coming(topic, number) and deadline.left_seconds > 0:
+                await deadline.pause(_LOOK_AGAIN_S)
+
+    def _is_coming(self, topic: values.Topic, number: int) -> bool:
+        broker, image = self._broker, self._broker.metadata.image
+        at = TopicPartition(topic.name, number)
+        return (
+            at not in broker.partitions
+            and image.topics.get(topic.name) is topic
+            and image.state(topic, number).leader == broker.node_id
+            and broker.hosting.why_missing(at) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
 
     async def only(self, caller: Caller) -> values.Topic:
         """The only topic there is; raises a problem that lists them where there are more, or none."""
