@@ -18,11 +18,15 @@ from qanat.broker.breaths import Breaths
 from qanat.broker.partition import Partition
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
+from qanat.connection.faults import error_code
 from qanat.groups.share.partition import Dying
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import OffsetOutOfRangeError, QanatError
+from qanat.model.ids import TopicPartition
 from qanat.telemetry.events import Rarely
 from qanat.wire.batch_header import read_header, split_batches
+from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Header, Record, decode_records, encode_batch
 
 if TYPE_CHECKING:
@@ -34,6 +38,10 @@ _READ_BYTES = 1024 * 1024
 _BATCH_BYTES = 512 * 1024
 """Letters are written in batches of about this size."""
 _DECODED_BYTES_MAX = 64 * 1024 * 1024
+_CALL_S = 10.0
+"""How long another broker may take to write letters."""
+_BY_NAME = 12
+"""The last version of Produce that names topics by their names."""
 
 
 class UndeliverableError(QanatError):
@@ -77,24 +85,50 @@ class DeadLetters:
             letters.append(_letter(record, len(letters), led, dying))
             size += len(record.key or b"") + len(record.value or b"")
             if size >= _BATCH_BYTES:
-                await _append(target, letters)
+                await self._append(target, letters)
                 letters, size = [], 0
-        await _append(target, letters)
+        await self._append(target, letters)
 
-    async def _target(self, topic: str, number: int) -> Partition:
+    async def _target(self, topic: str, number: int) -> TopicPartition:
         """The partition for letters from a partition of this number; the topic is made if that is allowed."""
         broker = self._broker
         if topic not in broker.metadata.image.topics:
             if not broker.settings.auto_create_topics_enable:
-                raise UndeliverableError(f"there is no topic named {topic!r}: create it, or set auto.create.topics.enable")
+                raise UndeliverableError(
+                    f"there is no topic named {topic!r}: create it, or set auto.create.topics.enable"
+                )
             outcome = await broker.create_topic(CreateTopic(topic, broker.new_topic_id()))
             if isinstance(outcome, Rejection) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise UndeliverableError(f"the topic {topic!r} cannot be created: {outcome.message}")
-        count = len(broker.metadata.image.topics[topic].partitions)
-        target = broker.writable_partition(topic, number % count)
-        if isinstance(target, ErrorCode):
-            raise UndeliverableError(f"partition {number % count} of {topic!r} cannot be written: {target.name}")
-        return target
+        return TopicPartition(topic, number % len(broker.metadata.image.topics[topic].partitions))
+
+    async def _append(self, target: TopicPartition, letters: Sequence[Record]) -> None:
+        """Write letters, here or by asking whoever leads the partition; they are safe when this returns."""
+        if not letters:
+            return
+        batch = encode_batch(letters)
+        partition = self._broker.writable_partition(target.topic, target.partition)
+        if isinstance(partition, Partition):
+            async with self._broker.runtime.in_line(partition.log):
+                durable = partition.append_own(batch).durable
+            if durable is not None:
+                await durable
+        elif partition is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            await self._send(target, bytes(batch))
+        else:
+            raise UndeliverableError(f"{target} cannot be written: {partition.name}")
+
+    async def _send(self, target: TopicPartition, batch: bytes) -> None:
+        image = self._broker.metadata.image
+        leader = image.state(image.topics[target.topic], target.partition).leader
+        data = [
+            TopicProduceData(target.topic, partition_data=[PartitionProduceData(target.partition, memoryview(batch))])
+        ]
+        request = ProduceRequest(None, -1, round(_CALL_S * 1000), data)
+        answer = await self._broker.peers.call(leader, ApiKey.PRODUCE, request, _CALL_S, at_most=_BY_NAME)
+        error = error_code(answer.responses[0].partition_responses[0].error_code)
+        if error is not ErrorCode.NONE:
+            raise UndeliverableError(f"{target}, led by broker {leader}, cannot be written: {error.name}")
 
     async def _records(self, partition: Partition, dying: Dying) -> list[Record]:
         """The records themselves, as far as they are still there."""
@@ -118,14 +152,6 @@ class DeadLetters:
                 break
             offset = part.next_offset
         return found
-
-
-async def _append(target: Partition, letters: Sequence[Record]) -> None:
-    if not letters:
-        return
-    durable = target.append_own(encode_batch(letters)).durable
-    if durable is not None:
-        await durable
 
 
 def _letter(record: Record, number: int, led: LedSharePartition, dying: Dying) -> Record:

@@ -99,7 +99,7 @@ async def _fetch(
     group_id, member_id = session.member
     partitions = session.in_turn()
     wanted: list[LedSharePartition | ErrorCode] = []
-    for at in partitions:
+    async for at in context.breaths.over(partitions):
         key = ShareKey(group_id, *at)
         wanted.append(shares.led(key) or await shares.lead(key))
     limits = ShareLimits(
