@@ -26,7 +26,11 @@ def test_a_profile_is_set_used_listed_and_deleted(tmp_path: Path, broker_address
     assert (in_use.returncode, named.returncode, after.returncode) == (0, 1, 1)
     assert "cannot connect to 127.0.0.1:1" in named.stderr
     assert switched.stdout == "nobody is in use\n"
-    assert listed == ["profile,in_use,bootstrap,timeout", f"here,False,{broker_address},", f"nobody,True,{NOBODY},3.0"]
+    assert listed == [
+        "profile,in_use,bootstrap,timeout,settings",
+        f"here,False,{broker_address},,",
+        f"nobody,True,{NOBODY},3.0,",
+    ]
     assert deleted.stdout == "deleted nobody\n"
 
 

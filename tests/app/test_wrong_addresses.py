@@ -43,7 +43,7 @@ def server(serve: Callable[[socket.socket], None]) -> Iterator[str]:
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it speaks HTTP"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "it speaks SSH"),
-        (b"\x15\x03\x01\x00\x02\x02\x16", "it wants TLS, which is not supported here yet"),
+        (b"\x15\x03\x01\x00\x02\x02\x16", "it wants TLS: security.protocol should be SSL"),
         (b"\xff\xff\xff\xff", "a frame of -1 bytes is announced"),
     ],
 )

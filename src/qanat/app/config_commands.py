@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from qanat.app.configs import KINDS, alter_configs, describe_configs
-from qanat.app.listing import Output, Row, print_rows
+from qanat.app.configs import ALTER_COLUMNS, KINDS, alter_configs, alter_sentence, describe_configs
+from qanat.app.listing import Output, Row, print_done, print_rows
 from qanat.app.session import HERE, Target, WrongArgumentError, assignments, run
 from qanat.connection.cluster import Cluster
 from qanat.wire.kafka.messages.describe_configs import DescribeConfigsResourceResult
@@ -68,11 +68,13 @@ def set_settings(
     *,
     delete: Annotated[list[str] | None, Parameter(name=["--delete", "-d"], negative="")] = None,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
+    output: Output = "table",
     target: Target = HERE,
 ) -> None:
     """Change settings; all of them or, where one is refused, none.
 
         qanat config set topic orders retention.ms=3600000
+        qanat config set broker 1 --delete log.retention.ms --dry-run
 
     Parameters
     ----------
@@ -86,12 +88,15 @@ def set_settings(
         A setting that is to have its default again.
     dry_run:
         Let the broker check it, and change nothing.
+    output:
+        A sentence each for people, the others for programs.
     """
     changes = assignments(settings or [])
-    run(
+    rows = run(
         target,
         lambda cluster: alter_configs(cluster, KINDS[kind], name, changes, delete or [], is_dry_run=dry_run),
     )
+    print_done(rows, ALTER_COLUMNS, output, alter_sentence)
 
 
 def _complain(wanted: list[str], found: list[DescribeConfigsResourceResult], kind: Kind) -> None:

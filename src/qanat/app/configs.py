@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from qanat.app.listing import Row
 from qanat.app.session import WrongArgumentError
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
@@ -30,23 +31,32 @@ KINDS = {"topic": TOPIC, "broker": BROKER}
 _SET, _DELETE = 0, 1
 
 
+ALTER_COLUMNS = ("name", "setting", "value", "done")
+
+
 async def alter_configs(
     cluster: Cluster, kind: int, name: str, changes: Mapping[str, str], deleted: Sequence[str], *, is_dry_run: bool
-) -> None:
-    """Set some settings and give others their default back, all or none; prints what was done."""
+) -> list[Row]:
+    """Set some settings and give others their default back, all or none; a row for each, `ALTER_COLUMNS`."""
     configs = [AlterableConfig(setting, _SET, value) for setting, value in changes.items()]
     configs += [AlterableConfig(setting, _DELETE, None) for setting in deleted]
     if not configs:
         raise WrongArgumentError("nothing to change: give name=value, or --delete name")
     deadline = cluster.deadline()
+    if kind == TOPIC:
+        await cluster.topic(name, deadline)  # A name that is not there gets its own complaint.
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)], is_dry_run)
     link = await _link(cluster, kind, name, deadline)
     response: IncrementalAlterConfigsResponse = await link.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, deadline)
     for result in response.responses:
         check(f"cannot change {name}", result.error_code, result.error_message)
-    for config in configs:
-        what = f"{config.name}={config.value}" if config.config_operation == _SET else f"{config.name} by default"
-        print(f"{name} {'would have' if is_dry_run else 'has'} {what}")
+    done = "would have" if is_dry_run else "has"
+    return [{"name": name, "setting": one.name, "value": one.value, "done": done} for one in configs]
+
+
+def alter_sentence(row: Row) -> str:
+    what = f"{row['setting']}={row['value']}" if row["value"] is not None else f"{row['setting']} by default"
+    return f"{row['name']} {row['done']} {what}"
 
 
 async def describe_configs(cluster: Cluster, kind: int, name: str) -> list[DescribeConfigsResourceResult]:

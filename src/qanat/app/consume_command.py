@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from qanat.app.client_settings import ClientSettings
 from qanat.app.consume_plan import ReadingPlan, places
 from qanat.app.consuming import RecordFilter, read
 from qanat.app.group_reading import read_as_member
@@ -23,7 +24,7 @@ def consume(
     topic: str,
     /,
     *,
-    begin: Annotated[str, Parameter(name=["--from", "--offset"], allow_leading_hyphen=True)] = "start",
+    begin: Annotated[str | None, Parameter(name=["--from", "--offset"], allow_leading_hyphen=True)] = None,
     until: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     exit_at_end: Annotated[bool, Parameter(name=["--exit-at-end", "-e"], negative="")] = False,
     number: Annotated[int | None, Parameter(name=["--number", "-n"])] = None,
@@ -62,7 +63,7 @@ def consume(
     topic:
         Its name.
     begin:
-        Where to begin; or a range, begin:end.
+        Where to begin; or a range, begin:end. The start unless it is said.
     until:
         Where to end (exclusive): a place; a moment to come is waited for.
     exit_at_end:
@@ -96,6 +97,9 @@ def consume(
     committed_only:
         Leave out records of transactions that are not committed.
     """
+    settings = target.meant().settings
+    group = settings.group if group is None else group
+    begin = begin or settings.begin
     first, last = places(begin, until, is_to_end=exit_at_end, tail=tail)
     condition = Condition(where) if where is not None else None
     wanted = RecordFilter(
@@ -105,7 +109,7 @@ def consume(
         raise WrongArgumentError("-n must be at least 1")
     _check_group(group, commit, is_apart=bool(partitions) or tail is not None)
     printer = RecordPrinter(wanted, record_encoder(form, is_envelope=json_envelope, is_raw=raw), number)
-    limits = FetchLimits(is_committed_only=committed_only)
+    limits = _limits(settings, is_committed_only=committed_only)
     plan = ReadingPlan(topic, first, last, begin, tuple(dict.fromkeys(partitions or ())), limits)
 
     async def work(cluster: Cluster) -> None:
@@ -119,6 +123,17 @@ def consume(
                 return
 
     run(target, work)
+
+
+def _limits(settings: ClientSettings, *, is_committed_only: bool) -> FetchLimits:
+    default = FetchLimits()
+    wait_ms = settings.number("fetch.max.wait.ms", 0)
+    return FetchLimits(
+        max_wait_ms=default.max_wait_ms if wait_ms is None else wait_ms,
+        max_bytes=settings.number("fetch.max.bytes", 1) or default.max_bytes,
+        partition_bytes=settings.number("max.partition.fetch.bytes", 1) or default.partition_bytes,
+        is_committed_only=is_committed_only or settings.is_committed_only,
+    )
 
 
 def _check_group(group: str | None, commit: bool | None, *, is_apart: bool) -> None:

@@ -9,7 +9,6 @@ makes the command exit with 1.
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import platform
 import resource
@@ -27,6 +26,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from qanat.app.listing import Output, print_rows
 from qanat.app.progress import told_status
 from qanat.app.session import WrongArgumentError
 
@@ -40,6 +40,7 @@ LITTLE_DISK_BYTES = 1 << 30
 SLOW_SYNC_MS = 20.0
 SYNC_PROBES = 20
 JAVA_TIMEOUT_SECONDS = 10
+_COLUMNS = ("check", "status", "seen", "advice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +56,30 @@ class Finding:
 def doctor(
     *,
     data_dir: Annotated[str, Parameter(metavar="PATH")] = "data",
-    output: Annotated[Literal["table", "json"], Parameter(name=["--output", "-o"])] = "table",
+    output: Output = "table",
 ) -> int:
     """Check this machine: Python, native parts, limits, disk; say what to do about each.
+
+        qanat doctor --data-dir /var/lib/qanat
+        qanat doctor -o json
+
+    Exits with 1 where a broker should not be run like this.
 
     Parameters
     ----------
     data_dir:
         Where the broker would keep its data; need not exist yet.
     output:
-        `table` for people, `json` for programs.
+        `table` for people, the others for programs.
     """
     if not data_dir:
         raise WrongArgumentError("--data-dir needs a path")
     with told_status("checking this machine: ") as tell:
         findings = examine(Path(data_dir), tell)
-    if output == "json":
-        print(json.dumps([asdict(finding) for finding in findings], indent=2))
-    else:
+    if output == "table":
         _print_table(findings)
+    else:
+        print_rows([asdict(finding) for finding in findings], _COLUMNS, output)
     return 1 if any(finding.status == "fail" for finding in findings) else 0
 
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from qanat.app.group_offsets import Lag, lags
 from qanat.app.group_view import DEAD, GroupView, MemberView, describe_group
-from qanat.app.listing import Output, Row, counted, print_rows
+from qanat.app.listing import Output, Row, counted, print_done, print_rows
 from qanat.app.printable import printable
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, run
 from qanat.app.watching import ONCE, Watch, show
@@ -17,6 +17,7 @@ from qanat.connection.committed import committed_offsets
 from qanat.connection.faults import check, refused
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
+from qanat.model.spelling import did_you_mean
 from qanat.wire.kafka.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from qanat.wire.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from qanat.wire.kafka.registry import ApiKey
@@ -27,6 +28,7 @@ _LAG_COLUMNS = (
     *("member", "client", "host", "member_epoch", "member_state", "type", "epoch", "assignor"),
 )
 _TABLE_COLUMNS = ("topic", "partition", "committed", "end", "lag", "time_lag_ms", "member", "host")
+_DONE_COLUMNS = ("group", "state", "done")
 _ID_SHOWN = 7
 """So many letters of a member's id behind its client's name tell it from its neighbours."""
 
@@ -42,6 +44,8 @@ def list_groups(
 ) -> None:
     """List consumer groups.
 
+        qanat group list --state Empty -o names
+
     Parameters
     ----------
     state:
@@ -50,27 +54,34 @@ def list_groups(
         `table` for people, the others for programs.
     """
 
-    async def work(cluster: Cluster) -> list[Row]:
-        deadline = cluster.deadline()
-        rows: list[Row] = []
-        for broker in (await cluster.metadata([], deadline)).brokers:
-            link = await cluster.node_link(broker.node_id, deadline)
-            request = ListGroupsRequest(state or [])
-            response: ListGroupsResponse = await link.call(ApiKey.LIST_GROUPS, request, deadline)
-            check(f"groups of broker {broker.node_id}", response.error_code)
-            rows += [
-                {
-                    "group": one.group_id,
-                    "state": one.group_state,
-                    "protocol": one.protocol_type,
-                    "type": one.group_type,
-                    "coordinator": broker.node_id,
-                }
-                for one in response.groups
-            ]
-        return sorted(rows, key=lambda row: str(row["group"]))
+    show(
+        target,
+        watch,
+        lambda cluster: _listed(cluster, state or []),
+        lambda rows: print_rows(rows, _LIST_COLUMNS, output, spare=("type", "coordinator")),
+    )
 
-    show(target, watch, work, lambda rows: print_rows(rows, _LIST_COLUMNS, output, spare=("type", "coordinator")))
+
+async def _listed(cluster: Cluster, states: list[str]) -> list[Row]:
+    """The groups of every broker, by name."""
+    deadline = cluster.deadline()
+    rows: list[Row] = []
+    for broker in (await cluster.metadata([], deadline)).brokers:
+        link = await cluster.node_link(broker.node_id, deadline)
+        request = ListGroupsRequest(states)
+        response: ListGroupsResponse = await link.call(ApiKey.LIST_GROUPS, request, deadline)
+        check(f"groups of broker {broker.node_id}", response.error_code)
+        rows += [
+            {
+                "group": one.group_id,
+                "state": one.group_state,
+                "protocol": one.protocol_type,
+                "type": one.group_type,
+                "coordinator": broker.node_id,
+            }
+            for one in response.groups
+        ]
+    return sorted(rows, key=lambda row: str(row["group"]))
 
 
 def describe(groups: Groups, /, *, output: Output = "table", watch: Watch = ONCE, target: Target = HERE) -> None:
@@ -138,23 +149,26 @@ def _shown_topic(row: Row) -> str:
             return str(row["topic"])
 
 
-def delete(groups: Groups, /, *, consent: Consent = UNDECIDED, target: Target = HERE) -> int:
+def delete(groups: Groups, /, *, consent: Consent = UNDECIDED, output: Output = "table", target: Target = HERE) -> int:
     """Delete groups with their committed offsets; a group that has members is refused. Without --yes, only say which.
+
+        qanat group delete billing-test --yes
 
     Parameters
     ----------
     groups:
         Names.
+    output:
+        A sentence each for people, the others for programs.
     """
+    rows: list[Row] = []
 
-    async def work(cluster: Cluster) -> int:
+    async def work(cluster: Cluster) -> None:
         deadline = cluster.deadline()
-        for group in groups:
-            found, _ = await _described(cluster, group)
-            if not consent.yes or consent.dry_run:
-                print(f"would delete {group} ({found.state})")
-        if not consent.yes or consent.dry_run:
-            return consent.withheld("deleted")
+        states = {group: (await _described(cluster, group))[0].state for group in groups}
+        if not consent.is_given:
+            rows.extend({"group": group, "state": state, "done": "would delete"} for group, state in states.items())
+            return
         for group in groups:
             link = await cluster.coordinator_link(group, deadline)
             response: DeleteGroupsResponse = await link.call(
@@ -163,10 +177,22 @@ def delete(groups: Groups, /, *, consent: Consent = UNDECIDED, target: Target = 
             code = response.results[0].error_code
             hint = "it has members; stop its consumers first" if code == ErrorCode.NON_EMPTY_GROUP else None
             check(f"cannot delete group {group}", code, hint)
-            print(f"deleted {group}")
-        return 0
+            rows.append({"group": group, "state": None, "done": "deleted"})
 
-    return run(target, work)
+    try:
+        run(target, work)
+    finally:
+        if rows:
+            print_done(rows, _DONE_COLUMNS, output, _done_sentence)
+    return 0 if consent.is_given else consent.withheld("deleted")
+
+
+def _done_sentence(row: Row) -> str:
+    return f"{row['done']} {row['group']}" + (f" ({row['state']})" if row["state"] is not None else "")
+
+
+async def _near(cluster: Cluster, group: str) -> str:
+    return did_you_mean(group, [str(row["group"]) for row in await _listed(cluster, [])])
 
 
 async def _described(cluster: Cluster, group: str) -> tuple[GroupView, list[Row]]:
@@ -174,7 +200,7 @@ async def _described(cluster: Cluster, group: str) -> tuple[GroupView, list[Row]
     found = await describe_group(cluster, group, deadline)
     offsets = await committed_offsets(cluster, group, deadline)
     if found.state == DEAD and not offsets:
-        raise refused(f"there is no group {group}", ErrorCode.GROUP_ID_NOT_FOUND)
+        raise refused(f"there is no group {group}{await _near(cluster, group)}", ErrorCode.GROUP_ID_NOT_FOUND)
     owners = {at: member for member in found.members for at in member.assigned}
     rows = _rows(group, await lags(cluster, offsets, set(owners), deadline), owners)
     about: Row = {"type": found.type, "epoch": found.epoch, "assignor": found.assignor or None}

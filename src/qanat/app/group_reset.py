@@ -1,7 +1,8 @@
-"""`qanat group reset`: let a group read again, or skip; Kafka's spellings."""
+"""`qanat group reset`: let a group read again, or skip; in Kafka's spellings, and as `seek --to` in rpk's."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from cyclopts import Parameter
 
 from qanat.app.group_view import describe_group
 from qanat.app.listing import Output, Row, print_rows
-from qanat.app.positions import Position, offsets_at, parse_moment
+from qanat.app.positions import Position, offsets_at, parse_moment, parse_position
 from qanat.app.progress import told_status
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, run
 from qanat.connection.cluster import Cluster
@@ -18,6 +19,7 @@ from qanat.connection.deadline import Deadline
 from qanat.connection.offsets import list_bounds
 from qanat.model.ids import TopicPartition
 
+_ISO_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 _COLUMNS = ("group", "topic", "partition", "committed", "new", "end", "lag")
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -27,12 +29,15 @@ def reset(
     group: str,
     /,
     *,
-    topic: Annotated[list[str] | None, Parameter(name=["--topic", "-t"], negative="")] = None,
+    topic: Annotated[list[str] | None, Parameter(name=["--topic", "-t", "--topics"], negative="")] = None,
     all_topics: Flag = False,
+    to: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     to_earliest: Flag = False,
     to_latest: Flag = False,
     to_offset: int | None = None,
     to_datetime: str | None = None,
+    by_duration: str | None = None,
+    to_current: Flag = False,
     shift_by: Annotated[int | None, Parameter(allow_leading_hyphen=True)] = None,
     consent: Consent = UNDECIDED,
     output: Output = "table",
@@ -40,7 +45,8 @@ def reset(
 ) -> int:
     """Commit other offsets for a group that has no members. Without --yes, only show them.
 
-        qanat group reset billing --topic orders --to-datetime 2h --yes
+        qanat group reset billing --topic orders --to-datetime 2026-01-01T00:00 --yes
+        qanat group seek billing --all-topics --to @2h --dry-run
 
     Parameters
     ----------
@@ -50,6 +56,8 @@ def reset(
         A topic, or some of its partitions: orders:0,2.
     all_topics:
         Every topic that the group has committed.
+    to:
+        A place: start, end, an offset, +N, -N, @2h or @2026-01-01T00:00.
     to_earliest:
         The first record that is there.
     to_latest:
@@ -58,15 +66,22 @@ def reset(
         This offset, or the nearest that is there.
     to_datetime:
         The first record from then on: 2026-01-01T00:00 (UTC), or 2h ago.
+    by_duration:
+        The first record that is not older: PT2H30M, or 2h.
+    to_current:
+        What is committed; the first record where nothing is.
     shift_by:
         So many records on from what is committed; negative goes back.
     output:
         `table` for people, the others for programs.
     """
-    place = _place(to_earliest, to_latest, to_offset, to_datetime, shift_by)
+    given = [parse_position(to)] if to is not None else []
+    given += [parse_position("@" + ago(by_duration))] if by_duration is not None else []
+    given += [Position("shift", 0)] if to_current else []
+    place = _place(given, to_earliest, to_latest, to_offset, to_datetime, shift_by)
     if bool(topic) == all_topics:
         raise WrongArgumentError("say which topics: --topic orders, or --all-topics")
-    is_meant = consent.yes and not consent.dry_run
+    is_meant = consent.is_given
 
     async def work(cluster: Cluster) -> list[Row]:
         deadline = cluster.deadline()
@@ -88,11 +103,28 @@ def reset(
     return 0 if is_meant else consent.withheld("reset")
 
 
+def ago(duration: str) -> str:
+    """A duration in ISO 8601's form, as Kafka's tool takes it, in ours.
+
+    >>> ago("PT2H30M"), ago("P1D"), ago("2h")
+    ('9000s', '86400s', '2h')
+    """
+    iso = _ISO_DURATION.fullmatch(duration)
+    if iso is None or not any(iso.groups()):
+        return duration
+    days, hours, minutes, seconds = (int(part or 0) for part in iso.groups())
+    return f"{((days * 24 + hours) * 60 + minutes) * 60 + seconds}s"
+
+
 def _place(
-    to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
+    given: list[Position],
+    to_earliest: bool,
+    to_latest: bool,
+    to_offset: int | None,
+    to_datetime: str | None,
+    shift_by: int | None,
 ) -> Position:
     """The one place that was asked for; a shift is a position of its own kind."""
-    given = []
     if to_earliest:
         given.append(Position("start"))
     if to_latest:
@@ -107,7 +139,8 @@ def _place(
         given.append(Position("shift", shift_by))
     if len(given) != 1:
         raise WrongArgumentError(
-            "say where to, once: --to-earliest, --to-latest, --to-offset, --to-datetime or --shift-by"
+            "say where to, once: --to, --to-earliest, --to-latest, --to-offset, --to-datetime, --by-duration, "
+            "--to-current or --shift-by"
         )
     return given[0]
 

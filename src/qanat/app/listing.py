@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -50,6 +50,15 @@ def print_rows(rows: Iterable[Row], columns: Sequence[str], output: str, spare: 
                 print(shown(_shown(row[columns[0]])))
         case _:
             _print_table(list(rows), columns, spare)
+
+
+def print_done(rows: Sequence[Row], columns: Sequence[str], output: str, sentence: Callable[[Row], str]) -> None:
+    """Say what was done: a sentence a row for people, the rows for programs."""
+    if output != "table":
+        print_rows(rows, columns, output)
+        return
+    for row in rows:
+        print(printable(sentence(row)))
 
 
 def _print_table(rows: Sequence[Row], columns: Sequence[str], spare: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from qanat.app.listing import Output, Row, print_rows
+from qanat.app.progress import told_bytes
 from qanat.app.stored_segments import StoredSegment, batches_of, gap_before, look_at
 from qanat.log import names
 from qanat.model.errors import InvalidSettingError, QanatError, StorageError
@@ -39,20 +40,32 @@ def verify(path: Path, *, output: Output = "table") -> int:
 
     Exits with 1 if anything is damaged.
 
+        qanat log verify data/broker-0
+        qanat log verify data/broker-0/orders-0 -o json
+
     Parameters
     ----------
     path:
         A data directory (`data/broker-0`), a partition's folder (`data/broker-0/orders-0`) or a segment.
     output:
-        `table` for people; `json`, `jsonl`, `csv` for programs.
+        `table` for people, the others for programs.
     """
-    rows = list(_rows(_segment_files(path)))
+    files = _segment_files(path)
+    rows: list[tuple[Row, bool]] = []
+    with told_bytes("reading", sum(file.stat().st_size for file in files), "segments") as tell:
+        size = 0
+        for row, is_damaged in _rows(files):
+            rows.append((row, is_damaged))
+            size += int(row["bytes"] or 0)
+            tell(size, len(rows))
     print_rows([row for row, _ in rows], _SEGMENT_COLUMNS, output)
     return 1 if any(is_damaged for _, is_damaged in rows) else 0
 
 
 def dump(path: Path, *, records: bool = False, limit: int | None = None, output: Output = "table") -> int:
     """Show the batches, or with --records the records, of one segment file.
+
+        qanat log dump data/broker-0/orders-0/00000000000000000000.log --records --limit 10
 
     Parameters
     ----------
@@ -63,7 +76,7 @@ def dump(path: Path, *, records: bool = False, limit: int | None = None, output:
     limit:
         Stop after this many rows.
     output:
-        `table` for people; `json`, `jsonl`, `csv` for programs.
+        `table` for people, the others for programs.
     """
     file = _single_file(path)
     if limit is not None and limit < 1:

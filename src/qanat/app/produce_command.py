@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
+from qanat.app.client_settings import Acks, CompressionName
 from qanat.app.lines import STDIN, LineLimit, read_lines
 from qanat.app.producing import LineReading, Sending, Spread, line_limit
 from qanat.app.progress import size_of, told_bytes
@@ -27,10 +28,8 @@ def produce(
     key: str | None = None,
     headers: Annotated[list[str] | None, Parameter(name=["--header", "-H"], negative="")] = None,
     partition: Annotated[int | None, Parameter(name=["--partition", "-p"])] = None,
-    compression: Annotated[
-        Literal["none", "gzip", "snappy", "lz4", "zstd"], Parameter(name=["--compression", "-z"])
-    ] = "none",
-    acks: Literal["all", "1", "0"] = "all",
+    compression: Annotated[CompressionName | None, Parameter(name=["--compression", "-z"])] = None,
+    acks: Acks | None = None,
     null: Annotated[bool, Parameter(name=["--null", "-Z"], negative="")] = False,
     json_envelope: Annotated[bool, Parameter(name=["--json-envelope", "-J"], negative="")] = False,
     keep_partition: Flag = False,
@@ -59,9 +58,9 @@ def produce(
     partition:
         This partition for every record.
     compression:
-        Codec of the batches.
+        Codec of the batches; none unless it is said.
     acks:
-        Who must have a record before it counts: all in-sync replicas, the leader, nobody.
+        Who must have a record before it counts: all in-sync replicas, which is the default, the leader, nobody.
     null:
         An empty value is a tombstone.
     json_envelope:
@@ -83,6 +82,8 @@ def produce(
         is_envelope=json_envelope,
     )
 
+    settings = target.meant().settings
+    codec, level = Codec[(compression or settings.compression).upper()], _ACKS[acks or settings.acks]
     if sys.stdin is None:
         raise WrongArgumentError("standard input is closed: there is nothing to read")
     _invite()
@@ -92,8 +93,8 @@ def produce(
         if partition is not None and partition not in view.leaders:
             raise WrongArgumentError(f"topic {topic} has no partition {partition}: it has 0 to {len(view.leaders) - 1}")
         spread = Spread(len(view.leaders), partition, keep_partition)
-        sending = Sending(cluster, topic, Codec[compression.upper()], _ACKS[acks], verbose)
-        limit = LineLimit() if compression != "none" else await line_limit(cluster, topic, is_envelope=json_envelope)
+        sending = Sending(cluster, topic, codec, level, verbose)
+        limit = LineLimit() if codec is not Codec.NONE else await line_limit(cluster, topic, is_envelope=json_envelope)
         with told_bytes(f"to {topic}", size_of(STDIN)) as tell:
             await sending.send_all(read_lines(limit), reading, spread, tell)
 

@@ -3,7 +3,7 @@
     profile: staging            # the one in use where none is named
     profiles:
       local: {bootstrap: "127.0.0.1:9092"}
-      staging: {bootstrap: "kafka-1:9092,kafka-2:9092", timeout: 30}
+      staging: {bootstrap: "kafka-1:9092,kafka-2:9092", timeout: 30, settings: {security.protocol: SSL}}
 
 Rule 1: a name or a setting that is not there is an error that says what is.
 Rule 2: the file is read only where it decides something, and written only by `qanat profile`.
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from qanat.model.errors import InvalidSettingError
 
-_KNOWN = ("bootstrap", "timeout")
+_KNOWN = ("bootstrap", "timeout", "settings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class Profile:
 
     bootstrap: str
     timeout: float | None = None
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Client settings, as with -X; secrets may be among them."""
 
 
 @dataclass(slots=True)
@@ -83,7 +85,7 @@ def write_profiles(path: Path, content: Profiles) -> None:
     import yaml
 
     profiles = {
-        name: {key: value for key, value in asdict(one).items() if value is not None}
+        name: {key: value for key, value in asdict(one).items() if value not in (None, {})}
         for name, one in content.profiles.items()
     }
     document = ({"profile": content.chosen} if content.chosen is not None else {}) | {"profiles": profiles}
@@ -99,11 +101,15 @@ def _profile(name: str, found: object, path: Path) -> Profile:
     for key in found:
         if key not in _KNOWN:
             raise InvalidSettingError(
-                f"{path}: profile {name} has an unknown setting {key!r}; there are bootstrap, timeout"
+                f"{path}: profile {name} has an unknown setting {key!r}; there are {', '.join(_KNOWN)}"
             )
     bootstrap, timeout = found.get("bootstrap"), found.get("timeout")
     if not isinstance(bootstrap, str) or not bootstrap:
         raise InvalidSettingError(f"{path}: profile {name} needs a bootstrap, host:port")
     if timeout is not None and (not isinstance(timeout, int | float) or isinstance(timeout, bool)):
         raise InvalidSettingError(f"{path}: the timeout of profile {name} is {timeout!r}, not seconds")
-    return Profile(bootstrap, None if timeout is None else float(timeout))
+    settings = found.get("settings") or {}
+    if not isinstance(settings, dict) or not all(isinstance(one, str | int | float) for one in settings.values()):
+        raise InvalidSettingError(f"{path}: the settings of profile {name} should read {{name: value}}")
+    told = {str(key): str(one).lower() if isinstance(one, bool) else str(one) for key, one in settings.items()}
+    return Profile(bootstrap, None if timeout is None else float(timeout), told)

@@ -22,10 +22,10 @@ def told_status(before: str = "") -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def told_bytes(what: str, total_bytes: int | None) -> Iterator[Callable[[int, int], None]]:
-    """A bar, or a count where the end is not known; it is told the bytes and the lines that are done."""
+def told_bytes(what: str, total_bytes: int | None, pieces: str = "lines") -> Iterator[Callable[[int, int], None]]:
+    """A bar, or a count where the end is not known; it is told the bytes and the pieces that are done."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda size, lines: None
+        yield lambda size, done: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -34,16 +34,31 @@ def told_bytes(what: str, total_bytes: int | None) -> Iterator[Callable[[int, in
         TextColumn(what),
         BarColumn(),
         DownloadColumn(),
-        TextColumn("{task.fields[lines]:,} lines"),
+        TextColumn("{task.fields[done]:,} " + pieces),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total_bytes, lines=0)
+        task = progress.add_task(what, total=total_bytes, done=0)
 
-        def tell(size: int, lines: int) -> None:
-            progress.update(task, completed=size, lines=lines)
+        def tell(size: int, done: int) -> None:
+            progress.update(task, completed=size, done=done)
 
         yield tell
+
+
+@contextmanager
+def told_count(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar of records; it is told how many are done."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("records"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)
 
 
 def size_of(descriptor: int) -> int | None:

@@ -10,7 +10,8 @@ from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 
-from qanat.app.profiles import profiles_path, read_profiles
+from qanat.app.client_settings import ClientSettings, settings_of, settings_of_environment, settings_of_file
+from qanat.app.profiles import Profile, profiles_path, read_profiles
 from qanat.app.settings.environment import BOOTSTRAP_SERVERS, PROFILE
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.model.errors import InvalidSettingError, QanatError
@@ -20,10 +21,23 @@ Result = TypeVar("Result")
 TIMEOUT_S_MAX = 24 * 60 * 60
 DEFAULT_TIMEOUT_S = 15.0
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_CLIENT_ID = "qanat-cli"
 
 
 class WrongArgumentError(QanatError):
     """An argument has a form or a value that the command cannot use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """The cluster that a command is to talk to, and how."""
+
+    bootstrap: str
+    origin: str
+    """Who says so, for complaints."""
+    settings: ClientSettings
+    timeout_s: float | None = None
+    """What a profile says; flags and settings come before it."""
 
 
 @Parameter(name="*")
@@ -38,38 +52,57 @@ class Target:
     """A cluster by its name: `qanat profile --help`."""
     timeout: float | None = None
     """Seconds that the cluster may take to answer; 15 unless the profile says otherwise."""
+    settings: Annotated[list[str] | None, Parameter(name="-X", negative="")] = None
+    """A setting in the names of Kafka's clients, as often as needed: -X security.protocol=SSL. `-X list` shows all."""
+    command_config: Annotated[str | None, Parameter(name=["--command-config", "-F"])] = None
+    """A file with such settings, a line each, as Kafka's own tools take it; passwords are better off there."""
 
     def cluster(self) -> Cluster:
         """A client of the cluster that is meant, not connected yet."""
-        bootstrap, timeout, origin = self._resolved()
-        timeout = self.timeout if self.timeout is not None else timeout or DEFAULT_TIMEOUT_S
+        meant = self.meant()
+        settings = meant.settings
+        timeouts = (self.timeout, settings.timeout_s, meant.timeout_s, DEFAULT_TIMEOUT_S)
+        timeout = next(one for one in timeouts if one is not None)
         if not 0 < timeout <= TIMEOUT_S_MAX:
             raise WrongArgumentError(f"--timeout {timeout:g}: write seconds, above 0 and at most {TIMEOUT_S_MAX}")
         try:
-            return Cluster(parse_bootstrap(bootstrap), "qanat-cli", timeout)
+            addresses = parse_bootstrap(meant.bootstrap)
         except ValueError as fault:
-            raise InvalidSettingError(f"{origin} {bootstrap}: {fault}") from None
+            raise InvalidSettingError(f"{meant.origin} {meant.bootstrap}: {fault}") from None
+        return Cluster(addresses, settings.client_id or DEFAULT_CLIENT_ID, timeout, settings.security())
 
     def address(self) -> str:
         """The brokers that are meant, for those who connect by themselves."""
-        return self._resolved()[0]
+        return self.meant().bootstrap
 
-    def _resolved(self) -> tuple[str, float | None, str]:
-        """Address, timeout, and who says so."""
-        named = {BOOTSTRAP_SERVERS: os.environ.get(BOOTSTRAP_SERVERS), PROFILE: os.environ.get(PROFILE)}
-        if self.profile is None and self.bootstrap is not None:
-            return self.bootstrap, None, "--bootstrap"
-        if self.profile is None and named[BOOTSTRAP_SERVERS]:
-            return named[BOOTSTRAP_SERVERS] or "", None, BOOTSTRAP_SERVERS
+    def meant(self) -> Meant:
+        """What flags, environment and profiles come to: flags before --profile before variables before the file."""
+        flags = settings_of(assignments(self.settings or []), "-X")
+        if self.command_config is not None:
+            flags = flags.over(settings_of_file(self.command_config))
+        around = settings_of_environment(os.environ)
+        own = self.bootstrap if self.bootstrap is not None else flags.bootstrap
+        own_origin = "--bootstrap" if self.bootstrap is not None else "bootstrap.servers"
+        variable = os.environ.get(BOOTSTRAP_SERVERS) or around.bootstrap
+        if self.profile is None and own is not None:
+            return Meant(own, own_origin, flags.over(around))
+        if self.profile is None and variable:
+            return Meant(variable, BOOTSTRAP_SERVERS, flags.over(around))
+        name, profile = self._profile()
+        if profile is None:
+            return Meant(DEFAULT_BOOTSTRAP, "--bootstrap", flags.over(around))
+        its = settings_of(profile.settings, f"profile {name}")
+        below = its.over(around) if self.profile is not None else around.over(its)
+        return Meant(own or profile.bootstrap, f"profile {name}:", flags.over(below), profile.timeout)
+
+    def _profile(self) -> tuple[str | None, Profile | None]:
+        """The profile that is named, by a flag or a variable, or in use."""
         path = profiles_path()
-        name, origin = (self.profile, "--profile") if self.profile is not None else (named[PROFILE], PROFILE)
         content = read_profiles(path)
+        name, origin = (self.profile, "--profile") if self.profile is not None else (os.environ.get(PROFILE), PROFILE)
         if not name and self.profile is None:
             name, origin = content.chosen, str(path)
-        if name is None:
-            return DEFAULT_BOOTSTRAP, None, "--bootstrap"
-        found = content.named(name, origin)
-        return self.bootstrap or found.bootstrap, found.timeout, f"profile {name}:"
+        return name, None if name is None else content.named(name, origin)
 
 
 HERE = Target()
@@ -102,10 +135,14 @@ def assignments(pairs: list[str] | tuple[str, ...]) -> dict[str, str]:
 class Consent:
     """Whether something that cannot be undone is really meant."""
 
-    yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative="")] = False
+    yes: Annotated[bool, Parameter(name=["--yes", "-y", "--execute"], negative="")] = False
     """Do it."""
     dry_run: Annotated[bool, Parameter(negative="")] = False
     """Only say what would be done."""
+
+    @property
+    def is_given(self) -> bool:
+        return self.yes and not self.dry_run
 
     def withheld(self, what: str) -> int:
         """Say that nothing was done; the exit code for it, which is a failure unless it was asked for."""

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.configs import TOPIC, alter_configs
-from qanat.app.listing import Output, Row, print_rows
+from qanat.app.configs import ALTER_COLUMNS, TOPIC, alter_configs, alter_sentence
+from qanat.app.listing import Output, Row, print_done, print_rows
 from qanat.app.positions import offsets_at, parse_position
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, assignments, run
 from qanat.connection.cluster import Cluster
@@ -26,6 +26,7 @@ from qanat.wire.kafka.messages.delete_records import (
 )
 from qanat.wire.kafka.registry import ApiKey
 
+_DONE_COLUMNS = ("topic", "partitions", "done")
 _TRIM_COLUMNS = ("topic", "partition", "first_offset", "new_first_offset", "removed_offsets")
 
 
@@ -36,6 +37,7 @@ def alter(
     *,
     delete: Annotated[list[str] | None, Parameter(name=["--delete", "-d"], negative="")] = None,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
+    output: Output = "table",
     target: Target = HERE,
 ) -> None:
     """Change settings of a topic; the change takes effect at once.
@@ -52,9 +54,12 @@ def alter(
         A setting that is to have its default again.
     dry_run:
         Let the broker check it, and change nothing.
+    output:
+        A sentence each for people, the others for programs.
     """
     changes = assignments(settings or [])
-    run(target, lambda cluster: alter_configs(cluster, TOPIC, topic, changes, delete or [], is_dry_run=dry_run))
+    rows = run(target, lambda cluster: alter_configs(cluster, TOPIC, topic, changes, delete or [], is_dry_run=dry_run))
+    print_done(rows, ALTER_COLUMNS, output, alter_sentence)
 
 
 def add_partitions(
@@ -63,6 +68,7 @@ def add_partitions(
     *,
     to: int,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
+    output: Output = "table",
     target: Target = HERE,
 ) -> None:
     """Give a topic more partitions. Keys may have another home afterwards; there is no way back.
@@ -77,18 +83,22 @@ def add_partitions(
         How many it is to have in all.
     dry_run:
         Let the broker check it, and change nothing.
+    output:
+        A sentence each for people, the others for programs.
     """
 
     async def work(cluster: Cluster) -> None:
         deadline = cluster.deadline()
+        await cluster.topic(topic, deadline)  # A name that is not there gets its own complaint.
         wanted = [CreatePartitionsTopic(topic, to, None)]
         request = CreatePartitionsRequest(wanted, timeout_ms=deadline.left_ms, validate_only=dry_run)
         response: CreatePartitionsResponse = await cluster.call_controller(ApiKey.CREATE_PARTITIONS, request, deadline)
         for result in response.results:
             check(f"cannot add partitions to {topic}", result.error_code, result.error_message)
-        print(f"{topic} {'would have' if dry_run else 'has'} {to} partitions")
 
     run(target, work)
+    row: Row = {"topic": topic, "partitions": to, "done": "would have" if dry_run else "has"}
+    print_done([row], _DONE_COLUMNS, output, lambda row: f"{row['topic']} {row['done']} {row['partitions']} partitions")
 
 
 def trim(
@@ -117,7 +127,7 @@ def trim(
         `table` for people, the others for programs.
     """
     position = parse_position(before)
-    is_meant = consent.yes and not consent.dry_run
+    is_meant = consent.is_given
 
     async def work(cluster: Cluster) -> list[Row]:
         deadline = cluster.deadline()

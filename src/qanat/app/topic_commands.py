@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.listing import Output, Row, counted, print_rows
+from qanat.app.listing import Output, Row, counted, print_done, print_rows
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, assignments, run
 from qanat.app.watching import ONCE, Watch, show
 from qanat.connection.cluster import Cluster
@@ -27,6 +27,7 @@ from qanat.wire.kafka.registry import ApiKey
 
 _LIST_COLUMNS = ("topic", "partitions", "replicas", "internal", "topic_id")
 _PARTITION_COLUMNS = ("topic", "partition", "leader", "replicas", "in_sync", "first_offset", "end_offset", "records")
+_DONE_COLUMNS = ("topic", "partitions", "done")
 _BROKERS_DEFAULT = -1
 
 Settings = Annotated[list[str] | None, Parameter(name=["--config", "-c"], negative="")]
@@ -41,11 +42,13 @@ def create(
     settings: Settings = None,
     if_not_exists: Annotated[bool, Parameter(negative="")] = False,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
+    output: Output = "table",
     target: Target = HERE,
 ) -> None:
     """Create topics.
 
         qanat topic create orders -p 12 -c retention.ms=86400000
+        qanat topic create audit --if-not-exists -c cleanup.policy=compact -o json
 
     Parameters
     ----------
@@ -61,25 +64,43 @@ def create(
         A topic that is there already is fine.
     dry_run:
         Let the broker check it, and create nothing.
+    output:
+        A sentence each for people, the others for programs.
     """
     configs = [CreatableTopicConfig(name, value) for name, value in assignments(settings or []).items()]
     count = _BROKERS_DEFAULT if partitions is None else partitions
     copies = _BROKERS_DEFAULT if replicas is None else replicas
     wanted = [CreatableTopic(name, count, copies, configs=configs) for name in topics]
 
-    async def work(cluster: Cluster) -> None:
+    async def work(cluster: Cluster) -> CreateTopicsResponse:
         deadline = cluster.deadline()
         request = CreateTopicsRequest(wanted, timeout_ms=deadline.left_ms, validate_only=dry_run)
         response: CreateTopicsResponse = await cluster.call_controller(ApiKey.CREATE_TOPICS, request, deadline)
-        for result in response.topics:
-            if if_not_exists and result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
-                print(f"{result.name} exists")
-                continue
-            check(f"cannot create topic {result.name}", result.error_code, result.error_message)
-            size = f" with {result.num_partitions} partitions" if result.num_partitions > 0 else ""
-            print(f"{'would create' if dry_run else 'created'} {result.name}{size}")
+        return response
 
-    run(target, work)
+    rows: list[Row] = []
+    try:
+        for result in run(target, work).topics:
+            is_there = if_not_exists and result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+            if not is_there:
+                check(f"cannot create topic {result.name}", result.error_code, result.error_message)
+            done = "exists" if is_there else "would create" if dry_run else "created"
+            rows.append({"topic": result.name, "partitions": _or_none(result.num_partitions), "done": done})
+    finally:
+        # Of several topics, some may have been created before one was refused.
+        if rows:
+            print_done(rows, _DONE_COLUMNS, output, _sentence)
+
+
+def _or_none(number: int) -> int | None:
+    return number if number > 0 else None
+
+
+def _sentence(row: Row) -> str:
+    if row["done"] == "exists":
+        return f"{row['topic']} exists"
+    size = f" with {row['partitions']} partitions" if row["partitions"] is not None else ""
+    return f"{row['done']} {row['topic']}{size}"
 
 
 def list_topics(
@@ -161,33 +182,41 @@ def delete(
     /,
     *,
     consent: Consent = UNDECIDED,
+    output: Output = "table",
     target: Target = HERE,
 ) -> int:
     """Delete topics with everything in them. Without --yes, only say which.
+
+        qanat topic delete orders-test --yes
 
     Parameters
     ----------
     topics:
         Names.
+    output:
+        A sentence each for people, the others for programs.
     """
+    rows: list[Row] = []
 
-    async def work(cluster: Cluster) -> int:
+    async def work(cluster: Cluster) -> None:
         deadline = cluster.deadline()
-        for topic in topics:
-            view = await cluster.topic(topic, deadline)
-            if not consent.yes or consent.dry_run:
-                print(f"would delete {topic} with {len(view.leaders)} partitions")
-        if not consent.yes or consent.dry_run:
-            return consent.withheld("deleted")
+        sizes = {topic: len((await cluster.topic(topic, deadline)).leaders) for topic in topics}
+        if not consent.is_given:
+            rows.extend({"topic": topic, "partitions": size, "done": "would delete"} for topic, size in sizes.items())
+            return
         states = [DeleteTopicState(topic) for topic in topics]
         request = DeleteTopicsRequest(list(topics), states, timeout_ms=deadline.left_ms)
         response: DeleteTopicsResponse = await cluster.call_controller(ApiKey.DELETE_TOPICS, request, deadline)
         for result in response.responses:
             check(f"cannot delete topic {result.name}", result.error_code, result.error_message)
-            print(f"deleted {result.name}")
-        return 0
+            rows.append({"topic": result.name, "partitions": None, "done": "deleted"})
 
-    return run(target, work)
+    try:
+        run(target, work)
+    finally:
+        if rows:
+            print_done(rows, _DONE_COLUMNS, output, _sentence)
+    return 0 if consent.is_given else consent.withheld("deleted")
 
 
 async def _topics(cluster: Cluster, names: list[str], regex: str | None) -> list[MetadataResponseTopic]:

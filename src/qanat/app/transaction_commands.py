@@ -12,7 +12,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.listing import Output, Row, print_rows
+from qanat.app.listing import Output, Row, print_done, print_rows
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, run
 from qanat.connection.cluster import Cluster, Kind
 from qanat.connection.deadline import Deadline
@@ -43,6 +43,7 @@ from qanat.wire.kafka.registry import ApiKey
 
 _LIST_COLUMNS = ("transaction", "state", "producer", "coordinator")
 _COLUMNS = ("transaction", "state", "producer", "epoch", "timeout_ms", "started", "partitions")
+_ABORT_COLUMNS = ("transaction", "partition", "producer", "epoch", "done")
 _PRODUCER_COLUMNS = ("partition", "producer", "epoch", "last_sequence", "last_written", "open_since_offset")
 
 Transactions = Annotated[list[str], Parameter(name="transaction", negative="")]
@@ -66,7 +67,7 @@ def list_transactions(
     longer_than:
         Only transactions that have been open for more than so many seconds.
     output:
-        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+        `table` for people, the others for programs.
     """
 
     async def work(cluster: Cluster) -> list[Row]:
@@ -113,7 +114,7 @@ def describe(
     partition:
         Instead: topic:partition, to show every producer that the partition remembers.
     output:
-        `table` for people; `json`, `jsonl`, `csv`, `names` for programs.
+        `table` for people, the others for programs.
     """
     if bool(transactions) == bool(partition):
         raise WrongArgumentError("name transactional ids, or partitions with --partition topic:partition")
@@ -134,6 +135,7 @@ def abort(
     partition: Annotated[str | None, Parameter(name=["--partition", "-p"])] = None,
     start_offset: int | None = None,
     consent: Consent = UNDECIDED,
+    output: Output = "table",
     target: Target = HERE,
 ) -> int:
     """Abort an open transaction and fence its producer. Without --yes, only say which.
@@ -149,28 +151,36 @@ def abort(
         Instead: topic:partition of a transaction that no coordinator knows any more.
     start_offset:
         Where that transaction begins in the partition; `describe --partition` shows it.
+    output:
+        A sentence for people, the others for programs.
     """
     if (transaction is None) == (partition is None) or (partition is None) != (start_offset is None):
         raise WrongArgumentError("name a transactional id, or --partition topic:partition with --start-offset")
 
-    async def work(cluster: Cluster) -> int:
+    async def work(cluster: Cluster) -> Row:
         if transaction is not None:
-            return await _abort_known(cluster, transaction, consent)
+            return await _abort_known(cluster, transaction, is_meant=consent.is_given)
         assert partition is not None
-        return await _abort_hanging(cluster, _parsed(partition), start_offset or 0, consent)
+        return await _abort_hanging(cluster, _parsed(partition), start_offset or 0, is_meant=consent.is_given)
 
-    return run(target, work)
+    row = run(target, work) | {"done": "aborted" if consent.is_given else "would abort"}
+    print_done([row], _ABORT_COLUMNS, output, _sentence)
+    return 0 if consent.is_given else consent.withheld("aborted")
 
 
-async def _abort_known(cluster: Cluster, transaction: str, consent: Consent) -> int:
+def _sentence(row: Row) -> str:
+    if row["transaction"] is None:
+        return f"{row['done']} the transaction of producer {row['producer']} in {row['partition']}"
+    about = f" (producer {row['producer']}, epoch {row['epoch']})" if row["done"] == "would abort" else ""
+    return f"{row['done']} {row['transaction']}{about}"
+
+
+async def _abort_known(cluster: Cluster, transaction: str, *, is_meant: bool) -> Row:
     """A producer that begins anew aborts what its predecessor left: so does whoever takes its name."""
     deadline = cluster.deadline()
     found = await _described(cluster, transaction, deadline)
     if found.transaction_state != "Ongoing":
         raise refused(f"{transaction} has no open transaction ({found.transaction_state})", ErrorCode.INVALID_TXN_STATE)
-    if not consent.yes or consent.dry_run:
-        print(f"would abort {transaction} (producer {found.producer_id}, epoch {found.producer_epoch})")
-        return consent.withheld("aborted")
 
     async def attempt() -> None:
         link = await cluster.coordinator_link(transaction, deadline, Kind.TRANSACTION)
@@ -178,21 +188,23 @@ async def _abort_known(cluster: Cluster, transaction: str, consent: Consent) -> 
         response: InitProducerIdResponse = await link.call(ApiKey.INIT_PRODUCER_ID, request, deadline)
         check(f"cannot abort {transaction}", response.error_code)
 
-    await cluster.persist(attempt, deadline)
-    print(f"aborted {transaction}")
-    return 0
+    if is_meant:
+        await cluster.persist(attempt, deadline)
+    about = {"producer": found.producer_id, "epoch": found.producer_epoch}
+    return {"transaction": transaction, "partition": None, **about}
 
 
-async def _abort_hanging(cluster: Cluster, at: TopicPartition, start_offset: int, consent: Consent) -> int:
+async def _abort_hanging(cluster: Cluster, at: TopicPartition, start_offset: int, *, is_meant: bool) -> Row:
     deadline = cluster.deadline()
     producers = await _describe_producers(cluster, at, deadline)
     hanging = [one for one in producers if one.current_txn_start_offset == start_offset]
     if not hanging:
         raise refused(f"no open transaction begins at offset {start_offset} of {at}", ErrorCode.INVALID_TXN_STATE)
     (producer,) = hanging
-    if not consent.yes or consent.dry_run:
-        print(f"would abort the transaction of producer {producer.producer_id} at offset {start_offset} of {at}")
-        return consent.withheld("aborted")
+    row: Row = {"transaction": None, "partition": f"{at.topic}:{at.partition}"}
+    row |= {"producer": producer.producer_id, "epoch": producer.producer_epoch}
+    if not is_meant:
+        return row
     marker = WritableTxnMarker(
         producer.producer_id,
         producer.producer_epoch,
@@ -205,8 +217,7 @@ async def _abort_hanging(cluster: Cluster, at: TopicPartition, start_offset: int
         ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest([marker]), deadline
     )
     check(f"cannot abort in {at}", response.markers[0].topics[0].partitions[0].error_code)
-    print(f"aborted the transaction of producer {producer.producer_id} in {at}")
-    return 0
+    return row
 
 
 async def _described(cluster: Cluster, transaction: str, deadline: Deadline) -> TransactionState:

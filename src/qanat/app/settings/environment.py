@@ -18,6 +18,8 @@ PREFIX = "QANAT_"
 CONFIG = "QANAT_CONFIG"
 BOOTSTRAP_SERVERS = "QANAT_BOOTSTRAP_SERVERS"
 PROFILE = "QANAT_PROFILE"
+CLIENT_PREFIX = "QANAT_CLIENT_"
+"""Settings of client commands (`app.client_settings`) that are no business of a node."""
 ETCD = "QANAT_ETCD"
 OTHERS = {
     CONFIG: "the settings file, as with --config",
@@ -48,7 +50,7 @@ def read_environment(environment: Mapping[str, str], names: Collection[str]) -> 
     by_variable = {variable_of(name): name for name in names}
     ours: list[Given] = []
     for variable in sorted(environment):
-        if not variable.startswith(PREFIX) or variable in OTHERS:
+        if not variable.startswith(PREFIX) or variable.startswith(CLIENT_PREFIX) or variable in OTHERS:
             continue
         if variable not in by_variable:
             hint = did_you_mean(variable, [*by_variable, *OTHERS], "docs/operating/settings.md lists all of them")
