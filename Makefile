@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check format codec clients bench bench-kafka bench-http sim stores restart fuzz docs dist clean distclean
+.PHONY: help setup demo test check format codec clients bench bench-kafka bench-http sim stores restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -77,6 +77,9 @@ stores: $(READY) ## metadata stores at length: 10,000 random operations on each,
 restart: $(READY) ## kill -9 a broker under load, then cut its power; make restart SECONDS=600
 	@$(BIN)/python -m tools.restart kill $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 	@$(BIN)/python -m tools.restart power $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
+
+queue: $(READY) ## a queue worked by eight share consumers, some killed; make queue ARGS="--records 100000 --kills 100"
+	@$(BIN)/python -m tools.share_queue $(ARGS)
 
 fuzz: $(READY) ## mutated requests against a real node; make fuzz SECONDS=600, SEEDS=7 to replay one
 	@QANAT_FUZZ_SECONDS=$(or $(SECONDS),60) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q --timeout=0 tests/servers/test_bad_input_fuzz.py $(ARGS)

@@ -268,3 +268,12 @@ def test_the_page_of_settings_is_what_the_code_says() -> None:
     written_page = (ROOT / "docs" / "operating" / "settings.md").read_text()
 
     assert written_page == page(), "run: python -m qanat.app.settings.page > docs/operating/settings.md"
+
+
+def test_settings_that_must_fit_each_other_are_judged_together() -> None:
+    given = [assignment(f"group.share.{one}") for one in ("session.timeout.ms=900", "heartbeat.interval.ms=300")]
+
+    groups = load(given, None, {}).settings.groups
+    assert (groups.group_share_session_timeout_ms, groups.group_share_heartbeat_interval_ms) == (900, 300)
+    with pytest.raises(InvalidSettingError, match="must be below"):
+        load(given[:1], None, {})

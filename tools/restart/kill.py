@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -23,8 +24,10 @@ _PATIENCE_S = 60.0
 class BrokerProcess:
     """`qanat start` on one port and one directory, as often as wanted."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Sequence[str] = ()) -> None:
+        """`settings` are `name=value`, besides the usual ones."""
         self._folder = folder
+        self._settings = settings
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port: int = free.getsockname()[1]
         self.address = f"127.0.0.1:{self._port}"
@@ -36,6 +39,7 @@ class BrokerProcess:
         line = [sys.executable, "-m", "qanat.app", "start", "--port", str(self._port)]
         line += ["--data-dir", str(self._folder / "data"), "-X", "offsets.topic.num.partitions=4"]
         line += ["-X", "group.initial.rebalance.delay.ms=0"]
+        line += [word for setting in self._settings for word in ("-X", setting)]
         with (self._folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(line, stdout=log, stderr=log, env=environment)
         deadline = time.monotonic() + _PATIENCE_S

@@ -45,6 +45,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=_dot
             raise InvalidSettingError(f"bad setting: {_readable(str(error), given)}") from None
 
     @classmethod
+    def check_one(cls, name: str, value: object) -> None:
+        """Refuse a value that a setting cannot have whatever the others are; whether they fit is `parse`'s to say."""
+        (kind,) = (field.type for field in msgspec.structs.fields(cls) if field.encode_name == name)
+        try:
+            msgspec.convert(cls._respelled(name, value), kind, strict=False)
+        except msgspec.ValidationError as error:
+            reason, given = f"{error} - at `$.{name}`", {name: value}
+            raise InvalidSettingError(f"bad setting: {_readable(reason, given)}") from None
+
+    @classmethod
     def _respelled(cls, name: str, value: object) -> object:
         """One spelling for values that Kafka accepts in several."""
         return value

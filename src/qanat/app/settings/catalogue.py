@@ -42,7 +42,7 @@ class Known:
         try:
             if isinstance(self.owner, TopicSetting):
                 return self.owner.form.normalize(self.name, text)
-            self.owner.parse({self.name: text})
+            self.owner.check_one(self.name, text)
         except InvalidSettingError as fault:
             raise ValueError(_reason(str(fault))) from None
         return text
