@@ -101,6 +101,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self.conversation: Conversation | None = None
         """What a client still has to go through before it is served; None where it is authenticated, or need not be."""
         self.principal = ANONYMOUS
+        self.is_let_go = False
+        """Whether it was closed from this side, as when the broker stops."""
         self.is_inter_broker = False
         """Whether it came to the brokers' own listener."""
         self.on_refused: Callable[[], None] = _nothing
@@ -183,6 +185,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Send what is written, then close."""
+        self.is_let_go = True
         self._send_small()
         if self._transport is not None:
             self._transport.close()

@@ -76,13 +76,13 @@ async def settled(outcomes: dict[TopicIdPartition, Durable | ErrorCode]) -> Outc
 
 
 def watch(context: Context) -> None:
-    """When this client is gone, what it holds is given back: it has had its try."""
+    """When this client is gone, what it holds is given back: it has had its try, unless it was us who hung up."""
     shares, connection = context.broker.share_partitions, context.connection
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def give_back(_: asyncio.Future[None]) -> None:
         for group_id, member_id in shares.sessions.lose(connection):
-            shares.release(group_id, member_id, is_attempt=True)
+            shares.release(group_id, member_id, is_attempt=not connection.is_let_go)
 
     gone.add_done_callback(give_back)
     connection.wait_with(gone)
