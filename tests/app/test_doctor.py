@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from qanat.app import doctor
+from qanat.spark.java import version_in
 
 
 def test_every_finding_that_is_not_ok_has_an_advice(tmp_path: Path) -> None:
@@ -80,4 +81,4 @@ def test_no_java_is_only_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_java_says_its_version_in_several_ways(line: str, version: int | None) -> None:
-    assert doctor.java_version(line) == version
+    assert version_in(line) == version

@@ -29,11 +29,11 @@ from cyclopts import Parameter
 from qanat.app.listing import Output, print_rows
 from qanat.app.progress import told_status
 from qanat.app.session import WrongArgumentError
+from qanat.spark.java import AT_LEAST, version_in
 
 Status = Literal["ok", "warn", "fail"]
 
 OLDEST_PYTHON = (3, 11)
-OLDEST_JAVA = 17
 FEW_OPEN_FILES = 4096
 """A partition keeps a few files open per live segment, and each client is one more."""
 LITTLE_DISK_BYTES = 1 << 30
@@ -212,21 +212,10 @@ def check_java() -> Finding:
     except (OSError, subprocess.TimeoutExpired):
         return Finding("java (spark)", "warn", f"{java} does not answer", "Only for Spark pipelines: repair Java.")
     first_line = (answer.stderr or answer.stdout).strip().split("\n")[0]
-    version = java_version(first_line)
-    if version is None or version < OLDEST_JAVA:
+    version = version_in(first_line)
+    if version is None or version < AT_LEAST:
         return Finding("java (spark)", "warn", first_line, "Only for Spark pipelines: install Java 17 or newer.")
     return Finding("java (spark)", "ok", first_line)
-
-
-def java_version(line: str) -> int | None:
-    """The major version in `openjdk version "17.0.2" …`; 8 and older call themselves 1.8."""
-    quoted = line.split('"')
-    if len(quoted) < 2:
-        return None
-    numbers = quoted[1].replace("-", ".").split(".")
-    if numbers[0] == "1" and len(numbers) > 1:
-        numbers = numbers[1:]
-    return int(numbers[0]) if numbers[0].isdigit() else None
 
 
 def nearest_folder(path: Path) -> Path:

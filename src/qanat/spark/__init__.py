@@ -1,6 +1,7 @@
 """Spark: the data source `qanat`, its sinks and the pipelines.
 
 - `session`        a Spark session that works at once; start here
+- `java`           the Java that Spark starts
 - `source`         what Spark finds behind `format("qanat")`, and `register`
 - `given`          options as they were given, and complaints about them (pure)
 - `options`        what `.option(...)` may say: the names of Spark's Kafka connector, and a few more (pure)

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qanat.model.errors import QanatError
+from qanat.spark.java import NoJavaError, require_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JAVA_AT_LEAST = 17
-_USUAL_PLACES = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines", "/opt/java", "/opt")
-
-
-class NoJavaError(QanatError):
-    """Spark needs Java and there is none."""
+__all__ = ["NoJavaError", "NoSparkError", "require_java", "session"]
 
 
 class NoSparkError(QanatError):
@@ -54,21 +48,3 @@ _DEFAULTS = {
     # Moments that every reader of Parquet knows to be UTC; Spark's own default is a form of its own.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
-
-
-def require_java() -> str:
-    """The `java` that Spark will start; JAVA_HOME is set where it was not and a Java lies in a usual place."""
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return str(Path(home) / "bin" / "java")
-    found = shutil.which("java")
-    if found is not None:
-        return found
-    for place in _USUAL_PLACES:
-        for java in sorted(Path(place).glob("*/bin/java"), reverse=True):
-            os.environ["JAVA_HOME"] = str(java.parent.parent)
-            return str(java)
-    raise NoJavaError(
-        f"Spark needs Java {JAVA_AT_LEAST} or newer and none was found. Install one (Debian: apt-get install "
-        "openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME to where it is"
-    )
