@@ -195,6 +195,15 @@ def test_a_fetch_that_waits_gets_what_is_written_meanwhile(scene: Scene) -> None
 # Restarts
 
 
+def test_a_restart_of_the_broker_is_no_failed_delivery(scene: Scene) -> None:
+    scene.make()
+    scene.begin(share_delivery_count_limit=2)
+    produce(scene.client, "orders", b"a")
+    for _ in range(4):
+        assert scene.member("a").take() == [(0, 0, 1)]
+        scene.restart()
+
+
 def test_what_was_accepted_stays_so_and_deliveries_stay_counted_after_a_restart(scene: Scene) -> None:
     scene.make()
     scene.begin()
@@ -217,6 +226,7 @@ def test_state_is_kept_on_disk(tmp_path: Path) -> None:
         member = scene.member("a")
         member.take()
         assert member.acknowledge((0, 0, [ACCEPT])) == 0
+        assert member.leave() == 0
     with ExitStack() as stack:
         scene = Scene(stack.enter_context(EmbeddedBroker(data_dir=tmp_path, settings=SETTINGS)), stack)
         assert scene.member("b").take() == [(1, 1, 1)]
