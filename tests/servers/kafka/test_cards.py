@@ -1,0 +1,40 @@
+"""Every served API has a file that opens with its card, and the card tells of the versions that the table has."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from qanat.servers import kafka
+from qanat.servers.kafka.apis import SERVED, ServedApi
+
+FOLDER = Path(next(iter(kafka.__path__)))
+
+
+def card_of(served: ServedApi) -> str:
+    """The docstring of the API's file, which need not be imported for it."""
+    return ast.get_docstring(ast.parse((FOLDER / f"{served.module}.py").read_text())) or ""
+
+
+@pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)
+def test_an_api_has_a_file_of_its_own_with_a_card(served: ServedApi) -> None:
+    assert card_of(served).startswith(f"{served.api.name} ({int(served.key)}): ")
+    assert [one.api.name for one in SERVED.values() if one.module == served.module] == [served.api.name]
+
+
+@pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)
+def test_a_card_ends_with_the_last_version_that_is_served(served: ServedApi) -> None:
+    told = [int(number) for number in re.findall(r"\bv(\d+)\b", card_of(served))]
+
+    assert max(told, default=0) == served.last_version
+    assert min(told, default=served.first_version) >= served.first_version
+
+
+@pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)
+def test_what_is_served_can_be_read_and_written(served: ServedApi) -> None:
+    assert served.api.knows(served.first_version)
+    assert served.api.knows(served.last_version)
+    assert callable(served.handle)
