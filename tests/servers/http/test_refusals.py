@@ -17,7 +17,7 @@ from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 @pytest.fixture(scope="module")
 def strict() -> Iterator[ServedNode]:
     limits: dict[str, Any] = {
-        "http_request_timeout_ms": 700,
+        "http_read_timeout_ms": 700,
         "http_request_max_bytes": 10_000,
         "http_inflated_max_bytes": 20_000,
         "http_header_max_bytes": 4_000,
@@ -127,7 +127,7 @@ def test_who_does_not_go_on_is_let_go(strict: ServedNode, piece: bytes) -> None:
     received = talk(strict, piece)
 
     assert received.startswith(b"HTTP/1.1 408 ")
-    assert b"http.request.timeout.ms" in received
+    assert b"http.read.timeout.ms" in received
     assert time.monotonic() - began < 25
 
 

@@ -178,6 +178,7 @@ OPERATIONS = (
         "configs",
         query=ConfigsQuery,
         answer=Configs,
+        choices={"kind": tuple(_KINDS)},
     ),
     Operation(
         "PATCH",
@@ -187,5 +188,6 @@ OPERATIONS = (
         "configs",
         body=ConfigsToAlter,
         answer=ConfigsAltered,
+        choices={"kind": tuple(_KINDS)},
     ),
 )

@@ -113,6 +113,10 @@ async def health(exchange: Exchange) -> Reply:
     return Reply(200 if found.ready else 503, msgspec.json.encode(found) + b"\n")
 
 
+async def health_ready(exchange: Exchange) -> Reply:
+    return await health(exchange)
+
+
 async def health_live(exchange: Exchange) -> Alive:
     return Alive(True)
 
@@ -140,7 +144,7 @@ OPERATIONS = (
     Operation(
         "GET",
         "/health/ready",
-        health,
+        health_ready,
         "The same as /health: for load balancers",
         "health",
         answer=Health,

@@ -145,7 +145,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _operation(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [
-        {"name": place, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        {"name": place, "in": "path", "required": True, "schema": _place(operation, place)}
         for place in operation.places
     ]
     if operation.query is not None:
@@ -173,6 +173,11 @@ def _operation(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
         content = {media_type: {"schema": schemas.of(body)} for media_type, body in bodies.items()}
         told["requestBody"] = {"required": True, "content": content}
     return told
+
+
+def _place(operation: Operation, place: str) -> dict[str, Any]:
+    choices = operation.choices.get(place)
+    return {"type": "string", "minLength": 1} if choices is None else {"enum": list(choices)}
 
 
 def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:

@@ -57,6 +57,8 @@ class Operation:
     """Further media types of the answer."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Request headers with a meaning, and what it is."""
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What may stand in a place of the path, where that is known."""
     waits: bool = False
     """Whether an answer may take as long as the asker says: no time limit of the door applies."""
     is_public: bool = False

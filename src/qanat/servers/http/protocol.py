@@ -115,9 +115,9 @@ class HttpProtocol(HttpToolsProtocol):
         """Let go of a client that keeps us waiting in the middle of a request, or never began one."""
         if not self._is_receiving or self.flow is None or self.flow.read_paused:
             return
-        limit_ms = self._settings.http_request_timeout_ms
+        limit_ms = self._settings.http_read_timeout_ms
         if now - self._heard_at > limit_ms / 1000 and not self.transport.is_closing():
-            self._refuse(Problem(408, f"no more of the request came for {limit_ms} ms (http.request.timeout.ms)"))
+            self._refuse(Problem(408, f"no more of the request came for {limit_ms} ms (http.read.timeout.ms)"))
 
     def _refuse(self, problem: Problem) -> None:
         is_answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete

@@ -32,8 +32,10 @@ class HttpSettings(Settings, frozen=True):
     """Largest body of a compressed request, once it is inflated."""
     http_header_max_bytes: Positive = 32 * _KIB
     """Largest request line and headers together."""
+    http_read_timeout_ms: Positive = 30_000
+    """How long a client may be silent in the middle of a request, or before its first."""
     http_request_timeout_ms: Positive = 30_000
-    """How long a client may be silent in the middle of a request, and how long an operation may take in all."""
+    """How long an operation may take, unless its client asks to wait for records."""
     http_idle_timeout_ms: Positive = 75_000
     """How long a connection without a request is kept open."""
     http_poll_max_ms: NotNegative = 60_000

@@ -1,0 +1,65 @@
+"""The door's own document: what it says is so, whatever is asked; and it needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.servers.http.serving import ServedNode
+
+EXAMPLES = os.environ.get("QANAT_SCHEMA_EXAMPLES", "5")
+"""Requests drawn for each operation; more of them: QANAT_SCHEMA_EXAMPLES=200."""
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "unsupported_method",
+)
+
+
+def test_every_operation_is_documented_once(node: ServedNode) -> None:
+    document = node.get("/openapi.json").json
+    names = [told["operationId"] for methods in document["paths"].values() for told in methods.values()]
+
+    assert document["openapi"] == "3.1.0"
+    assert len(names) == len(set(names)) > 30
+    assert {"/produce", "/consume", "/subscribe", "/api/v1/topics", "/health"} <= set(document["paths"])
+    assert all(told["summary"] for methods in document["paths"].values() for told in methods.values())
+
+
+def test_the_page_for_people_fetches_nothing_from_elsewhere(node: ServedNode) -> None:
+    page = node.get("/docs")
+    text = page.body.decode()
+
+    assert page.headers["content-type"].startswith("text/html")
+    assert "/api/v1/groups/{group}/offsets/reset" in text
+    assert re.findall(r"(?:src|href)=['\"]?(?:https?:)?//[^ >]*", text) == []
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+@pytest.mark.timeout(600)
+def test_no_drawn_request_finds_an_answer_that_the_document_does_not_know(node: ServedNode) -> None:
+    """Property-based: schemathesis draws requests from the document, good ones and bad ones."""
+    node.post("/api/v1/topics", {"name": "0", "partitions": 1})
+    command = [
+        str(Path(sys.executable).with_name("st")),
+        "run",
+        f"{node.url}/openapi.json",
+        "--phases=fuzzing",
+        f"--max-examples={EXAMPLES}",
+        f"--checks={','.join(CHECKS)}",
+        # Streams have no end.
+        "--exclude-path-regex=(stream|ws)$",
+        "--generation-deterministic",
+        "--suppress-health-check=all",
+        "--no-color",
+    ]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+
+    assert done.returncode == 0, done.stdout[-6000:]
