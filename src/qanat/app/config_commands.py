@@ -1,4 +1,4 @@
-"""`qanat config`: settings of topics and brokers in force, with where each comes from, and how to change them."""
+"""`qanat config`: settings of topics, brokers and groups in force, where each comes from, and how to change them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from qanat.wire.kafka.messages.describe_configs import DescribeConfigsResourceRe
 
 _COLUMNS = ("setting", "value", "source", "read_only", "meaning")
 _SOURCES = {1: "topic", 2: "broker, changed", 3: "all brokers, changed", 4: "broker, at start", 5: "default"}
+_SOURCES |= {8: "group"}
 _DEFAULT = 5
 
-Kind = Literal["topic", "broker"]
+Kind = Literal["topic", "broker", "group"]
 
 
 def get(
@@ -38,9 +39,9 @@ def get(
     Parameters
     ----------
     kind:
-        `topic` or `broker`.
+        `topic`, `broker` or `group`.
     name:
-        The topic's name or the broker's number.
+        The topic's or group's name, or the broker's number. A group need not be there yet.
     settings:
         Only these.
     changed:
@@ -75,13 +76,14 @@ def set_settings(
 
         qanat config set topic orders retention.ms=3600000
         qanat config set broker 1 --delete log.retention.ms --dry-run
+        qanat config set group workers share.auto.offset.reset=earliest
 
     Parameters
     ----------
     kind:
-        `topic` or `broker`.
+        `topic`, `broker` or `group`.
     name:
-        The topic's name or the broker's number.
+        The topic's or group's name, or the broker's number. A group need not be there yet.
     settings:
         name=value, as many as needed.
     delete:

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers, asked for and changed over the protocol."""
+"""Settings of topics, brokers and groups, asked for and changed over the protocol."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from qanat.wire.kafka.registry import ApiKey
 
 TOPIC = 2
 BROKER = 4
-KINDS = {"topic": TOPIC, "broker": BROKER}
+GROUP = 32
+KINDS = {"topic": TOPIC, "broker": BROKER, "group": GROUP}
 
 _SET, _DELETE = 0, 1
 
@@ -74,7 +75,7 @@ async def describe_configs(cluster: Cluster, kind: int, name: str) -> list[Descr
 
 
 async def _link(cluster: Cluster, kind: int, name: str, deadline: Deadline) -> Link:
-    """A broker answers for itself; anybody answers for topics."""
+    """A broker answers for itself; anybody answers for topics and groups."""
     if kind != BROKER:
         return await cluster.any_link(deadline)
     if not name.isdigit():

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from qanat.app.group_offsets import Lag, lags
-from qanat.app.group_view import DEAD, GroupView, MemberView, describe_group
+from qanat.app.group_view import DEAD, SHARE, GroupView, MemberView, describe_group
 from qanat.app.listing import Output, Row, counted, print_done, print_rows
 from qanat.app.printable import printable
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, run
 from qanat.app.watching import ONCE, Watch, show
 from qanat.connection.cluster import Cluster
 from qanat.connection.committed import committed_offsets
+from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check, refused
+from qanat.connection.share_offsets import share_standings
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.model.spelling import did_you_mean
@@ -38,11 +41,12 @@ Groups = Annotated[list[str], Parameter(name="group", negative="")]
 def list_groups(
     *,
     state: Annotated[list[str] | None, Parameter(name=["--state", "-s"], negative="")] = None,
+    type_: Annotated[list[str] | None, Parameter(name="--type", negative="")] = None,
     output: Output = "table",
     watch: Watch = ONCE,
     target: Target = HERE,
 ) -> None:
-    """List consumer groups.
+    """List groups: of consumers, and share groups.
 
         qanat group list --state Empty -o names
 
@@ -50,6 +54,8 @@ def list_groups(
     ----------
     state:
         Only groups in this state: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, Reconciling.
+    type_:
+        Only groups of this type: classic, consumer, share.
     output:
         `table` for people, the others for programs.
     """
@@ -57,18 +63,18 @@ def list_groups(
     show(
         target,
         watch,
-        lambda cluster: _listed(cluster, state or []),
+        lambda cluster: _listed(cluster, state or [], type_ or []),
         lambda rows: print_rows(rows, _LIST_COLUMNS, output, spare=("type", "coordinator")),
     )
 
 
-async def _listed(cluster: Cluster, states: list[str]) -> list[Row]:
+async def _listed(cluster: Cluster, states: list[str], types: list[str]) -> list[Row]:
     """The groups of every broker, by name."""
     deadline = cluster.deadline()
     rows: list[Row] = []
     for broker in (await cluster.metadata([], deadline)).brokers:
         link = await cluster.node_link(broker.node_id, deadline)
-        request = ListGroupsRequest(states)
+        request = ListGroupsRequest(states, types)
         response: ListGroupsResponse = await link.call(ApiKey.LIST_GROUPS, request, deadline)
         check(f"groups of broker {broker.node_id}", response.error_code)
         rows += [
@@ -91,7 +97,8 @@ def describe(groups: Groups, /, *, output: Output = "table", watch: Watch = ONCE
         qanat group describe billing --watch --every 5
 
     The time lag is the age of the first record that the group has not read. A partition without a committed offset
-    has no lag. For programs, rows have a scope: `partition`, `topic` or `total`.
+    has no lag. Of a share group, the start offset stands for the committed one, and the lag is what is still to do.
+    For programs, rows have a scope: `partition`, `topic` or `total`.
 
     Parameters
     ----------
@@ -192,12 +199,14 @@ def _done_sentence(row: Row) -> str:
 
 
 async def _near(cluster: Cluster, group: str) -> str:
-    return did_you_mean(group, [str(row["group"]) for row in await _listed(cluster, [])])
+    return did_you_mean(group, [str(row["group"]) for row in await _listed(cluster, [], [])])
 
 
 async def _described(cluster: Cluster, group: str) -> tuple[GroupView, list[Row]]:
     deadline = cluster.deadline()
     found = await describe_group(cluster, group, deadline)
+    if found.type == SHARE:
+        return await _described_shares(cluster, found, deadline)
     offsets = await committed_offsets(cluster, group, deadline)
     if found.state == DEAD and not offsets:
         raise refused(f"there is no group {group}{await _near(cluster, group)}", ErrorCode.GROUP_ID_NOT_FOUND)
@@ -205,6 +214,25 @@ async def _described(cluster: Cluster, group: str) -> tuple[GroupView, list[Row]
     rows = _rows(group, await lags(cluster, offsets, set(owners), deadline), owners)
     about: Row = {"type": found.type, "epoch": found.epoch, "assignor": found.assignor or None}
     return found, [row | about for row in rows]
+
+
+async def _described_shares(cluster: Cluster, group: GroupView, deadline: Deadline) -> tuple[GroupView, list[Row]]:
+    """What is `committed` of a share group is its start offset: everything before it is done."""
+    standings = await share_standings(cluster, group.group_id, deadline)
+    offsets = {at: one.start_offset for at, one in standings.items() if one.start_offset is not None}
+    found = await lags(cluster, offsets, set(standings), deadline)
+    found = [replace(lag, left=standings[lag.at].lag) if lag.at in standings else lag for lag in found]
+    about: Row = {"type": group.type, "epoch": group.epoch, "assignor": group.assignor or None}
+    rows = [row | about for row in _rows(group.group_id, found, {})]
+    for row in rows:
+        at = TopicPartition(str(row["topic"]), int(str(row["partition"] or 0)))
+        crew = [one for one in group.members if at in one.assigned]
+        if row["scope"] == "partition" and crew:
+            # Several may work on one partition.
+            row |= {"member": " ".join(one.member_id for one in crew)}
+            row |= {"client": " ".join(dict.fromkeys(one.client_id for one in crew))}
+            row |= {"host": " ".join(dict.fromkeys(one.client_host for one in crew))}
+    return group, rows
 
 
 def _rows(group: str, found: list[Lag], owners: dict[TopicPartition, MemberView]) -> list[Row]:

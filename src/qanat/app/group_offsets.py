@@ -26,9 +26,13 @@ class Lag:
     end: int
     age_ms: int | None = None
     """How old the first record is that the group has not read; None where it is not known."""
+    left: int | None = None
+    """Records that a share group has still to do with, which need not be all that follow."""
 
     @property
     def records(self) -> int | None:
+        if self.left is not None:
+            return self.left
         return None if self.committed is None else max(0, self.end - self.committed)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.group_view import describe_group
+from qanat.app.group_view import SHARE, GroupView, describe_group
 from qanat.app.listing import Output, Row, print_rows
 from qanat.app.positions import Position, offsets_at, parse_moment, parse_position
 from qanat.app.progress import told_status
@@ -17,6 +17,7 @@ from qanat.connection.cluster import Cluster
 from qanat.connection.committed import commit_offsets, committed_offsets
 from qanat.connection.deadline import Deadline
 from qanat.connection.offsets import list_bounds
+from qanat.connection.share_offsets import move_share_group, share_standings
 from qanat.model.ids import TopicPartition
 
 _ISO_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
@@ -47,6 +48,8 @@ def reset(
 
         qanat group reset billing --topic orders --to-datetime 2026-01-01T00:00 --yes
         qanat group seek billing --all-topics --to @2h --dry-run
+
+    A share group begins anew there: locks and counts of deliveries are forgotten.
 
     Parameters
     ----------
@@ -85,15 +88,16 @@ def reset(
 
     async def work(cluster: Cluster) -> list[Row]:
         deadline = cluster.deadline()
-        committed = await committed_offsets(cluster, group, deadline)
+        view = await describe_group(cluster, group, deadline)
+        committed = await _present(cluster, view, deadline)
         wanted = _wanted(topic or [], committed)
         rows = await _plan(cluster, group, wanted, committed, place, deadline)
         if is_meant:
-            members = (await describe_group(cluster, group, deadline)).members
-            if members:
-                raise WrongArgumentError(f"group {group} has members ({len(members)}): stop its consumers first")
+            if view.members:
+                raise WrongArgumentError(f"group {group} has members ({len(view.members)}): stop its consumers first")
             new = {TopicPartition(str(row["topic"]), int(str(row["partition"]))): int(str(row["new"])) for row in rows}
-            await commit_offsets(cluster, group, new, deadline)
+            move = move_share_group if view.type == SHARE else commit_offsets
+            await move(cluster, group, new, deadline)
         return rows
 
     with told_status(f"resetting {group}") as tell:
@@ -101,6 +105,14 @@ def reset(
         rows = run(target, work)
     print_rows(rows, _COLUMNS, output, spare=("group",))
     return 0 if is_meant else consent.withheld("reset")
+
+
+async def _present(cluster: Cluster, group: GroupView, deadline: Deadline) -> dict[TopicPartition, int]:
+    """What a group has committed; of a share group, where it begins."""
+    if group.type != SHARE:
+        return await committed_offsets(cluster, group.group_id, deadline)
+    found = await share_standings(cluster, group.group_id, deadline)
+    return {at: one.start_offset for at, one in found.items() if one.start_offset is not None}
 
 
 def ago(duration: str) -> str:

@@ -9,10 +9,12 @@ from qanat.connection.assignors import decode_assignment
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import NotOfferedError, RefusedError, check
+from qanat.connection.link import Link
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError
 from qanat.model.ids import TopicPartition
 from qanat.wire.kafka.messages import consumer_group_describe as consumers
+from qanat.wire.kafka.messages import share_group_describe as shares
 from qanat.wire.kafka.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -22,6 +24,8 @@ from qanat.wire.kafka.messages.describe_groups import (
 from qanat.wire.kafka.registry import ApiKey
 
 DEAD = "Dead"
+SHARE = "share"
+"""The type of share groups."""
 _SPEAKS_CLASSIC = 0
 
 
@@ -40,7 +44,7 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """Epochs are of groups of the new protocol only."""
+    """Epochs are of groups of the new protocol, and of share groups."""
 
     group_id: str
     state: str
@@ -63,15 +67,7 @@ async def describe_group(cluster: Cluster, group: str, deadline: Deadline) -> Gr
         if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND and found.group_state != DEAD:
             check(f"group {group}", found.error_code, found.error_message)
             return _classic(found)
-        try:
-            answer: consumers.ConsumerGroupDescribeResponse = await link.call(
-                ApiKey.CONSUMER_GROUP_DESCRIBE, consumers.ConsumerGroupDescribeRequest([group]), deadline
-            )
-        except NotOfferedError:
-            return GroupView(group, DEAD)
-        (described,) = answer.groups
-        check(f"group {group}", described.error_code, described.error_message)
-        return _consumers(described)
+        return await _consumer_group(link, group, deadline) or await _share_group(link, group, deadline)
 
     try:
         return await cluster.persist(attempt, deadline)
@@ -79,6 +75,51 @@ async def describe_group(cluster: Cluster, group: str, deadline: Deadline) -> Gr
         if fault.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return GroupView(group, DEAD)
+
+
+async def _consumer_group(link: Link, group: str, deadline: Deadline) -> GroupView | None:
+    """The group, if it is one of the new protocol."""
+    try:
+        answer: consumers.ConsumerGroupDescribeResponse = await link.call(
+            ApiKey.CONSUMER_GROUP_DESCRIBE, consumers.ConsumerGroupDescribeRequest([group]), deadline
+        )
+    except NotOfferedError:
+        return None
+    (described,) = answer.groups
+    if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
+    check(f"group {group}", described.error_code, described.error_message)
+    return _consumers(described)
+
+
+async def _share_group(link: Link, group: str, deadline: Deadline) -> GroupView:
+    """The group, if it is a share group; a dead one otherwise."""
+    try:
+        answer: shares.ShareGroupDescribeResponse = await link.call(
+            ApiKey.SHARE_GROUP_DESCRIBE, shares.ShareGroupDescribeRequest([group]), deadline
+        )
+    except NotOfferedError:
+        return GroupView(group, DEAD)
+    (described,) = answer.groups
+    check(f"group {group}", described.error_code, described.error_message)
+    return _shares(described)
+
+
+def _shares(found: shares.DescribedGroup) -> GroupView:
+    members = [
+        MemberView(
+            one.member_id,
+            one.client_id,
+            one.client_host,
+            _partitions(one.assignment),
+            one.member_epoch,
+            "settled" if one.member_epoch == found.assignment_epoch else "behind",
+            SHARE,
+        )
+        for one in found.members
+    ]
+    epochs = (found.group_epoch, found.assignment_epoch)
+    return GroupView(found.group_id, found.group_state, SHARE, found.assignor_name, *epochs, members)
 
 
 def _classic(found: DescribedGroup) -> GroupView:
@@ -121,7 +162,7 @@ def _consumer(one: consumers.Member, target_epoch: int) -> MemberView:
     )
 
 
-def _partitions(assignment: consumers.Assignment) -> list[TopicPartition]:
+def _partitions(assignment: consumers.Assignment | shares.Assignment) -> list[TopicPartition]:
     return [TopicPartition(row.topic_name, number) for row in assignment.topic_partitions for number in row.partitions]
 
 

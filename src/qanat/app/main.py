@@ -60,7 +60,7 @@ def build_app() -> App:
     app.command("qanat.app.produce_command:produce", name="produce", help="Write lines of standard input to a topic.")
     app.command("qanat.app.consume_command:consume", name="consume", help="Print records of a topic.")
     app.command(_topic_commands(App(name="topic", help="Create, look at, change and delete topics.")))
-    app.command(_group_commands(App(name="group", help="Consumer groups: members, lag, offsets.")))
+    app.command(_group_commands(App(name="group", help="Consumer and share groups: members, lag, offsets.")))
     app.command(_cluster_commands(App(name="cluster", help="Several brokers as one: start, look at, move things.")))
     transaction = App(
         name=["transaction", "txn"], help="Transactions: who has one open, and how to end one that hangs."
@@ -76,7 +76,7 @@ def build_app() -> App:
     pipeline.command(f"{at}:show", name="show", help="Print a pipeline and its settings.")
     pipeline.command(f"{at}:run", name="run", help="Run a pipeline until it is told to stop.")
     app.command(pipeline)
-    config = App(name="config", help="Settings of topics and brokers that run.")
+    config = App(name="config", help="Settings of topics, brokers and groups.")
     config.command("qanat.app.config_commands:get", name="get", help="Show settings in force.")
     config.command("qanat.app.config_commands:set_settings", name="set", help="Change settings.")
     app.command(config)
@@ -138,7 +138,7 @@ def _topic_commands(topic: App) -> App:
 
 def _group_commands(group: App) -> App:
     at = "qanat.app.group_commands"
-    group.command(f"{at}:list_groups", name="list", help="List consumer groups.")
+    group.command(f"{at}:list_groups", name="list", help="List groups.")
     group.command(f"{at}:describe", name="describe", help="Show what groups have read, and their lag.")
     group.command(f"{at}:delete", name="delete", help="Delete groups with their offsets.")
     group.command("qanat.app.group_reset:reset", name=["reset", "seek"], help="Let a group read again, or skip.")

@@ -11,6 +11,7 @@
 - `cluster`       many links: bootstrap, metadata, leaders, coordinators, retries
 - `offsets`       where partitions begin and end, and which offset a time has
 - `committed`     where consumer groups stand, and moving them
+- `share_offsets` the same for share groups
 - `sizes`         how large partitions are
 - `fetching`      records out of partitions
 - `producing`     records into partitions
