@@ -393,3 +393,12 @@ def test_all_adapters_agree_on_any_sequence_of_writes(
         file.close()
 
     assert contents.count(contents[0]) == len(ADAPTERS)
+
+
+def test_what_was_synced_is_read_again_after_the_cache_was_let_go(file: File) -> None:
+    file.write([b"kept"], 0)
+    file.sync()
+
+    file.forget_cache()
+
+    assert content(file) == b"kept"

@@ -135,6 +135,9 @@ class ColdFile:
         self._files.note("sync", self.path)
         self._file.sync()
 
+    def forget_cache(self) -> None:
+        self._file.forget_cache()
+
     def rename(self, path: str) -> None:
         self._files.note("rename", path)
         self._file.rename(path)

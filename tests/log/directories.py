@@ -217,6 +217,9 @@ class WatchedFile:
         self._file.sync()
         self._files.note("sync", self.path)
 
+    def forget_cache(self) -> None:
+        self._file.forget_cache()
+
     def rename(self, path: str) -> None:
         self._files.note("rename", path)
         self._file.rename(path)

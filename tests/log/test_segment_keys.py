@@ -108,6 +108,9 @@ class KeyedFile:
     def sync(self) -> None:
         self._file.sync()
 
+    def forget_cache(self) -> None:
+        self._file.forget_cache()
+
     def rename(self, path: str) -> None:
         before = self.path
         self._file.rename(path)

@@ -574,3 +574,20 @@ def test_what_was_synced_survives_every_crash(steps: list[Step], seed: int, keep
     assert {path: content(disk.crash("keep_all"), path) for path in files} == {
         path: bytes(file.read(0, 1 << 40)) for path, file in files.items()
     }
+
+
+def test_bytes_that_a_failed_sync_dropped_look_written_until_the_cache_is_let_go() -> None:
+    disk = SimDisk()
+    file = disk.open("/a", create=True)
+    file.write([b"kept"], 0)
+    file.sync()
+    file.write([b"lost"], 4)
+    disk.fail_next("sync")
+    with pytest.raises(StorageError):
+        file.sync()
+
+    again = disk.crash("keep_all").open("/a")
+    assert again.read(0, 8) == b"keptlost"
+    again.sync()
+    again.forget_cache()
+    assert again.read(0, 8) == b"kept\0\0\0\0"

@@ -76,6 +76,9 @@ class MemoryFile:
     def sync(self) -> None:
         pass
 
+    def forget_cache(self) -> None:
+        pass
+
     def rename(self, path: str) -> None:
         self._files.rename_file(self, path)
 

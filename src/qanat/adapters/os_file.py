@@ -191,6 +191,15 @@ class OsFile:
         finally:
             self._descriptors.release(self)
 
+    def forget_cache(self) -> None:
+        fd = self._descriptors.hold(self)
+        try:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        except OSError as error:
+            raise storage_error("reread", self.path, error) from error
+        finally:
+            self._descriptors.release(self)
+
     def rename(self, path: str) -> None:
         assert not self._is_nameless, f"{self.path} was removed or replaced: there is no name left to change"
         self._rename(self.path, path)

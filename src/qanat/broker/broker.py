@@ -10,6 +10,7 @@ import asyncio
 import random
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,7 +41,7 @@ from qanat.connection.faults import UnreachableError
 from qanat.groups.settings import GroupSettings
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import InvalidSettingError, StoreUnavailableError
+from qanat.model.errors import InvalidSettingError, StorageError, StoreUnavailableError
 from qanat.model.ids import TopicId, TopicPartition
 from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.telemetry.events import event as tell
@@ -121,7 +122,7 @@ class Broker:
         self._obeying: asyncio.Task[None] | None = None
         """Topics on their way to changed defaults."""
         runtime.on_damage = told.damage
-        runtime.directory.state.on_failure = told.directory_failure
+        runtime.directory.state.on_failure = self._on_failed_directory
         self._group_settings = self.at_start.groups
         self._assignors = assignors
         self.transaction_settings = transaction_settings or TransactionSettings()
@@ -258,6 +259,17 @@ class Broker:
         if listener is None:
             raise UnreachableError(f"broker {node_id} is not registered")
         return listener.host, listener.port
+
+    def _on_failed_directory(self, fault: StorageError) -> None:
+        """Nothing can be written any more: let others lead, and be in no in-sync set (C23). The process stays."""
+        told.directory_failure(fault)
+        self.park(self._stand_aside())
+
+    async def _stand_aside(self) -> None:
+        if self.hosting.followers is not None:
+            await self.hosting.followers.close()
+        with suppress(StoreUnavailableError):
+            await self.membership.announce_stop()
 
     def _on_joined(self) -> None:
         """We are registered, as another than before if this is not the first time."""

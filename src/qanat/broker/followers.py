@@ -60,10 +60,11 @@ class FollowedLeaders:
         self._copies: dict[TopicPartition, Copy] = {}
         self.busy: dict[TopicPartition, asyncio.Future[None]] = {}
         """Copies that are being cut, with when that will be over."""
+        self._is_closed = False
 
     def follow(self, copy: Copy) -> None:
         """Keep a copy up with its leader from now on, if it has one."""
-        if self._copies.get(copy.at) == copy:
+        if self._copies.get(copy.at) == copy or self._is_closed:
             return
         self.leave(copy.at)
         self._copies[copy.at] = copy
@@ -80,6 +81,8 @@ class FollowedLeaders:
             leader.remove(at)
 
     async def close(self) -> None:
+        """Follow nobody any more."""
+        self._is_closed = True
         await asyncio.gather(*(leader.close() for leader in self._leaders.values()))
 
 

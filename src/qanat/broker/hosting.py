@@ -56,6 +56,8 @@ class Followers(Protocol):
 
     def leave(self, at: TopicPartition) -> None: ...
 
+    async def close(self) -> None: ...
+
 
 class Hosting:
     """What we host. `start` before use; `spawn` runs a coroutine beside everything else until the broker closes."""

@@ -83,6 +83,11 @@ class File(Protocol):
         """Make the bytes durable (fdatasync). May be called from a worker thread."""
         ...
 
+    def forget_cache(self) -> None:
+        """Let go of what memory holds of the file, after a `sync` that succeeded: what is read from now on lies on the
+        disk. Bytes that an earlier sync failed to write look written until then (rule 3)."""
+        ...
+
     def rename(self, path: str) -> None:
         """Give the file another name, replacing whatever has it. This handle follows."""
         ...

@@ -140,6 +140,9 @@ def _open_segments(files: Files, directory: str, settings: LogSettings, recovery
             continue
         segment = _unscanned(files, directory, base_offset, settings.index_interval_bytes)
         segments.append(segment)
+        # A process that was killed after a failed sync leaves bytes in memory that look written and are not.
+        segment.file.sync()
+        segment.file.forget_cache()
         following = bases[index + 1] if index + 1 < len(bases) else None
         if not take_in(segment, torn_from=torn_from, next_offset=following, is_dense=not settings.is_compacted):
             # Later segments first: a crash between the two must not leave them behind a hole.

@@ -306,6 +306,17 @@ class ClusterRun:
         for machine in self.machines:
             machine.store.loses_answers = False
 
+    async def disk_error(self) -> None:
+        """An fsync fails: the directory is given up, and somebody replaces the process after a while."""
+
+        async def act(machine: Machine) -> None:
+            machine.disk.fail_next("sync")
+            await asyncio.sleep(self._random.uniform(0.5, 3.0))
+            machine.kill()
+            await self._restart(machine)
+
+        await self._with_victim(act)
+
     async def lost_disk(self) -> None:
         """A machine comes back empty, as a new one would; only where others have everything."""
         if self.plan.replicas < 3 or self._busy:
@@ -387,6 +398,7 @@ FAULTS: dict[str, Callable[[ClusterRun], Coroutine[Any, Any, None]]] = {
     "resets": ClusterRun.resets,
     "store cut": ClusterRun.store_cut,
     "store loses answers": ClusterRun.store_loses_answers,
+    "disk error": ClusterRun.disk_error,
     "lost disk": ClusterRun.lost_disk,
 }
 _NEED_FSYNC = ("power loss", "power loss of all")

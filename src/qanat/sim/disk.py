@@ -302,6 +302,9 @@ class SimFile:
     def sync(self) -> None:
         self._disk._sync(self._open_inode())
 
+    def forget_cache(self) -> None:
+        self._open_inode().forget_cache()
+
     def rename(self, path: str) -> None:
         assert self._open_inode().parent is not None, f"{self.path} was removed or replaced: no name is left to change"
         self._disk.rename(self.path, path)

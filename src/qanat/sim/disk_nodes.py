@@ -111,6 +111,19 @@ class Inode(Node):
         """What kernels do: the error is told once and the pages count as clean from then on."""
         self.pending.clear()
 
+    def forget_cache(self) -> None:
+        """What was dropped by a sync that failed is seen to be gone; what waits to be written is still there."""
+        waiting = list(self.pending)
+        self._replace_buffer(len(self.buffer), keep=0)
+        self.size = len(self.durable)
+        memoryview(self.buffer)[: self.size] = self.durable
+        self.pending.clear()
+        for change in waiting:
+            if isinstance(change, PendingCut):
+                self.cut(change.length)
+            else:
+                self.write(change.data, change.position)
+
     def flip(self, bit: int) -> None:
         """Rot one bit, on the platter and for those who read from now on."""
         mask = 1 << (bit % 8)
