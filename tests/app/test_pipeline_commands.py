@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from qanat.app.main import run
+from qanat.app.pipelines import running
 from qanat.app.pipelines.live import Lines, line, table
 from qanat.app.pipelines.metrics import Exporter, exposition
 from qanat.spark.pipelines.progress import Tally
@@ -122,3 +123,32 @@ def test_a_run_shows_progress_serves_it_and_ends_in_order_on_sigterm(tmp_path: P
         assert process.returncode == 0
         assert out.startswith("copy-out: batch 1, 10 rows")
         assert [record.value for record in broker.records("copied")] == [b"LINE %d" % number for number in range(10)]
+
+
+def test_a_pipeline_is_told_how_its_cluster_wants_to_be_talked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it does with that, Spark's own tests show."""
+    asked: list[running.Asked] = []
+
+    def run_here(_: object, given: running.Asked) -> list[object]:
+        asked.append(given)
+        return []
+
+    monkeypatch.setattr(running, "run_here", run_here)
+    monkeypatch.setenv("QANAT_CLIENT_SASL_PASSWORD", "hunter2")
+    flags = ["security.protocol=SASL_SSL", "sasl.mechanisms=PLAIN", "sasl.username=alice", "acks=1"]
+    command = ["pipeline", "run", "metrics", "-b", "kafka:9093", *(part for one in flags for part in ("-X", one))]
+
+    assert run(command) == 0
+    assert run([*command, "-X", "ssl.truststore.type=JKS"]) == 1
+    assert [(one.bootstrap, one.client) for one in asked] == [
+        (
+            "kafka:9093",
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "alice",
+                "sasl.password": "hunter2",
+            },
+        )
+    ]
+    assert "hunter2" not in repr(asked)

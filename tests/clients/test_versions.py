@@ -33,6 +33,9 @@ LIBRDKAFKA_PINS = {
     ApiKey.END_TXN: (0, 1),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (1, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 0),
+    ApiKey.SHARE_GROUP_HEARTBEAT: (1, 1),
+    ApiKey.SHARE_FETCH: (1, 1),
+    ApiKey.SHARE_ACKNOWLEDGE: (1, 1),
 }
 """KIP-848 needs OffsetCommit and OffsetFetch 9 besides, and a producer that raises its own epoch InitProducerId 3."""
 SARAMA_PINS = {
@@ -46,11 +49,24 @@ FRANZ_PINS = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (1, 1),
     ApiKey.ADD_PARTITIONS_TO_TXN: (3, 3),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
+    ApiKey.SHARE_FETCH: (2, 2),
+    ApiKey.SHARE_ACKNOWLEDGE: (2, 2),
 }
-"""Its KIP-848 wants heartbeats of version 1; its truncation checks want epochs from version 2 on."""
+"""Its KIP-848 wants heartbeats of version 1, its truncation checks epochs from version 2 on; its own tests of share
+groups run where both of theirs have version 2."""
+JAVA_PINS = {
+    ApiKey.SHARE_GROUP_HEARTBEAT: (1, 1),
+    ApiKey.SHARE_GROUP_DESCRIBE: (1, 1),
+}
+"""Without them its share consumers do not begin."""
 PINS = [
     pytest.param(key, pin, id=f"{client}-{key.name}")
-    for client, pins in (("librdkafka", LIBRDKAFKA_PINS), ("sarama", SARAMA_PINS), ("franz-go", FRANZ_PINS))
+    for client, pins in (
+        ("librdkafka", LIBRDKAFKA_PINS),
+        ("sarama", SARAMA_PINS),
+        ("franz-go", FRANZ_PINS),
+        ("Java", JAVA_PINS),
+    )
     for key, pin in pins.items()
 ]
 NOT_FLEXIBLE = {

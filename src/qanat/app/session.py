@@ -14,6 +14,7 @@ from qanat.app.client_settings import ClientSettings, settings_of, settings_of_e
 from qanat.app.profiles import Profile, profiles_path, read_profiles
 from qanat.app.settings.environment import BOOTSTRAP_SERVERS, PROFILE
 from qanat.connection.cluster import Cluster, parse_bootstrap
+from qanat.connection.security import MEANINGS as SECURITY
 from qanat.model.errors import InvalidSettingError, QanatError
 
 Result = TypeVar("Result")
@@ -74,6 +75,12 @@ class Target:
     def address(self) -> str:
         """The brokers that are meant, for those who connect by themselves."""
         return self.meant().bootstrap
+
+    def protection(self) -> dict[str, str]:
+        """What `address` needs besides, in the names of Kafka's clients: TLS and SASL."""
+        settings = self.meant().settings
+        settings.security()  # What is wrong with them is said before anything is started.
+        return {name: value for name, value in settings.values.items() if name in SECURITY}
 
     def meant(self) -> Meant:
         """What flags, environment and profiles come to: flags before --profile before variables before the file."""

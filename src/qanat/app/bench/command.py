@@ -66,6 +66,9 @@ def bench_log(
 ) -> int:
     """Measure the log on this machine, each figure beside its physical limit.
 
+        qanat bench log --quick
+        qanat bench log --only append,read --rounds 9 -o json
+
     Parameters
     ----------
     only:

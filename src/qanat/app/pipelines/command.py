@@ -103,6 +103,7 @@ def run(
     asked = Asked(
         master=master,
         bootstrap=target.address(),
+        client=target.protection(),
         settings=given,
         spark_settings=assignments(conf or []),
         checkpoint=checkpoint,

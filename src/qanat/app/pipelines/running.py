@@ -32,6 +32,8 @@ class Asked:
     is_verbose: bool = False
     tell: Callable[[str], None] = lambda _: None
     """Takes the lines of a result, when everything is over."""
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """How the cluster wants to be talked to: TLS and SASL, in the names of Kafka's clients."""
 
 
 def run_here(pipeline: Pipeline, asked: Asked) -> list[Tally]:
@@ -64,7 +66,7 @@ def _run(pipeline: Pipeline, asked: Asked, lines: list[str]) -> list[Tally]:
             if exporter is not None:
                 exporter.tallies = tallies
 
-        how = How(asked.bootstrap, asked.checkpoint, asked.is_available_now, lines.append)
+        how = How(asked.bootstrap, asked.checkpoint, asked.is_available_now, lines.append, asked.client)
         return watch(pipeline.launch(spark, asked.settings, how), stop, look)
 
 

@@ -1,0 +1,77 @@
+"""Every command explains itself: with examples, each parameter, forms for programs, and the same ways to a cluster."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from cyclopts import App
+
+from qanat.app.main import build_app
+from qanat.app.session import Target
+
+NO_ROWS = {
+    *("start", "dev", "produce", "consume", "cluster up", "cluster down", "cluster restart"),
+    *("pipeline show", "pipeline run", "pipeline pack", "profile set", "profile use", "profile delete", "completion"),
+}
+"""Commands whose output is no listing: they serve, stream, print a file, or say one sentence."""
+
+
+def commands(app: App, path: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Every command that does something, by its whole name."""
+    for name in app:
+        if name.startswith("-"):
+            continue
+        found = app[name]
+        if found.default_command is not None:
+            yield f"{path}{name}", found.default_command
+        else:
+            yield from commands(found, f"{path}{name} ")
+
+
+COMMANDS = dict(commands(build_app()))
+each = pytest.mark.parametrize("name", COMMANDS)
+
+
+def text_of(name: str) -> str:
+    return inspect.getdoc(COMMANDS[name]) or ""
+
+
+@each
+def test_help_has_an_example_that_can_be_typed(name: str) -> None:
+    examples = [line for line in text_of(name).splitlines() if line.startswith("    ") and "qanat " in line]
+
+    assert examples != []
+
+
+@each
+def test_every_parameter_is_explained(name: str) -> None:
+    explained = text_of(name).partition("\nParameters\n---")[2]
+    own = [
+        one.name
+        for one in inspect.signature(COMMANDS[name]).parameters.values()
+        # What several commands share explains itself where it is defined; what has no name is in the text.
+        if one.kind is not one.VAR_POSITIONAL
+        and not hasattr(one.default, "__dataclass_fields__")
+        and "help=" not in str(one.annotation)
+    ]
+
+    assert [one for one in own if f"{one}:\n" not in explained] == []
+
+
+@each
+def test_what_lists_or_changes_has_forms_for_programs(name: str) -> None:
+    has_output = "output" in inspect.signature(COMMANDS[name]).parameters
+
+    assert has_output is (name not in NO_ROWS)
+
+
+@each
+def test_who_talks_to_a_cluster_takes_client_settings(name: str) -> None:
+    """`Target` brings --bootstrap, --profile, --timeout, -X and --command-config together."""
+    parameters = inspect.signature(COMMANDS[name]).parameters
+
+    assert ("target" in parameters) is any(isinstance(one.default, Target) for one in parameters.values())
+    assert not {"bootstrap", "profile", "timeout"} & set(parameters) or name.startswith("profile ")
