@@ -14,6 +14,7 @@
 - `streams`, `websocket`  records as they come; `pump` never more than a client can take, `stream_limits` how many
 - `idempotency`  keys under which a request is written once; `transaction` how, with a note of its answer
 - `subscribe`    operations of group members; `members` joins and beats for them
+- `queues`       operations of share groups: acquire, acknowledge
 - `topic_admin`, `group_admin`, `config_admin`, `cluster_admin`  administration; `group_offsets`, `paging` shared
 - `health`       whether the node serves, and what it counts
 
