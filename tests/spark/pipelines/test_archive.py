@@ -47,7 +47,7 @@ def run(spark: SparkSession, broker: EmbeddedBroker) -> Run:
     return run
 
 
-def send(broker: EmbeddedBroker, topic: str, numbers: range) -> None:
+def send(broker: EmbeddedBroker, topic: str, numbers: range, partitions: int = 3) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in numbers:
         producer.produce(
@@ -56,6 +56,7 @@ def send(broker: EmbeddedBroker, topic: str, numbers: range) -> None:
             key=None if number % 7 == 0 else b"key %d" % (number % 5),
             headers=[("h", b"%d" % number), ("h", None), ("empty", b"")] if number % 2 else None,
             timestamp=NOON_MS + number * 1000,
+            partition=number % partitions,
         )
     assert producer.flush(60) == 0
 
@@ -202,7 +203,7 @@ def test_an_archive_that_is_killed_has_each_record_once(
     spark: SparkSession, alone: EmbeddedBroker, tmp_path: Path
 ) -> None:
     alone.create_topic("orders", partitions=2)
-    send(alone, "orders", range(2000))
+    send(alone, "orders", range(2000), 2)
     lake = tmp_path / "lake"
     command = [sys.executable, "-m", "qanat.app", "pipeline", "run", "archive", "--master", "local[1]"]
     command += ["--topics", "orders", "--lake", str(lake), "--limit-bytes", "8k", "--enough", "1"]

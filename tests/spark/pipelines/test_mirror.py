@@ -60,7 +60,7 @@ def test_a_mirror_shows_all_that_is_at_the_source(
     spark: SparkSession, paris: EmbeddedBroker, oslo: EmbeddedBroker
 ) -> None:
     paris.create_topic("orders", partitions=2, configs={"retention.ms": "-1"})
-    send(paris, "orders", range(400))
+    send(paris, "orders", range(400), 2)
     commit(paris, "billing", "orders", {0: 60, 1: 10})
     assert mirror(spark, paris, oslo, pattern="ord.*", limit_bytes="20k") == 400
     assert contents(oslo, "orders") == contents(paris, "orders")
@@ -90,7 +90,7 @@ def test_a_mirror_shows_all_that_is_at_the_source(
 def test_what_cannot_be_mirrored_is_said(spark: SparkSession, paris: EmbeddedBroker, oslo: EmbeddedBroker) -> None:
     for broker in (paris, oslo):
         broker.create_topic("orders", partitions=1)
-        send(broker, "orders", range(3))
+        send(broker, "orders", range(3), 1)
 
     with pytest.raises(QanatError, match="topic orders is at the target already, with 3 records"):
         mirror(spark, paris, oslo, topics="orders")

@@ -7,9 +7,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
+
+from qanat.spark.pipelines.moments import shown
 
 END_WITHIN_S = 60.0
 
@@ -45,7 +46,7 @@ class Steps:
             "sink": {"numOutputRows": rows if written is None else written},
         }
         if newest_ms is not None:
-            document["eventTime"] = {"watermark": datetime.fromtimestamp(newest_ms / 1000, UTC).isoformat()}
+            document["eventTime"] = {"watermark": shown(newest_ms)}
         self._batch += 1
         self._begun = now
         self.reports.append(Report(f"{self._batch}", json.dumps(document)))
