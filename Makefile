@@ -25,12 +25,12 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check format codec clients bench bench-kafka bench-http sim stores restart queue fuzz docs dist clean distclean
+.PHONY: spark-fire spark-connector bench-spark help setup demo test check format codec clients bench bench-kafka bench-http sim stores restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
 	@echo
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | while IFS='|' read -r name meaning; do printf '%-12s %s\n' "$$name" "$$meaning"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | while IFS='|' read -r name meaning; do printf '%-16s %s\n' "$$name" "$$meaning"; done
 
 setup: $(READY) ## make .venv with Qanat (editable) and every tool
 	@echo "Ready: $(BIN)/qanat --help"
@@ -67,7 +67,11 @@ bench-kafka: $(READY) ## measure a broker beside Apache Kafka; make bench-kafka 
 bench-http: $(READY) ## measure the HTTP door beside a bare handler; make bench-http ARGS="--quick"
 	@$(BIN)/python -m bench.http $(ARGS)
 
-sim: $(READY) ## run under seeded faults; make sim SECONDS=60 or SEEDS=1-200
+sim: $(READY) ## whole clusters under seeded faults, then logs; make sim SECONDS=60 or SEEDS=1-200
+	@$(BIN)/python -m qanat.sim.cluster_sweep --jobs 2 $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+	@$(MAKE) --no-print-directory sim-log
+
+sim-log: $(READY) ## a log whose power is cut at every operation; make sim-log SECONDS=60 or SEEDS=1-200
 	@$(BIN)/python -m qanat.sim $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 stores: $(READY) ## metadata stores at length: 10,000 random operations on each, etcd away for 60 s, eight processes
@@ -80,6 +84,15 @@ restart: $(READY) ## kill -9 a broker under load, then cut its power; make resta
 
 queue: $(READY) ## a queue worked by eight share consumers, some killed; make queue ARGS="--records 100000 --kills 100"
 	@$(BIN)/python -m tools.share_queue $(ARGS)
+
+spark-fire: $(READY) ## copy 1M records with Spark while driver, executors and broker are killed with -9
+	@$(BIN)/python -m tools.spark_fire $(ARGS)
+
+spark-connector: $(READY) ## compare format("qanat") with Spark's own Kafka connector on the same data
+	@$(BIN)/python -m tools.connector $(ARGS)
+
+bench-spark: $(READY) ## rows a second in Spark, beside its own connector on Kafka and a source in memory
+	@$(BIN)/python -m bench.spark $(ARGS)
 
 fuzz: $(READY) ## mutated requests against a real node; make fuzz SECONDS=600, SEEDS=7 to replay one
 	@QANAT_FUZZ_SECONDS=$(or $(SECONDS),60) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q --timeout=0 tests/servers/test_bad_input_fuzz.py $(ARGS)

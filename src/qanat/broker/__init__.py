@@ -4,6 +4,12 @@
 - `broker`             the partitions it hosts, the picture of its cluster, what doors ask of both
 - `hosting`            which partitions we host, and what becomes of logs that nobody knows
 - `metadata`           the picture of the cluster, kept true by watching the store
+- `membership`         our registration in the cluster, and its lease
+- `controlling`        the controller's part, played by one broker at a time
+- `suspicions`         brokers whose process has ended, noticed at once
+- `followers`          copies of partitions that others lead, kept up by fetching
+- `in_sync_sets`       followers' progress, and changes of the in-sync sets
+- `peers`              questions to other brokers
 - `partition`          the leader's side of one partition: appends, reads, who waits for either
 - `fetching`           reads of many partitions at once, and waiting where that is too little
 - `fetch_sessions`     consumers that name only what changed

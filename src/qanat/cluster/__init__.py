@@ -6,6 +6,10 @@
 - `image`           what a broker knows of its cluster, kept up by events
 - `topic_names`     which names a topic may have
 - `placement`       which brokers hold which replicas
+- `nodes`           how brokers stand: alive, back again, back without their data
+- `elections`       who leads a partition, and who has all of it
+- `controller`      what the controller has to change, as commits
+- `reassignments`   partitions moved to other brokers, leaders chosen by hand
 - `topics`          create, delete, add partitions: decided into one commit each
 - `topic_configs`   topic settings, likewise
 - `rejection`       a decision's "no"

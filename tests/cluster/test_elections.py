@@ -1,0 +1,229 @@
+"""Who leads, decided: the corner cases of replication that are about elections (C08 to C16, C20, C23)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qanat.cluster.elections import Rules, prefer, recover, settle, with_in_sync
+from qanat.cluster.nodes import Node, Nodes
+from qanat.cluster.values import NO_LEADER, Member, PartitionState
+
+TWO = Rules(min_insync_replicas=2)
+UNFLUSHED = Rules(min_insync_replicas=2, is_flushed=False)
+
+
+def state(leader: int = 0, *in_sync: int, epoch: int = 0, replicas: tuple[int, ...] = (0, 1, 2)) -> PartitionState:
+    members = tuple(Member(node_id, 10) for node_id in in_sync or replicas)
+    return PartitionState(leader=leader, leader_epoch=epoch, replicas=replicas, in_sync=members)
+
+
+def nodes(
+    *alive: int,
+    since: int = 1,
+    back: tuple[int, ...] = (),
+    stopping: tuple[int, ...] = (),
+    crashed: tuple[int, ...] = (),
+) -> Nodes:
+    """Brokers: `alive` since before the members were written down, `back` since after, `crashed` back after a crash."""
+    known = {node_id: Node(since, node_id in stopping, True) for node_id in alive}
+    known |= {node_id: Node(20, False, True) for node_id in back}
+    known |= {node_id: Node(20, False, False) for node_id in crashed}
+    return Nodes(known, {})
+
+
+def test_what_is_well_is_left_alone() -> None:
+    before = state()
+
+    assert settle(before, nodes(0, 1, 2), TWO) is before
+
+
+def test_the_next_member_leads_when_the_leader_is_gone() -> None:
+    after = settle(state(), nodes(1, 2), TWO)
+
+    assert (after.leader, after.leader_epoch, after.in_sync_nodes) == (1, 1, (1, 2))
+
+
+def test_who_is_not_in_sync_does_not_lead() -> None:
+    after = settle(state(0, 0, 2), nodes(1, 2), TWO)
+
+    assert after.leader == 2
+
+
+def test_c14_without_a_member_the_partition_waits_and_nothing_is_lost() -> None:
+    after = settle(state(0, 0), nodes(1, 2), Rules())
+
+    assert (after.leader, after.leader_epoch, after.in_sync_nodes) == (NO_LEADER, 1, (0,))
+    assert settle(after, nodes(1, 2), Rules()) is after
+
+
+def test_c14_an_unclean_election_is_a_new_epoch_and_is_marked() -> None:
+    after = settle(state(0, 0), nodes(1, 2), Rules(is_unclean_allowed=True))
+
+    assert (after.leader, after.leader_epoch, after.in_sync_nodes, after.is_recovered) == (1, 1, (1,), True)
+
+
+def test_c14_an_operator_may_ask_for_it_where_nobody_leads() -> None:
+    waiting = settle(state(0, 0), nodes(1), Rules())
+
+    assert recover(waiting, nodes(1)).leader == 1
+    assert recover(state(), nodes(0, 1, 2)).leader == 0, "where somebody leads, nothing is done"
+
+
+def test_the_last_member_leads_again_when_it_is_back() -> None:
+    waiting = settle(state(0, 0), nodes(1), Rules())
+
+    after = settle(waiting, nodes(1, back=(0,)), Rules())
+
+    assert (after.leader, after.leader_epoch, after.in_sync) == (0, 2, (Member(0, 20),))
+
+
+def test_c13_the_last_replica_standing_is_not_elected_over_those_that_miss_nothing() -> None:
+    alone = settle(settle(state(), nodes(1, 2), TWO), nodes(2), UNFLUSHED)
+    assert (alone.leader, alone.in_sync_nodes, [one.node_id for one in alone.eligible]) == (2, (2,), [1])
+    dark = settle(alone, nodes(), UNFLUSHED)
+
+    after = settle(dark, nodes(crashed=(2,)), UNFLUSHED)
+    assert after.leader == NO_LEADER, "it may have lost its end, and broker 1 has everything"
+
+    after = settle(after, nodes(back=(1,), crashed=(2,)), UNFLUSHED)
+    assert after.leader == 1
+
+
+def test_c13_where_everybody_crashed_the_last_one_leads() -> None:
+    dark = settle(state(0, 0), nodes(), UNFLUSHED)
+
+    assert settle(dark, nodes(crashed=(0,)), UNFLUSHED).leader == 0
+
+
+def test_a_crash_loses_nothing_where_records_are_on_disk_before_they_are_acknowledged() -> None:
+    dark = settle(state(0, 0), nodes(), Rules())
+
+    assert settle(dark, nodes(crashed=(0,)), Rules()).leader == 0
+
+
+def test_an_eligible_replica_leads_where_no_member_is_alive() -> None:
+    alone = settle(settle(state(), nodes(1, 2), TWO), nodes(2), TWO)
+
+    after = settle(alone, nodes(back=(1,)), TWO)
+
+    assert (after.leader, after.in_sync_nodes) == (1, (1,))
+    assert [one.node_id for one in after.eligible] == [2], "whoever was in sync then misses nothing either"
+
+
+def test_c02_a_leader_that_restarts_leads_in_a_new_epoch() -> None:
+    after = settle(state(), nodes(1, 2, back=(0,)), TWO)
+
+    assert (after.leader, after.leader_epoch) == (1, 1), "whoever never stopped comes first"
+    alone = settle(state(0, 0), nodes(back=(0,)), Rules())
+    assert (alone.leader, alone.leader_epoch) == (0, 1)
+
+
+def test_a_sole_replica_that_restarts_goes_on_in_its_epoch() -> None:
+    before = state(0, 0, replicas=(0,))
+
+    assert settle(before, nodes(back=(0,)), Rules()).leader_epoch == 0
+
+
+def test_c10_a_node_that_lost_its_disk_is_a_member_of_nothing() -> None:
+    emptied = Nodes({node_id: Node(20, False, True) for node_id in (0, 1, 2)}, {0: 15})
+
+    after = settle(state(), emptied, TWO)
+
+    assert (after.leader, after.in_sync_nodes) == (1, (1, 2))
+
+
+def test_c10_the_only_member_that_lost_its_disk_does_not_lead_by_itself() -> None:
+    emptied = Nodes({0: Node(20, False, True), 1: Node(1, False, True)}, {0: 15})
+
+    after = settle(state(0, 0), emptied, Rules())
+
+    assert (after.leader, after.in_sync) == (NO_LEADER, ())
+
+
+def test_a_broker_that_is_about_to_stop_hands_over() -> None:
+    after = settle(state(), nodes(0, 1, 2, stopping=(0,)), TWO)
+
+    assert (after.leader, after.leader_epoch, after.in_sync_nodes) == (1, 1, (1, 2))
+
+
+def test_a_broker_that_is_about_to_stop_leads_on_where_nobody_else_can() -> None:
+    before = state(0, 0)
+
+    assert settle(before, nodes(0, 1, stopping=(0,)), Rules()).leader == 0
+
+
+def test_c20_a_move_ends_when_every_new_replica_is_in_sync() -> None:
+    moving = PartitionState(
+        leader=0,
+        leader_epoch=3,
+        replicas=(1, 2, 0),
+        in_sync=(Member(0, 10), Member(1, 10)),
+        adding=(1, 2),
+        removing=(0,),
+    )
+    assert settle(moving, nodes(0, 1, 2), Rules()) is moving
+    whole = with_in_sync(moving, (0, 1, 2), {2: 10}, Rules())
+
+    after = settle(whole, nodes(0, 1, 2), Rules())
+
+    assert (after.replicas, after.adding, after.removing) == ((1, 2), (), ())
+    assert (after.leader, after.leader_epoch, after.in_sync_nodes) == (1, 4, (1, 2))
+
+
+def test_c20_the_leader_of_a_move_dies_and_the_move_goes_on() -> None:
+    moving = PartitionState(
+        leader=0,
+        leader_epoch=3,
+        replicas=(1, 2, 0),
+        in_sync=(Member(0, 10), Member(1, 10)),
+        adding=(1, 2),
+        removing=(0,),
+    )
+
+    after = settle(moving, nodes(1, 2), Rules())
+
+    assert (after.leader, after.adding, after.removing) == (1, (1, 2), (0,))
+
+
+def test_the_preferred_replica_leads_again_once_it_is_in_sync() -> None:
+    assert prefer(state(1, 0, 1), nodes(0, 1), TWO).leader == 0
+    lagging = state(1, 1, 2)
+    assert prefer(lagging, nodes(0, 1, 2), TWO) is lagging
+    restarted = state(1, 0, 1)
+    assert prefer(restarted, nodes(1, back=(0,)), TWO) is restarted
+
+
+def test_a_set_that_becomes_too_small_remembers_who_misses_nothing() -> None:
+    after = with_in_sync(state(), (0,), {}, TWO)
+
+    assert (after.in_sync_nodes, [one.node_id for one in after.eligible]) == ((0,), [1, 2])
+    assert with_in_sync(after, (0, 1), {1: 10}, TWO).eligible == ()
+
+
+@given(
+    alive=st.sets(st.integers(0, 3)),
+    back=st.sets(st.integers(0, 3)),
+    in_sync=st.sets(st.integers(0, 2), min_size=1),
+    is_unclean=st.booleans(),
+)
+def test_settling_twice_changes_nothing(alive: set[int], back: set[int], in_sync: set[int], is_unclean: bool) -> None:
+    before = state(min(in_sync), *sorted(in_sync))
+    now = nodes(*sorted(alive - back), back=tuple(sorted(back)))
+    rules = Rules(2, is_unclean_allowed=is_unclean)
+
+    once = settle(before, now, rules)
+
+    assert settle(once, now, rules) is once
+    assert once.leader == NO_LEADER or once.leader in once.in_sync_nodes, "C24: LeaderInIsr"
+    assert once.leader_epoch in (before.leader_epoch, before.leader_epoch + 1)
+    assert (once.leader == before.leader) or once.leader_epoch == before.leader_epoch + 1
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_whoever_goes_a_member_leads(gone: int) -> None:
+    after = settle(state(), nodes(*({0, 1, 2} - {gone})), TWO)
+
+    assert after.leader in {0, 1, 2} - {gone}
+    assert gone not in after.in_sync_nodes

@@ -1,0 +1,156 @@
+"""A leader's view of its followers: what is committed, who should be in sync (C08 to C12)."""
+
+from __future__ import annotations
+
+from qanat.replication.leader import Change, Leader
+
+ALIVE = {0: 5, 1: 5, 2: 5}
+
+
+def leader(*in_sync: int, min_in_sync: int = 1, epoch_start: int = 0) -> Leader:
+    made = Leader(0, epoch_start, lag_max_ms=100)
+    made.min_in_sync = min_in_sync
+    made.stored((0, 1, 2), in_sync or (0, 1, 2), now_ms=0)
+    return made
+
+
+def test_nothing_is_committed_before_every_member_has_asked() -> None:
+    made = leader()
+    made.asked(1, 5, 10, 10, 1)
+
+    assert made.committed(10) is None
+    made.asked(2, 5, 7, 10, 1)
+    assert made.committed(10) == 7
+
+
+def test_a_leader_alone_commits_what_it_has() -> None:
+    assert leader(0).committed(10) == 10
+
+
+def test_the_leader_itself_counts() -> None:
+    made = leader()
+    made.asked(1, 5, 10, 10, 1)
+    made.asked(2, 5, 10, 10, 1)
+
+    assert made.committed(4) == 4
+
+
+def test_c12_nothing_is_committed_while_too_few_are_in_sync() -> None:
+    made = leader(0, min_in_sync=2)
+
+    assert made.committed(10) is None
+
+
+def test_a_partition_with_fewer_replicas_than_the_minimum_goes_by_what_it_has() -> None:
+    made = Leader(0, 0, 100)
+    made.min_in_sync = 2
+    made.stored((0,), (0,), 0)
+
+    assert made.committed(3) == 3
+
+
+def test_nothing_is_committed_while_others_count_on_it() -> None:
+    made = leader(0)
+    made.stored((0, 1, 2), (0,), 0, is_held=True)
+
+    assert made.committed(10) is None
+
+
+def test_c09_while_a_change_is_under_way_both_sets_count() -> None:
+    made = leader(0, 1)
+    made.asked(1, 5, 10, 10, 1)
+    made.asked(2, 5, 10, 10, 1)
+    assert made.change_wanted(ALIVE, 10, 10, 1) == Change((0, 1, 2), {2: 5})
+
+    made.asked(1, 5, 12, 12, 2)
+    assert made.committed(12) == 10, "broker 2 may be a member already"
+    made.failed()
+    assert made.committed(12) == 12
+
+
+def test_c09_a_member_that_is_being_dropped_still_counts() -> None:
+    made = leader(0, 1)
+    made.asked(1, 5, 5, 10, 0)
+    assert made.change_wanted(ALIVE, 5, 10, 500) == Change((0,), {})
+
+    assert made.committed(10) == 5
+    made.stored((0, 1, 2), (0,), 501)
+    assert made.committed(10) == 10
+
+
+def test_c09_one_change_at_a_time() -> None:
+    made = leader(0)
+    made.asked(1, 5, 10, 10, 1)
+    assert made.change_wanted(ALIVE, 10, 10, 1) is not None
+    made.asked(2, 5, 10, 10, 1)
+
+    assert made.change_wanted(ALIVE, 10, 10, 1) is None
+
+
+def test_c11_a_follower_joins_only_with_everything_up_to_the_leaders_own_epoch() -> None:
+    made = leader(0, epoch_start=20)
+    made.asked(1, 5, 15, 30, 1)
+    assert made.change_wanted(ALIVE, 10, 30, 1) is None
+
+    made.asked(1, 5, 20, 30, 2)
+    assert made.change_wanted(ALIVE, 10, 30, 2) == Change((0, 1), {1: 5})
+
+
+def test_a_follower_joins_only_with_everything_that_is_committed() -> None:
+    made = leader(0)
+    made.asked(1, 5, 9, 30, 1)
+
+    assert made.change_wanted(ALIVE, 10, 30, 1) is None
+
+
+def test_c10_a_process_that_is_not_registered_any_more_does_not_join() -> None:
+    made = leader(0)
+    made.asked(1, 5, 10, 10, 1)
+
+    assert made.change_wanted({0: 5, 1: 6}, 10, 10, 1) is None, "it asked in epoch 5 and is registered in epoch 6"
+    assert made.change_wanted({0: 5}, 10, 10, 1) is None
+
+
+def test_c10_the_old_process_of_a_broker_is_not_heard_any_more() -> None:
+    made = leader()
+    assert made.asked(1, 6, 3, 10, 1)
+
+    assert not made.asked(1, 5, 10, 10, 2)
+    made.asked(2, 5, 10, 10, 2)
+    assert made.committed(10) == 3
+
+
+def test_c08_a_stranger_is_not_heard() -> None:
+    assert not leader().asked(7, 5, 10, 10, 1)
+
+
+def test_a_follower_that_lags_is_dropped_and_one_that_has_everything_is_not() -> None:
+    made = leader()
+    made.asked(1, 5, 5, 10, 0)
+    made.asked(2, 5, 10, 10, 0)
+
+    assert made.change_wanted(ALIVE, 5, 10, 99) is None
+    assert made.change_wanted(ALIVE, 5, 10, 101) == Change((0, 2), {})
+
+
+def test_a_follower_that_keeps_up_with_a_log_that_grows_is_not_dropped() -> None:
+    made = leader(0, 1)
+    for now_ms, (offset, end) in enumerate(((0, 10), (10, 20), (20, 30), (30, 40))):
+        made.asked(1, 5, offset, end, now_ms * 60)
+
+    assert made.change_wanted(ALIVE, 0, 40, 200) is None
+
+
+def test_a_replica_that_left_the_partition_is_forgotten() -> None:
+    made = leader()
+    made.asked(1, 5, 10, 10, 1)
+    made.stored((0, 2), (0, 2), 2)
+
+    assert not made.asked(1, 5, 10, 10, 3)
+
+
+def test_lag_is_told() -> None:
+    made = leader()
+    made.asked(1, 5, 7, 10, 1)
+
+    assert (made.lag_of(1, 10), made.lag_of(2, 10)) == (3, -1)
