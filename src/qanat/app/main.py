@@ -31,6 +31,7 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 _ENDED_BY_SIGNAL = {128 + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+_CLUSTER_FLAGS = ("-X", "-b", "--bootstrap", "--bootstrap-server", "--profile", "--timeout", "-F", "--command-config")
 _SERVERS = ("start", "dev")
 """Commands that see to signals themselves, and that do without a place to print."""
 
@@ -74,6 +75,8 @@ def build_app() -> App:
     at = "qanat.app.pipelines.command"
     pipeline.command(f"{at}:list_pipelines", name="list", help="List the pipelines that come with Qanat.")
     pipeline.command(f"{at}:show", name="show", help="Print a pipeline and its settings.")
+    packing = "qanat.app.pipelines.packing:pack"
+    pipeline.command(packing, name="pack", help="Pack Qanat for the executors of a cluster.")
     pipeline.command(f"{at}:run", name="run", help="Run a pipeline until it is told to stop.")
     app.command(pipeline)
     config = App(name="config", help="Settings of topics, brokers and groups.")
@@ -230,6 +233,7 @@ def _thoroughly(arguments: Sequence[str]) -> int:
     from cyclopts import CycloptsError
 
     app = build_app()
+    arguments = _cluster_last(arguments)
     if ("-X", "list") in pairwise(arguments):
         # As in kcat and rpk, behind whatever command.
         arguments = ("profile", "settings")
@@ -244,6 +248,17 @@ def _thoroughly(arguments: Sequence[str]) -> int:
     except CycloptsError:
         return EXIT_USAGE
     return int(result)
+
+
+def _cluster_last(arguments: Sequence[str]) -> Sequence[str]:
+    """Which cluster is meant may be said before the command, too: `qanat -b host:9092 topic list`."""
+    rest, moved = list(arguments), []
+    while rest and rest[0].partition("=")[0] in _CLUSTER_FLAGS:
+        count = 1 if "=" in rest[0] else 2
+        moved += rest[:count]
+        rest = rest[count:]
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:end], *moved, *rest[end:]]
 
 
 def _explain(app: App, arguments: Sequence[str]) -> None:

@@ -185,7 +185,8 @@ class Cluster:
             (topic,) = (await self.metadata([name], deadline, may_create=may_create)).topics
             is_coming = may_create and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if is_coming:
-                raise refused(f"topic {name} is not there yet", ErrorCode.LEADER_NOT_AVAILABLE)
+                hint = "the broker makes it on first use only where auto.create.topics.enable=true"
+                raise refused(f"topic {name} is not there yet", ErrorCode.LEADER_NOT_AVAILABLE, hint)
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise RefusedError(topic.error_code, await self._no_topic(name, deadline))
             if topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION:

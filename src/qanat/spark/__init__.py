@@ -2,6 +2,7 @@
 
 - `session`        a Spark session that works at once; start here
 - `java`           the Java that Spark starts
+- `shipping`       what executors of a cluster need, as one archive
 - `source`         what Spark finds behind `format("qanat")`, and `register`
 - `given`          options as they were given, and complaints about them (pure)
 - `options`        what `.option(...)` may say: the names of Spark's Kafka connector, and a few more (pure)

@@ -29,6 +29,9 @@ def session(name: str = "qanat", master: str | None = None, settings: Mapping[st
     except ModuleNotFoundError as fault:
         raise NoSparkError(f"{fault.name} is not installed: pip install 'qanat[spark]'") from None
     require_java()
+    chosen = (settings or {}).get("spark.pyspark.python")
+    if chosen is not None:
+        os.environ["PYSPARK_PYTHON"] = chosen
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)

@@ -6,10 +6,7 @@ from typing import Protocol
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from qanat.spark.formats.csv_values import CsvDecoder
-from qanat.spark.formats.json_values import JsonDecoder
 from qanat.spark.formats.rows import Decoded
-from qanat.spark.formats.text_values import TextDecoder
 from qanat.spark.formats.value_format import SchemaError, ValueFormat
 
 
@@ -20,14 +17,20 @@ class Decoder(Protocol):
 
 
 def decoder(form: ValueFormat, kind: pa.DataType) -> Decoder:
-    """The decoder for values of a format; `kind` is the column's type."""
+    """The decoder for values of a format; `kind` is the column's type. Only what is used is imported: workers are many."""
     match form.format:
         case "json":
+            from qanat.spark.formats.json_values import JsonDecoder
+
             return JsonDecoder(kind)
         case "csv":
+            from qanat.spark.formats.csv_values import CsvDecoder
+
             _check_flat(kind)
             return CsvDecoder(kind, form.delimiter)
         case "text":
+            from qanat.spark.formats.text_values import TextDecoder
+
             return TextDecoder()
         case "avro":
             from qanat.spark.formats.avro_values import AvroDecoder
