@@ -152,6 +152,16 @@ def test_all_settings_are_listed(tell: Run, arguments: tuple[str, ...]) -> None:
     assert "isolation.level" in listed.stdout
 
 
+@pytest.mark.parametrize("flag", ["-b", "--bootstrap-server", "-X", "--timeout"])
+def test_the_cluster_may_be_named_before_the_command(run: Run, broker_address: str, flag: str) -> None:
+    value = {"-X": f"bootstrap.servers={broker_address}", "--timeout": "9"}.get(flag, broker_address)
+    before = run(flag, value, "topic", "list")
+    joined = run(f"--bootstrap={broker_address}", "topic", "create", "x-joined", "--if-not-exists", "--")
+
+    assert (before.returncode, before.stderr) == (0, "")
+    assert (joined.returncode, joined.stderr) == (0, "")
+
+
 def test_produce_and_consume_go_by_settings(run: Run) -> None:
     run("topic", "create", "x-flow", "-p", "1")
     run("produce", "x-flow", "-X", "acks=1", "-X", "compression.codec=zstd", given="a\nb\n")

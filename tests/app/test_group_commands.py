@@ -75,9 +75,9 @@ def test_a_reset_shows_first_and_does_when_told(run: Run, flags: tuple[str, ...]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("describe", "nobody"), "there is no group nobody: GROUP_ID_NOT_FOUND"),
-        (("delete", "nobody", "--yes"), "there is no group nobody: GROUP_ID_NOT_FOUND"),
-        (("reset", "g", "--topic", "x"), "say where to, once: --to-earliest, --to-latest, --to-offset, "),
+        (("describe", "nobody"), "there is no group nobody; "),
+        (("delete", "nobody", "--yes"), "there is no group nobody; "),
+        (("reset", "g", "--topic", "x"), "say where to, once: --to, --to-earliest, --to-latest, "),
         (("reset", "g", "--to-latest"), "say which topics: --topic orders, or --all-topics"),
         (("reset", "g", "--all-topics", "--to-latest"), "the group has committed nothing: name a topic with --topic"),
         (("reset", "g", "--topic", "g-none", "--to-latest"), "there is no topic g-none"),

@@ -92,6 +92,22 @@ def test_a_group_that_is_not_there_is_named_with_the_nearest(run: Run) -> None:
     assert refused.stderr.startswith("qanat: there is no group d-biling; did you mean d-billing?")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("group", "describe", "zzzzzz"), "there is no group zzzzzz; qanat group list shows those that are there"),
+        (("txn", "describe", "zzz"), "there is no transactional id zzz; qanat transaction list shows those that are"),
+        (("config", "get", "broker", "77"), "broker 77 is not there; there are 0: BROKER_NOT_AVAILABLE"),
+    ],
+)
+def test_what_is_not_there_is_told_with_where_to_look(run: Run, arguments: tuple[str, ...], told: str) -> None:
+    refused = run(*arguments)
+
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"qanat: {told}")
+    assert refused.stderr.count("\n") == 1
+
+
 def test_of_several_topics_those_that_were_created_are_told(run: Run) -> None:
     done = run("topic", "create", "d-first", "no/name")
 

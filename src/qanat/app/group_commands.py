@@ -16,7 +16,7 @@ from qanat.app.watching import ONCE, Watch, show
 from qanat.connection.cluster import Cluster
 from qanat.connection.committed import committed_offsets
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import check, refused
+from qanat.connection.faults import RefusedError, check
 from qanat.connection.share_offsets import share_standings
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
@@ -199,7 +199,8 @@ def _done_sentence(row: Row) -> str:
 
 
 async def _near(cluster: Cluster, group: str) -> str:
-    return did_you_mean(group, [str(row["group"]) for row in await _listed(cluster, [], [])])
+    names = [str(row["group"]) for row in await _listed(cluster, [], [])]
+    return did_you_mean(group, names, "qanat group list shows those that are there")
 
 
 async def _described(cluster: Cluster, group: str) -> tuple[GroupView, list[Row]]:
@@ -209,7 +210,7 @@ async def _described(cluster: Cluster, group: str) -> tuple[GroupView, list[Row]
         return await _described_shares(cluster, found, deadline)
     offsets = await committed_offsets(cluster, group, deadline)
     if found.state == DEAD and not offsets:
-        raise refused(f"there is no group {group}{await _near(cluster, group)}", ErrorCode.GROUP_ID_NOT_FOUND)
+        raise RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group}{await _near(cluster, group)}")
     owners = {at: member for member in found.members for at in member.assigned}
     rows = _rows(group, await lags(cluster, offsets, set(owners), deadline), owners)
     about: Row = {"type": found.type, "epoch": found.epoch, "assignor": found.assignor or None}

@@ -16,10 +16,11 @@ from qanat.app.listing import Output, Row, print_done, print_rows
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, run
 from qanat.connection.cluster import Cluster, Kind
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import check, refused
+from qanat.connection.faults import RefusedError, check, refused
 from qanat.connection.link import Link
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
+from qanat.model.spelling import did_you_mean
 from qanat.wire.kafka.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -70,28 +71,30 @@ def list_transactions(
         `table` for people, the others for programs.
     """
 
-    async def work(cluster: Cluster) -> list[Row]:
-        deadline = cluster.deadline()
-        rows: list[Row] = []
-        for broker in (await cluster.metadata([], deadline)).brokers:
-            link = await cluster.node_link(broker.node_id, deadline)
-            request = ListTransactionsRequest(state or [], [], -1 if longer_than is None else round(longer_than * 1000))
-            response: ListTransactionsResponse = await link.call(ApiKey.LIST_TRANSACTIONS, request, deadline)
-            check(f"transactions of broker {broker.node_id}", response.error_code)
-            if response.unknown_state_filters:
-                raise WrongArgumentError(f"there is no state {response.unknown_state_filters[0]}")
-            rows += [
-                {
-                    "transaction": one.transactional_id,
-                    "state": one.transaction_state,
-                    "producer": one.producer_id,
-                    "coordinator": broker.node_id,
-                }
-                for one in response.transaction_states
-            ]
-        return sorted(rows, key=lambda row: str(row["transaction"]))
+    print_rows(run(target, lambda cluster: _listed(cluster, state or [], longer_than)), _LIST_COLUMNS, output)
 
-    print_rows(run(target, work), _LIST_COLUMNS, output)
+
+async def _listed(cluster: Cluster, states: list[str], longer_than: float | None) -> list[Row]:
+    """The transactional ids of every broker, by name."""
+    deadline = cluster.deadline()
+    rows: list[Row] = []
+    for broker in (await cluster.metadata([], deadline)).brokers:
+        link = await cluster.node_link(broker.node_id, deadline)
+        request = ListTransactionsRequest(states, [], -1 if longer_than is None else round(longer_than * 1000))
+        response: ListTransactionsResponse = await link.call(ApiKey.LIST_TRANSACTIONS, request, deadline)
+        check(f"transactions of broker {broker.node_id}", response.error_code)
+        if response.unknown_state_filters:
+            raise WrongArgumentError(f"there is no state {response.unknown_state_filters[0]}")
+        rows += [
+            {
+                "transaction": one.transactional_id,
+                "state": one.transaction_state,
+                "producer": one.producer_id,
+                "coordinator": broker.node_id,
+            }
+            for one in response.transaction_states
+        ]
+    return sorted(rows, key=lambda row: str(row["transaction"]))
 
 
 def describe(
@@ -226,6 +229,10 @@ async def _described(cluster: Cluster, transaction: str, deadline: Deadline) -> 
         request = DescribeTransactionsRequest([transaction])
         response: DescribeTransactionsResponse = await link.call(ApiKey.DESCRIBE_TRANSACTIONS, request, deadline)
         (found,) = response.transaction_states
+        if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            names = [str(row["transaction"]) for row in await _listed(cluster, [], None)]
+            near = did_you_mean(transaction, names, "qanat transaction list shows those that are there")
+            raise RefusedError(found.error_code, f"there is no transactional id {transaction}{near}")
         check(f"transaction {transaction}", found.error_code)
         return found
 

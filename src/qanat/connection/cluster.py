@@ -114,7 +114,8 @@ class Cluster:
             await self.metadata([], deadline)
         address = self._nodes.get(node_id)
         if address is None:
-            raise refused(f"broker {node_id} is not there", ErrorCode.BROKER_NOT_AVAILABLE)
+            there = ", ".join(map(str, sorted(self._nodes)))
+            raise refused(f"broker {node_id} is not there; there are {there}", ErrorCode.BROKER_NOT_AVAILABLE)
         try:
             return await self._link(address, deadline)
         except UnreachableError as fault:
