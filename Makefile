@@ -68,7 +68,7 @@ bench-http: $(READY) ## measure the HTTP door beside a bare handler; make bench-
 	@$(BIN)/python -m bench.http $(ARGS)
 
 sim: $(READY) ## whole clusters under seeded faults, then logs; make sim SECONDS=60 or SEEDS=1-200
-	@$(BIN)/python -m qanat.sim.cluster_sweep --jobs 2 $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+	@$(BIN)/python -m qanat.sim.clusters --jobs 2 $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 	@$(MAKE) --no-print-directory sim-log
 
 sim-log: $(READY) ## a log whose power is cut at every operation; make sim-log SECONDS=60 or SEEDS=1-200

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from qanat.sim.cluster_run import ClusterRun
-from qanat.sim.cluster_sweep import run_twice
+from qanat.sim.clusters.run import ClusterRun
+from qanat.sim.clusters.sweep import run_twice
 
 SEEDS = 200
 PER_TEST = 10
@@ -17,7 +17,7 @@ def test_nothing_is_lost(first: int) -> None:
     for seed in range(first, first + PER_TEST):
         report = ClusterRun(seed).run()
 
-        assert report.problems == [], f"python -m qanat.sim.cluster_sweep --seeds {seed}"
+        assert report.problems == [], f"python -m qanat.sim.clusters --seeds {seed}"
         assert report.acknowledged > 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from qanat.sim.history import History, Outcome, Poll, Send
+from qanat.sim.clusters.history import History, Outcome, Poll, Send
 
 
 def problems(history: History) -> list[str]:

@@ -21,14 +21,14 @@ from qanat.broker.settings import BrokerSettings
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.model.errors import QanatError
-from qanat.sim.checker import problems
-from qanat.sim.cluster_checks import agreement_problems, believed_leader_problems
-from qanat.sim.cluster_clients import Clients
-from qanat.sim.history import History
-from qanat.sim.loop import OWNER, Owner, SimLoop
-from qanat.sim.machine import INTER_BROKER_PORT, PORT, Machine
-from qanat.sim.network import SimNetwork
-from qanat.sim.store import SimStore
+from qanat.sim.clusters.checker import problems
+from qanat.sim.clusters.checks import agreement_problems, believed_leader_problems
+from qanat.sim.clusters.clients import Clients
+from qanat.sim.clusters.history import History
+from qanat.sim.clusters.loop import OWNER, Owner, SimLoop
+from qanat.sim.clusters.machine import INTER_BROKER_PORT, PORT, Machine
+from qanat.sim.clusters.network import SimNetwork
+from qanat.sim.clusters.store import SimStore
 from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from qanat.wire.kafka.registry import ApiKey
 

@@ -17,7 +17,7 @@ from contextvars import Context, copy_context
 from random import Random
 from typing import Any
 
-from qanat.sim.loop import OWNER, Owner, SimLoop
+from qanat.sim.clusters.loop import OWNER, Owner, SimLoop
 
 _CONNECT_TIMEOUT_S = 3.0
 _RESET_AFTER_CUT = 0.5

@@ -17,8 +17,8 @@ from qanat.connection.faults import RefusedError
 from qanat.connection.fetching import FetchLimits, fetch
 from qanat.connection.producer import Producer
 from qanat.model.errors import QanatError
-from qanat.sim.history import History, Outcome, Poll, Send
-from qanat.sim.machine import wall_ms
+from qanat.sim.clusters.history import History, Outcome, Poll, Send
+from qanat.sim.clusters.machine import wall_ms
 from qanat.wire.records import Record, encode_batch
 
 _OPERATION_S = 8.0

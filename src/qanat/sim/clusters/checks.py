@@ -9,7 +9,7 @@ from qanat.broker.partition import Partition
 from qanat.cluster import keys, values
 from qanat.log.partition_log import PartitionLog
 from qanat.model.ids import Offset, TopicPartition
-from qanat.sim.machine import Machine
+from qanat.sim.clusters.machine import Machine
 from qanat.wire.batch_header import split_batches
 
 

@@ -23,11 +23,11 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.upkeep import Upkeep
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import QanatError
+from qanat.sim.clusters.loop import OWNER, Owner, SimFlusher, SimLoop
+from qanat.sim.clusters.network import SimNetwork
+from qanat.sim.clusters.store import SimStore
 from qanat.sim.crash_image import CrashMode
 from qanat.sim.disk import SimDisk
-from qanat.sim.loop import OWNER, Owner, SimFlusher, SimLoop
-from qanat.sim.network import SimNetwork
-from qanat.sim.store import SimStore
 from qanat.transactions.settings import TransactionSettings
 
 EPOCH_MS = 1_700_000_000_000
