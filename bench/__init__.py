@@ -18,7 +18,8 @@
 
 On Qanat alone, each a command of its own: `holds` measures how long one request keeps others waiting,
 `connections` what an idle connection costs (docs/performance-holds.md), `rebalance` how long a group of a hundred
-members needs to settle (with `group_members`).
+members needs to settle (with `group_members`), `transactions` what commits cost, `shares` what acknowledging every
+record costs (with `share_client`).
 `http` measures the HTTP door beside a bare handler.
 - `request`         one small request inside the broker, without a client: where its CPU time goes
 
