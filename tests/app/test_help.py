@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cyclopts import App
 
-from qanat.app.main import build_app
+from qanat.app.main import EXIT_USAGE, build_app, run
 from qanat.app.session import Target
 
 NO_ROWS = {
@@ -75,3 +75,26 @@ def test_who_talks_to_a_cluster_takes_client_settings(name: str) -> None:
 
     assert ("target" in parameters) is any(isinstance(one.default, Target) for one in parameters.values())
     assert not {"bootstrap", "profile", "timeout"} & set(parameters) or name.startswith("profile ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["topic", "lst"], 'Unknown command "lst". Did you mean "list"? Available commands: '),
+        (["topic", "create"], 'Command "topic create" parameter topic requires an argument; see qanat topic create --'),
+        (["topic", "create", "x", "-p", "abc"], 'Invalid value for -p: unable to convert "abc" into int; see qanat '),
+        (["consume", "x", "--form", "y"], "Unknown option: --form. Did you mean --format?; see qanat consume --help"),
+        (["config", "get", "topc", "x"], 'Invalid value "topc" for KIND. Choose from: '),
+        (["produce", "a", "b"], "'b' is one argument too many; see qanat produce --help"),
+        (["irrigate"], 'Unknown command "irrigate". Available commands: start, dev, '),
+    ],
+)
+def test_a_line_that_is_wrong_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    code = run(arguments)
+    printed = capsys.readouterr()
+
+    assert (code, printed.out) == (EXIT_USAGE, "")
+    assert printed.err.startswith(f"qanat: {told}")
+    assert printed.err.count("\n") == 1

@@ -3,7 +3,7 @@
 Rule 1: commands are named here and imported only when they are called, so that
         `qanat --version` and completion stay quick. A command is one line in
         `build_app`: where it lives, its name, its one-line meaning.
-Rule 2: what a user did wrong ends as one sentence on stderr and exit code 1;
+Rule 2: what a user did wrong ends as one sentence on stderr and exit code 1, or 2 where the line itself is wrong;
         a traceback means a bug.
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted, 141 nobody reads any more, 143 terminated.
@@ -25,7 +25,7 @@ from qanat.app.streams import EXIT_PIPE_CLOSED, after_world_fault, complain, flu
 from qanat.model.errors import QanatError
 
 if TYPE_CHECKING:
-    from cyclopts import App
+    from cyclopts import App, CycloptsError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -243,11 +243,23 @@ def _thoroughly(arguments: Sequence[str]) -> int:
         result = app(
             list(arguments),
             exit_on_error=False,
+            print_error=False,
             result_action="return_int_as_exit_code_else_zero",
         )
-    except CycloptsError:
+    except CycloptsError as fault:
+        complain(_usage(fault))
         return EXIT_USAGE
     return int(result)
+
+
+def _usage(fault: CycloptsError) -> str:
+    """What is wrong with a line, and where it is explained."""
+    from cyclopts import UnusedCliTokensError
+
+    told = " ".join(str(fault).split()).rstrip(".")
+    if isinstance(fault, UnusedCliTokensError):
+        told = f"{fault.unused_tokens[0]!r} is one argument too many"
+    return f"{told}; see {' '.join(('qanat', *(fault.command_chain or ()), '--help'))}"
 
 
 def _cluster_last(arguments: Sequence[str]) -> Sequence[str]:
