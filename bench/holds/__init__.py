@@ -5,7 +5,8 @@
 
 - `__main__`   the command line and the table
 - `crowd`      a broker with very many partitions, groups, members and offsets
-- `requests`   the largest requests, and those with the largest answers: `of_records`, `of_groups`, `of_topics`
+- `requests`   the largest requests, and those with the largest answers: `of_records`, `of_bytes`,
+               `of_transactions`, `of_groups`, `of_consumers`, `of_topics`
 - `cases`      a request by the number of its rows
 - `probed`     a broker in a process of its own, with a probe on its loop
 

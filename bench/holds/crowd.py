@@ -17,6 +17,9 @@ from qanat.cluster.topics import CreateTopic
 from qanat.groups.record_codec import encode_record
 from qanat.groups.records import GroupMetadataRecord, GroupRecord, MemberMetadata, OffsetCommitRecord
 from qanat.model.error_codes import ErrorCode
+from qanat.transactions.replies import ProducerReply
+from qanat.transactions.requests import InitProducer
+from qanat.wire.compression import Codec
 from qanat.wire.records import Record, encode_batch
 
 PARTITIONS_PER_TOPIC = 100
@@ -39,6 +42,13 @@ class Crowd:
     groups: int = 20_000
     offsets: int = 100_000
     members: int = 2_000
+    large_bytes: int = 98 * 1024 * 1024
+    """One batch, where its topic allows that."""
+    parts: int = 50
+    part_bytes: int = 1_000_000
+    """Of a request that writes to several partitions."""
+    inflated_bytes: int = 60 * 1024 * 1024
+    """What a small batch is made to inflate to."""
 
     @property
     def partitions(self) -> int:
@@ -51,6 +61,24 @@ class Crowd:
 
     def topic_names(self) -> list[str]:
         return [wide(number) for number in range(self.wide_topics)] + [narrow(n) for n in range(self.narrow_topics)]
+
+
+LARGE, STAMPED, COMPACTED = "large", "stamped", "compacted"
+REPACKED = {
+    "uncompressed": Codec.ZSTD,
+    "gzip": Codec.ZSTD,
+    "snappy": Codec.LZ4,
+    "lz4": Codec.GZIP,
+    "zstd": Codec.SNAPPY,
+}
+"""What topics store, and in which codec they are sent to."""
+SPENDER = "spender"
+"""A transactional id, whose producer is the first that this broker has named."""
+SPENDER_ID = 0
+
+
+def repacked(compression: str) -> str:
+    return f"repacked-{compression}"
 
 
 def wide(number: int) -> str:
@@ -75,6 +103,7 @@ async def settle(broker: Broker, crowd: Crowd) -> None:
         partitions = PARTITIONS_PER_TOPIC if name.startswith("wide") else 1
         made = await broker.create_topic(CreateTopic(name, broker.new_topic_id(), partitions=partitions))
         assert not isinstance(made, Rejection), made
+    await _settle_special(broker)
     await broker.groups.ensure_topic()
     now_ms = broker.runtime.clock_ms()
     for number in range(crowd.groups):
@@ -94,6 +123,26 @@ async def settle(broker: Broker, crowd: Crowd) -> None:
     for number in range(len(broker.metadata.image.topics[OFFSETS_TOPIC].partitions)):
         while isinstance(await broker.groups.shard(number), ErrorCode):
             pass  # It waits for a while each time, then says that loading is under way.
+
+
+async def _settle_special(broker: Broker) -> None:
+    """Topics that take large batches, each in its own way, and a producer that has transactions."""
+    special = {
+        LARGE: {},
+        STAMPED: {"message.timestamp.type": "LogAppendTime"},
+        COMPACTED: {"cleanup.policy": "compact"},
+    }
+    special |= {repacked(compression): {"compression.type": compression} for compression in REPACKED}
+    for name, settings in special.items():
+        configs = {"max.message.bytes": str(100 << 20), "retention.bytes": "1", **settings}
+        made = await broker.create_topic(CreateTopic(name, broker.new_topic_id(), partitions=1, configs=configs))
+        assert not isinstance(made, Rejection), made
+    while True:
+        reply = await broker.transactions.ask(SPENDER, InitProducer(SPENDER, _HOUR_MS // 4))
+        assert isinstance(reply, ProducerReply), reply
+        if reply.error is ErrorCode.NONE:
+            break
+    assert (reply.producer_id, reply.producer_epoch) == (SPENDER_ID, 0), reply
 
 
 async def _remember(broker: Broker, group_id: str, records: Sequence[GroupRecord]) -> None:

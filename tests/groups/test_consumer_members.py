@@ -8,6 +8,7 @@ from tests.groups.shell import SECOND, Shell, subscription
 
 from qanat.groups.classic.states import GroupState
 from qanat.groups.consumer.group import ConsumerGroupState
+from qanat.groups.consumer.requirements import MOST_TOPICS
 from qanat.groups.consumer.subscriptions import expression_error
 from qanat.groups.replies import (
     ConsumerDescribeReply,
@@ -265,3 +266,13 @@ def test_names_that_do_not_fit_a_record_are_refused(name: str) -> None:
     request = ConsumerHeartbeat(**{**fields, name: "x" * 8_001}, rebalance_timeout_ms=1, owned=())  # type: ignore[arg-type]
     assert told(shell, request).error is ErrorCode.INVALID_REQUEST
     assert shell.log == []
+
+
+def test_more_topics_by_name_than_a_group_can_decide_about_in_one_go_are_refused() -> None:
+    def subscribed(count: int) -> ConsumerHeartbeat:
+        topics = tuple(f"topic-{number}" for number in range(count))
+        return ConsumerHeartbeat("g", "a", 0, "u", rebalance_timeout_ms=1, topics=topics, owned=())
+
+    shell = Shell()
+    assert told(shell, subscribed(MOST_TOPICS + 1)).error is ErrorCode.INVALID_REQUEST
+    assert told(shell, subscribed(MOST_TOPICS)).error is ErrorCode.NONE

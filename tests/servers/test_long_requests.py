@@ -11,6 +11,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,7 +28,17 @@ from qanat.wire.kafka.headers import read_response_header
 CALLS_MAX = 40_000
 """Between two turns of the loop; some ten milliseconds of work."""
 ROWS_MAX = 12_000
-_CROWD = Crowd(wide_topics=8, narrow_topics=50, groups=4_000, offsets=12_000, members=400)
+_CROWD = Crowd(
+    wide_topics=8,
+    narrow_topics=50,
+    groups=4_000,
+    offsets=12_000,
+    members=400,
+    large_bytes=4 << 20,
+    parts=20,
+    part_bytes=300_000,
+    inflated_bytes=1 << 20,
+)
 _PATIENCE_S = 60.0
 
 
@@ -107,6 +118,22 @@ def check_rows(case: Case, answer: bytes) -> None:
             assert (group.error_code, len(rows)) == (0, _CROWD.offsets)
         case "ListGroups", "all groups" | "many states":
             assert len(response.groups) >= _CROWD.groups
+        case "Produce", _ if "unknown" not in case.what:
+            rows = [row for topic in response.responses for row in topic.partition_responses]
+            assert {row.error_code for row in rows} == {0}
+        case "TxnOffsetCommit" | "AddPartitionsToTxn", "known partitions":
+            topics = response.topics if case.name == "TxnOffsetCommit" else response.results_by_topic_v3_and_below
+            errors = [
+                row.error_code if case.name == "TxnOffsetCommit" else row.partition_error_code
+                for topic in topics
+                for row in (topic.partitions if case.name == "TxnOffsetCommit" else topic.results_by_partition)
+            ]
+            assert (len(errors), set(errors)) == (_CROWD.partitions, {0})
+        case "EndTxn", "one of many partitions":
+            assert response.error_code == 0
+        case "WriteTxnMarkers", "known partitions":
+            rows = [row for marker in response.markers for topic in marker.topics for row in topic.partitions]
+            assert (len(rows), {row.error_code for row in rows}) == (_CROWD.partitions, {0})
         case "DeleteRecords", "known partitions":
             rows = [row for topic in response.topics for row in topic.partitions]
             assert (len(rows), {row.error_code for row in rows}) == (_CROWD.partitions, {0})
@@ -117,9 +144,10 @@ def check_rows(case: Case, answer: bytes) -> None:
 
 
 def _frame(case: Case) -> bytes:
-    return Case(case.key, case.what, case.make, min(case.rows_max, ROWS_MAX)).largest()[1]
+    return replace(case, rows_max=min(case.rows_max, ROWS_MAX)).largest()[1]
 
 
+@pytest.mark.timeout(400)  # Every API with very many rows, each call counted.
 def test_no_request_is_worked_at_for_long_without_a_breath(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # Its handles can be looked into.
         found = runner.run(most_calls_of_each(tmp_path, monkeypatch))

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from qanat.broker.breaths import Breaths
 from qanat.broker.hosted_shard import Clocks, HostedShard
 from qanat.broker.internal_topic import InternalTopic, replay
 from qanat.broker.partition import EndMarker, Partition
@@ -107,10 +108,11 @@ class TransactionCoordinator:
             return refused(request, fault.code)
         return await shard.ask(with_producer_id(request, fresh))
 
-    async def ask_all(self, request: ListTransactions) -> list[Reply]:
+    async def ask_all(self, request: ListTransactions, breaths: Breaths) -> list[Reply]:
         """The answers of every shard that we lead."""
         shards = [await self.topic.shard(number) for number in self.topic.numbers()]
-        return [await shard.ask(request) for shard in shards if isinstance(shard, HostedTransactions)]
+        serving = [shard for shard in shards if isinstance(shard, HostedTransactions)]
+        return [await shard.ask(request) async for shard in breaths.over(serving)]
 
 
 def _is_early(reply: Reply) -> bool:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from qanat.broker.breaths import Breaths
 from qanat.broker.partition import EndMarker, Partition
 from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.cluster.values import NO_LEADER
@@ -42,16 +43,17 @@ class MarkerWriter:
     async def write(self, marker: EndMarker, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Write to each, and return when every marker is safe, or cannot be written here."""
         waiting: dict[TopicPartition, asyncio.Future[None] | ErrorCode | None] = {}
-        for at in partitions:
+        breaths = Breaths()
+        async for at in breaths.over(partitions):
             waiting[at] = await self._begin(marker, at)
-        return {at: await _outcome(begun) for at, begun in waiting.items()}
+        return {at: await _outcome(begun) async for at, begun in breaths.over(waiting.items())}
 
     async def write_everywhere(
         self, marker: EndMarker, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         """The same wherever the partitions are led now; what could not be reached is to be tried again."""
         by_leader: dict[int, list[TopicPartition]] = {}
-        for at in partitions:
+        async for at in Breaths().over(partitions):
             by_leader.setdefault(self._leader_of(at), []).append(at)
         asked = [
             self.write(marker, some)

@@ -81,7 +81,7 @@ class ListTransactions(Struct, frozen=True):
     """Every transactional id of the shard; an empty filter lets everything pass."""
 
     states: tuple[str, ...] = ()
-    producer_ids: tuple[int, ...] = ()
+    producer_ids: frozenset[int] = frozenset()
     duration_ms: int = -1
     """Only transactions that have been open for longer."""
 

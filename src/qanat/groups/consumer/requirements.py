@@ -18,6 +18,8 @@ JOINING = 0
 LEAVING = -1
 LONGEST_NAME = 8_000
 """Characters in a member's own names: they must fit a record's key."""
+MOST_TOPICS = 10_000
+"""That one member may subscribe to by name: a group decides in one go, and everybody else waits for that."""
 
 
 class Refusal(NamedTuple):
@@ -52,6 +54,8 @@ def _missing(request: ConsumerHeartbeat) -> str | None:
             return f"{name} can't be empty, or longer than {LONGEST_NAME} characters."
     if len(request.member_id) > LONGEST_NAME:
         return f"MemberId can't be longer than {LONGEST_NAME} characters."
+    if request.topics is not None and len(request.topics) > MOST_TOPICS:
+        return f"SubscribedTopicNames can't name more than {MOST_TOPICS} topics; subscribe by an expression."
     epoch = request.member_epoch
     if not request.member_id and (epoch != JOINING or request.brings_its_id):
         return "MemberId can't be empty."

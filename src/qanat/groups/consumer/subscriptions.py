@@ -43,7 +43,7 @@ def refresh(turn: Turn, group: ConsumerGroup, *, is_changed: bool) -> None:
 def topics_digest(names: Iterable[str], topics: TopicView) -> int:
     """A number that changes with the topics that a group reads, their ids and their partitions; 0 for none."""
     digest, is_empty = blake2b(digest_size=_DIGEST_BYTES), True
-    for name in sorted(names):
+    for name in sorted(name for name in names if topics.topic_id(name) is not None):
         topic_id, count = topics.topic_id(name), topics.partition_count(name)
         if topic_id is not None and count is not None:
             is_empty = False

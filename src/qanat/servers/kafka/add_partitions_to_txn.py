@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
-from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.dispatch import Context
 from qanat.servers.kafka.transaction_errors import fenced_as
 from qanat.transactions.records import CLASSIC, EPOCH_PER_TRANSACTION
@@ -47,7 +46,7 @@ async def _one(request: AddPartitionsToTxnRequest, context: Context) -> AddParti
 async def _many(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
     results = [
         AddPartitionsToTxnResult(one.transactional_id, await _results(one, EPOCH_PER_TRANSACTION, context))
-        async for one in in_turns(request.transactions)
+        async for one in context.breaths.over(request.transactions)
     ]
     return AddPartitionsToTxnResponse(results_by_transaction=results)
 
@@ -55,18 +54,21 @@ async def _many(request: AddPartitionsToTxnRequest, context: Context) -> AddPart
 async def _results(
     transaction: AddPartitionsToTxnTransaction, client_version: int, context: Context
 ) -> list[AddPartitionsToTxnTopicResult]:
-    partitions = tuple(
-        TopicPartition(topic.name, number) for topic in transaction.topics for number in topic.partitions
-    )
-    known = {at: _is_there(at, context) for at in partitions}
+    breaths = context.breaths
+    partitions = [
+        TopicPartition(topic.name, number)
+        async for topic in breaths.over(transaction.topics)
+        async for number in breaths.over(topic.partitions)
+    ]
+    known = {at: _is_there(at, context) async for at in breaths.over(partitions)}
     if all(known.values()):
-        errors = await _ask(transaction, partitions, client_version, context)
+        errors = await _ask(transaction, tuple(partitions), client_version, context)
     else:
         errors = {
-            at: ErrorCode.OPERATION_NOT_ATTEMPTED if known[at] else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            for at in partitions
+            at: ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            async for at, is_known in breaths.over(known.items())
         }
-    return [_topic(topic, errors, context.version) for topic in transaction.topics]
+    return [await _topic(topic, errors, context) async for topic in breaths.over(transaction.topics)]
 
 
 def _is_there(at: TopicPartition, context: Context) -> bool:
@@ -91,11 +93,14 @@ async def _ask(
     return dict.fromkeys(partitions, added.error)
 
 
-def _topic(
-    topic: AddPartitionsToTxnTopic, errors: dict[TopicPartition, ErrorCode], version: int
+async def _topic(
+    topic: AddPartitionsToTxnTopic, errors: dict[TopicPartition, ErrorCode], context: Context
 ) -> AddPartitionsToTxnTopicResult:
     def told(number: int) -> ErrorCode:
-        return fenced_as(errors[TopicPartition(topic.name, number)], version, known_from=_FENCED_FROM)
+        return fenced_as(errors[TopicPartition(topic.name, number)], context.version, known_from=_FENCED_FROM)
 
-    rows = [AddPartitionsToTxnPartitionResult(number, told(number)) for number in topic.partitions]
+    rows = [
+        AddPartitionsToTxnPartitionResult(number, told(number))
+        async for number in context.breaths.over(topic.partitions)
+    ]
     return AddPartitionsToTxnTopicResult(topic.name, rows)

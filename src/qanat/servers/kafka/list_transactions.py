@@ -27,12 +27,17 @@ async def _list(request: ListTransactionsRequest, context: Context) -> ListTrans
         wanted = pattern(request.transactional_id_pattern or "(?s).*")
     except InvalidPatternError as fault:
         return ListTransactionsResponse(error_code=fault.code)
+    breaths = context.breaths
+    states = [name async for name in breaths.over(request.state_filters) if name in KNOWN_LABELS]
+    unknown = [name async for name in breaths.over(request.state_filters) if name not in KNOWN_LABELS]
+    if unknown and not states:
+        return ListTransactionsResponse(unknown_state_filters=unknown)
     asked = requests.ListTransactions(
-        tuple(request.state_filters), tuple(request.producer_id_filters), request.duration_filter
+        tuple(dict.fromkeys(states)), frozenset(request.producer_id_filters), request.duration_filter
     )
-    replies = [reply for reply in await context.broker.transactions.ask_all(asked) if isinstance(reply, ListReply)]
-    found = [record for reply in replies for record in reply.records if wanted.matches(record.transactional_id)]
-    unknown = [name for name in request.state_filters if name not in KNOWN_LABELS]
+    replies = await context.broker.transactions.ask_all(asked, breaths)
+    records = [record for reply in replies if isinstance(reply, ListReply) for record in reply.records]
+    found = [record async for record in breaths.over(records) if wanted.matches(record.transactional_id)]
     return ListTransactionsResponse(
         unknown_state_filters=unknown,
         transaction_states=[

@@ -6,9 +6,9 @@ v5   transaction version 2: the group's partition is added by this very request 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from qanat.groups.replies import CommitReply
+from qanat.groups.replies import CommitReply, PartitionOutcome
 from qanat.groups.requests import CommitTransactionOffsets, OffsetToCommit
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
@@ -29,11 +29,38 @@ def handle(request: TxnOffsetCommitRequest, context: Context) -> object:
 
 
 async def _commit(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
+    breaths = context.breaths
+    offsets = [one async for one in breaths.over(_offsets(request))]
+    # In pieces: they become visible together, when the transaction is committed.
+    done = [] if offsets else [*await _commit_piece(request, (), context)]
+    async for piece in breaths.pieces(offsets):
+        done += await _commit_piece(request, piece, context)
+    outcomes = iter(done)
+
+    def told() -> ErrorCode:
+        return abortable_as(next(outcomes).error, context.version, known_from=_ABORTABLE_FROM)
+
+    topics = [
+        TxnOffsetCommitResponseTopic(
+            topic.name,
+            [
+                TxnOffsetCommitResponsePartition(one.partition_index, told())
+                async for one in breaths.over(topic.partitions)
+            ],
+        )
+        async for topic in breaths.over(request.topics)
+    ]
+    return TxnOffsetCommitResponse(topics=topics)
+
+
+async def _commit_piece(
+    request: TxnOffsetCommitRequest, offsets: Sequence[OffsetToCommit], context: Context
+) -> Sequence[PartitionOutcome]:
     asked = CommitTransactionOffsets(
         group_id=request.group_id,
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
-        offsets=tuple(_offsets(request)),
+        offsets=tuple(offsets),
         member_id=request.member_id,
         generation_id=request.generation_id,
         instance_id=request.group_instance_id,
@@ -41,18 +68,7 @@ async def _commit(request: TxnOffsetCommitRequest, context: Context) -> TxnOffse
     version = EPOCH_PER_TRANSACTION if context.version >= _ADDS_FROM else CLASSIC
     reply = await context.broker.groups.commit_in_transaction(request.transactional_id, asked, version)
     assert isinstance(reply, CommitReply)
-    outcomes = iter(reply.partitions)
-
-    def told() -> ErrorCode:
-        return abortable_as(next(outcomes).error, context.version, known_from=_ABORTABLE_FROM)
-
-    topics = [
-        TxnOffsetCommitResponseTopic(
-            topic.name, [TxnOffsetCommitResponsePartition(one.partition_index, told()) for one in topic.partitions]
-        )
-        for topic in request.topics
-    ]
-    return TxnOffsetCommitResponse(topics=topics)
+    return reply.partitions
 
 
 def _offsets(request: TxnOffsetCommitRequest) -> Iterator[OffsetToCommit]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from qanat.broker.partition import EndMarker
 from qanat.model.ids import TopicPartition
-from qanat.servers.kafka.acts import in_turns
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -27,7 +26,9 @@ def handle(request: WriteTxnMarkersRequest, context: Context) -> object:
 
 
 async def _write(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(markers=[await _one(marker, context) async for marker in in_turns(request.markers)])
+    return WriteTxnMarkersResponse(
+        markers=[await _one(marker, context) async for marker in context.breaths.over(request.markers)]
+    )
 
 
 async def _one(marker: WritableTxnMarker, context: Context) -> WritableTxnMarkerResult:
@@ -38,16 +39,13 @@ async def _one(marker: WritableTxnMarker, context: Context) -> WritableTxnMarker
         marker.transaction_result,
         marker.transaction_version,
     )
-    partitions = [TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes]
-    errors = await context.broker.markers.write(end, partitions)
-    topics = [
-        WritableTxnMarkerTopicResult(
-            topic.name,
-            [
-                WritableTxnMarkerPartitionResult(number, errors[TopicPartition(topic.name, number)])
-                for number in topic.partition_indexes
-            ],
-        )
-        for topic in marker.topics
-    ]
+    breaths = context.breaths
+    topics = []
+    async for topic in breaths.over(marker.topics):
+        rows: list[WritableTxnMarkerPartitionResult] = []
+        async for numbers in breaths.pieces(topic.partition_indexes):
+            partitions = [TopicPartition(topic.name, number) for number in numbers]
+            errors = await context.broker.markers.write(end, partitions)
+            rows += [WritableTxnMarkerPartitionResult(at.partition, errors[at]) for at in partitions]
+        topics.append(WritableTxnMarkerTopicResult(topic.name, rows))
     return WritableTxnMarkerResult(marker.producer_id, topics)
