@@ -257,7 +257,7 @@ def _usage(fault: CycloptsError) -> str:
     from cyclopts import UnusedCliTokensError
 
     told = " ".join(str(fault).split()).rstrip(".")
-    if isinstance(fault, UnusedCliTokensError):
+    if isinstance(fault, UnusedCliTokensError) and fault.unused_tokens:
         told = f"{fault.unused_tokens[0]!r} is one argument too many"
     return f"{told}; see {' '.join(('qanat', *(fault.command_chain or ()), '--help'))}"
 
