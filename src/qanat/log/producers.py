@@ -279,6 +279,12 @@ class Producers:
         candidates = [*self._open.values(), *(txn.first_offset for txn in self._unreplicated)]
         return min(candidates, default=None)
 
+    def open_transactions(self, silent_since_ms: int | None = None) -> int:
+        """How many transactions are open; of those, where a moment is given, to which nobody wrote since then."""
+        if silent_since_ms is None:
+            return len(self._open)
+        return sum(self._states[producer_id].last_used_ms < silent_since_ms for producer_id in self._open)
+
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that were silent for too long; return how many."""
         silent = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import re
 import socket
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,6 +128,31 @@ def test_strangers_are_counted(broker: EmbeddedBroker) -> None:
         assert stranger.recv(1) == b""
 
     assert scrape(broker)["qanat_connections_cut_off_total",] == 1
+
+
+def test_c37_open_and_late_transactions_are_told(broker: EmbeddedBroker) -> None:
+    broker.create_topic("orders", partitions=2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for partition in (0, 1):
+        producer.produce("orders", b"v", partition=partition)
+    assert producer.flush(30) == 0
+    open_ = scrape(broker)
+    logs = [one.log for one in broker.node.broker.partitions.values() if one.log.topic_partition.topic == "orders"]
+    # As if nobody had written to it for longer than any transaction may take, and 15 seconds.
+    timeout_ms = broker.node.broker.transaction_settings.transaction_max_timeout_ms
+    (state,) = logs[0].producers.states.values()
+    state.last_used_ms -= timeout_ms + 16_000
+    late = scrape(broker)
+    producer.commit_transaction(30)
+
+    assert (open_["qanat_transactions_open",], open_["qanat_partitions_with_late_transactions",]) == (2, 0)
+    assert (late["qanat_transactions_open",], late["qanat_partitions_with_late_transactions",]) == (2, 1)
+    deadline = time.monotonic() + 30
+    while (over := scrape(broker))["qanat_transactions_open",] > 0:
+        assert time.monotonic() < deadline
+    assert over["qanat_partitions_with_late_transactions",] == 0
 
 
 def test_partitions_are_told_one_by_one_where_that_is_asked_for() -> None:

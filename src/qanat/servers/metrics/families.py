@@ -16,6 +16,7 @@ from qanat.broker.broker import Broker
 from qanat.groups.classic.group import ClassicGroup
 from qanat.groups.classic.states import GroupState
 from qanat.groups.consumer.group import ConsumerGroup, ConsumerGroupState
+from qanat.groups.share.group import ShareGroup
 from qanat.log.partition_log import PartitionLog
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.apis import SERVED
@@ -39,6 +40,8 @@ class Observed:
         return list(self.broker.runtime.directory.logs.values())
 
 
+_LATE_MS = 15_000
+"""What ending a transaction may take after its timeout: ten seconds to notice, five to write it down everywhere."""
 _Value = float | Histogram | None
 _Family = Family[Observed]
 
@@ -88,16 +91,24 @@ def _per_log(name: str, meaning: str, read: Callable[[PartitionLog], int]) -> _F
 
 
 def _groups(observed: Observed) -> Iterator[Sample]:
-    """Groups of both protocols; they have some states in common."""
+    """Groups of all kinds; they have some states in common."""
     states = Counter(group.state.value for group in _every_group(observed))
     for state in dict.fromkeys([*(one.value for one in GroupState), *(one.value for one in ConsumerGroupState)]):
         yield Sample({"state": state}, states[state])
 
 
-def _every_group(observed: Observed) -> Iterator[ClassicGroup | ConsumerGroup]:
+def _every_group(observed: Observed) -> Iterator[ClassicGroup | ConsumerGroup | ShareGroup]:
     for shard in observed.broker.groups.loaded():
         yield from shard.groups.values()
         yield from shard.ledger.consumers.values()
+        yield from shard.ledger.shares.values()
+
+
+def _late_transactions(observed: Observed) -> float:
+    """A coordinator ends a transaction in time, or some seconds later: what is open for longer it may not know of."""
+    longest_ms = observed.broker.transaction_settings.transaction_max_timeout_ms + _LATE_MS
+    since_ms = observed.broker.runtime.clock_ms() - longest_ms
+    return sum(log.producers.open_transactions(since_ms) > 0 for log in observed.logs)
 
 
 def _members(observed: Observed) -> float:
@@ -291,7 +302,7 @@ FAMILIES: tuple[_Family, ...] = (
     Family(
         "qanat_groups",
         "gauge",
-        "Consumer groups by state, of the coordinators that were asked since the start.",
+        "Groups by state, share groups included, of the coordinators that were asked since the start.",
         ("state",),
         _groups,
     ),
@@ -302,6 +313,20 @@ FAMILIES: tuple[_Family, ...] = (
         "counter",
         "Rebalances that came to their end.",
         lambda o: o.broker.counters.generations,
+    ),
+    # Transactions
+    _one(
+        "qanat_transactions_open",
+        "gauge",
+        "Open transactions, counted in every partition that they write to.",
+        lambda o: sum(log.producers.open_transactions() for log in o.logs),
+    ),
+    _one(
+        "qanat_partitions_with_late_transactions",
+        "gauge",
+        "Partitions with a transaction that should be over: its last write is older than `transaction.max.timeout.ms` "
+        "and 15 s. `qanat transaction abort` ends one that hangs.",
+        _late_transactions,
     ),
     # The process, under the names that every exporter uses
     _one("process_cpu_seconds_total", "counter", "CPU time, all threads.", lambda o: cpu_seconds()),
