@@ -21,7 +21,7 @@ from tools.codec.schema import Api, Default, Field, Layout, Message
 API_KEYS = (
     *(0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31),
     *(32, 33, 35, 36, 37, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 56, 60, 61, 65, 66, 68, 69, 71, 72, 74, 75),
-    *(76, 77, 78, 79, 90, 91, 92),
+    *(76, 77, 78, 79, 83, 84, 85, 86, 90, 91, 92),
 )
 
 # Keys that kio no longer lists: Kafka retired them with ZooKeeper, and they stay reserved.

@@ -18,7 +18,7 @@
 - `transaction_markers`      markers on their way into partitions, whoever asks for them
 - `transaction_gate`         whether a transactional write belongs to an open transaction
 - `hosted_shard`       what every coordinator's shell does: append, wait, answer; tick; end
-- `share_coordinator`  the shell around the ledger of share partitions
+- `share_coordinator`, `remote_share_state`  who keeps the state of share partitions: this broker, or another
 - `share_partition`, `share_partitions`  a share partition at work, and all that this broker leads
 - `share_fetching`, `share_sessions`     records for members of share groups, and who asks for which
 - `share_policies`     what holds for the deliveries of each share group

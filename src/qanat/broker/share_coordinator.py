@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 from qanat.broker.hosted_shard import Clocks, HostedShard
 from qanat.broker.internal_topic import InternalTopic, replay
 from qanat.broker.partition import Partition
+from qanat.broker.remote_share_state import RemoteShareState, StateKeeper
 from qanat.cluster.topic_names import SHARE_STATE_TOPIC
+from qanat.cluster.values import NO_LEADER
 from qanat.groups.decisions import coordinator_error
 from qanat.groups.share.state_codec import decode_record, encode_record
 from qanat.groups.share.state_records import LedgerRecord, ShareKey, ShareSnapshot, ShareTombstone
 from qanat.groups.share.state_shard import (
+    ReadState,
     ShareStateShard,
     SnapshotState,
     StateDecision,
@@ -47,6 +50,7 @@ class ShareCoordinator:
     """The state of every share partition that this broker keeps."""
 
     def __init__(self, broker: Broker, partition_count: int, updates_per_snapshot: int, clocks: Clocks) -> None:
+        self._broker = broker
         self._updates_per_snapshot = updates_per_snapshot
         self._clocks = clocks
         self.topic: InternalTopic[HostedShareState] = InternalTopic(
@@ -56,16 +60,32 @@ class ShareCoordinator:
     def close(self) -> None:
         self.topic.close()
 
-    async def shard_of(self, key: ShareKey) -> HostedShareState | ErrorCode:
-        """The shard that keeps a partition's state."""
-        return await self.topic.shard(self.topic.partition_of(str(key)))
+    async def keeper_of(self, key: ShareKey) -> StateKeeper | ErrorCode:
+        """Who keeps a partition's state: a shard of ours, or another broker."""
+        if (error := await self.topic.ensure()) is not ErrorCode.NONE:
+            return error
+        number, image = self.topic.partition_of(str(key)), self._broker.metadata.image
+        leader = image.state(image.topics[self.topic.name], number).leader
+        if leader == self._broker.node_id:
+            return await self.topic.shard(number)
+        if leader == NO_LEADER:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return RemoteShareState(self._broker, leader, self._clocks)
 
     async def state_of(self, key: ShareKey) -> ShareSnapshot | ErrorCode | None:
         """What is known of a partition; nothing is created by asking."""
         if not self.topic.is_there:
             return None
-        shard = await self.shard_of(key)
-        return shard if isinstance(shard, ErrorCode) else shard.shard.states.get(key)
+        keeper = await self.keeper_of(key)
+        if isinstance(keeper, ErrorCode):
+            return keeper
+        reply = await keeper.ask(ReadState(key))
+        return reply.error if reply.error is not ErrorCode.NONE else reply.state
+
+    async def ask(self, request: StateRequest) -> StateReply:
+        """The answer of a shard of ours, for another broker."""
+        shard = await self.topic.shard(self.topic.partition_of(str(request.key)))
+        return StateReply(shard) if isinstance(shard, ErrorCode) else await shard.ask(request)
 
     async def _host(self, partition: Partition) -> HostedShareState:
         shard = ShareStateShard(self._updates_per_snapshot)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from qanat.broker.partition import Partition
-from qanat.broker.share_coordinator import HostedShareState
+from qanat.broker.remote_share_state import StateKeeper
 from qanat.groups.share.partition import (
     Acknowledgement,
     Change,
@@ -72,7 +72,7 @@ class LedSharePartition:
         self,
         key: ShareKey,
         partition: Partition,
-        shard: HostedShareState,
+        keeper: StateKeeper,
         state: ShareSnapshot,
         policy: Policy,
         bury: Callable[[LedSharePartition, Sequence[Dying]], None],
@@ -84,7 +84,7 @@ class LedSharePartition:
         self.records = SharePartition(state.start_offset, policy.rules, state.batches)
         self.durable_start_offset = state.start_offset
         self.is_serving = True
-        self._shard = shard
+        self._keeper = keeper
         self._state_epoch = state.state_epoch
         self._bury = bury
         self._on_durable = on_durable
@@ -110,7 +110,7 @@ class LedSharePartition:
         self._wake()
 
     def _now_ms(self) -> int:
-        return self._shard.clocks.steady_ms()
+        return self._keeper.clocks.steady_ms()
 
     # Giving out
 
@@ -199,7 +199,7 @@ class LedSharePartition:
         if change is None or not self.is_serving:
             return None
         epochs = self._state_epoch, self.partition.leader_epoch
-        written = self._shard.ask(WriteState(self.key, *epochs, change.start_offset, change.batches))
+        written = self._keeper.ask(WriteState(self.key, *epochs, change.start_offset, change.batches))
 
         def follow(done: Durable) -> None:
             if done.cancelled() or done.result().error is not ErrorCode.NONE:

@@ -19,7 +19,7 @@ from qanat.groups.consumer.records import TopicIdPartition
 from qanat.groups.share.record_states import RecordState
 from qanat.groups.share.standing import ShareStanding
 from qanat.groups.share.state_records import ShareKey
-from qanat.groups.share.state_shard import BeginState, ForgetState, ResetState
+from qanat.groups.share.state_shard import BeginState, ForgetState, ReadState, ResetState
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicId
@@ -101,20 +101,21 @@ class SharePartitions:
         partition = self._broker.partition_by_id(key.topic_id, key.partition)
         if isinstance(partition, ErrorCode):
             return partition
-        shard = await self.states.shard_of(key)
-        if isinstance(shard, ErrorCode):
-            return shard
+        keeper = await self.states.keeper_of(key)
+        if isinstance(keeper, ErrorCode):
+            return keeper
         policy = self.policies.of(key.group_id)
-        known = shard.shard.states.get(key)
-        try:
-            offset = 0 if known is not None else await self.policies.first_offset(key.group_id, partition)
-        except QanatError as fault:
-            return fault.code
-        begun = await shard.ask(BeginState(key, partition.leader_epoch, offset))
+        begun = await keeper.ask(ReadState(key))
+        if begun.error is ErrorCode.NONE and begun.state is None:
+            try:
+                offset = await self.policies.first_offset(key.group_id, partition)
+            except QanatError as fault:
+                return fault.code
+            begun = await keeper.ask(BeginState(key, partition.leader_epoch, offset))
         if begun.error is not ErrorCode.NONE or begun.state is None:
             return begun.error or ErrorCode.UNKNOWN_SERVER_ERROR
         self._drop(key)
-        led = LedSharePartition(key, partition, shard, begun.state, policy, self._letters.bury, self._on_durable)
+        led = LedSharePartition(key, partition, keeper, begun.state, policy, self._letters.bury, self._on_durable)
         self._led[key] = led
         return led
 
@@ -154,22 +155,22 @@ class SharePartitions:
     async def reset(self, group_id: str, at: TopicIdPartition, start_offset: int) -> ErrorCode:
         """Let a group begin anew at an offset; durable when this returns."""
         key = ShareKey(group_id, at.topic_id, at.partition)
-        shard = await self.states.shard_of(key)
-        if isinstance(shard, ErrorCode):
-            return shard
+        keeper = await self.states.keeper_of(key)
+        if isinstance(keeper, ErrorCode):
+            return keeper
         self._drop(key)
-        return (await shard.ask(ResetState(key, start_offset))).error
+        return (await keeper.ask(ResetState(key, start_offset))).error
 
     async def forget(self, group_id: str, at: TopicIdPartition) -> ErrorCode:
         """Forget a group's state in a partition; it is no error where there is none."""
         key = ShareKey(group_id, at.topic_id, at.partition)
         if not self.states.topic.is_there:
             return ErrorCode.NONE
-        shard = await self.states.shard_of(key)
-        if isinstance(shard, ErrorCode):
-            return shard
+        keeper = await self.states.keeper_of(key)
+        if isinstance(keeper, ErrorCode):
+            return keeper
         self._drop(key)
-        return (await shard.ask(ForgetState(key))).error
+        return (await keeper.ask(ForgetState(key))).error
 
     async def forget_topic(self, topic_id: bytes) -> None:
         """Forget what all groups did in a topic that is gone."""

@@ -27,6 +27,20 @@ class BeginState(Struct, frozen=True):
     start_offset: int
 
 
+class ReadState(Struct, frozen=True):
+    """What is known."""
+
+    key: ShareKey
+
+
+class InitialiseState(Struct, frozen=True):
+    """Begin in an epoch of which the asker has seen to it that it is the next."""
+
+    key: ShareKey
+    state_epoch: int
+    start_offset: int
+
+
 class WriteState(Struct, frozen=True):
     """Keep what changed."""
 
@@ -56,7 +70,9 @@ class SnapshotState(Struct, frozen=True):
     key: ShareKey
 
 
-StateRequest: TypeAlias = BeginState | WriteState | ResetState | ForgetState | SnapshotState
+StateRequest: TypeAlias = (
+    ReadState | BeginState | InitialiseState | WriteState | ResetState | ForgetState | SnapshotState
+)
 
 
 class StateReply(Struct, frozen=True):
@@ -108,6 +124,8 @@ class ShareStateShard:
     def decide(self, request: StateRequest, now: Now) -> StateDecision:
         before = self.states.get(request.key)
         match request:
+            case ReadState():
+                return StateDecision(reply=StateReply(state=before))
             case BeginState() if before is not None:
                 return StateDecision(reply=StateReply(state=before))
             case BeginState():
@@ -119,7 +137,12 @@ class ShareStateShard:
             case WriteState():
                 return self._update(before, request, now)
             case ResetState():
-                return self._write(_begun_anew(before, request, now))
+                state_epoch = 0 if before is None else before.state_epoch + 1
+                return self._write(_begun_anew(before, request.key, state_epoch, request.start_offset, now))
+            case InitialiseState() if before is not None and request.state_epoch < before.state_epoch:
+                return StateDecision(reply=StateReply(ErrorCode.FENCED_STATE_EPOCH))
+            case InitialiseState():
+                return self._write(_begun_anew(before, request.key, request.state_epoch, request.start_offset, now))
             case ForgetState() | SnapshotState() if before is None:
                 return StateDecision(reply=StateReply())
             case ForgetState():
@@ -163,6 +186,8 @@ def _snapshot(state: ShareSnapshot, now: Now) -> ShareSnapshot:
     return replace(state, snapshot_epoch=state.snapshot_epoch + 1, written_ms=now.wall_ms)
 
 
-def _begun_anew(before: ShareSnapshot | None, request: ResetState, now: Now) -> ShareSnapshot:
-    epochs = (0, 0, 0) if before is None else (before.snapshot_epoch + 1, before.state_epoch + 1, before.leader_epoch)
-    return ShareSnapshot(request.key, *epochs, request.start_offset, (), now.wall_ms, now.wall_ms)
+def _begun_anew(
+    before: ShareSnapshot | None, key: ShareKey, state_epoch: int, start_offset: int, now: Now
+) -> ShareSnapshot:
+    snapshot_epoch, leader_epoch = (0, 0) if before is None else (before.snapshot_epoch + 1, before.leader_epoch)
+    return ShareSnapshot(key, snapshot_epoch, state_epoch, leader_epoch, start_offset, (), now.wall_ms, now.wall_ms)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import Any
+
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
-from qanat.servers.kafka.guards.asking import GRANTED, Asker, Denied, Granted, Verdict, sifted
+from qanat.servers.kafka.guards.asking import GRANTED, Asker, Denied, Granted, Guard, Verdict, sifted
 from qanat.wire.kafka.messages import share_acknowledge, share_fetch
 
+_CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 _GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -50,3 +54,20 @@ def guard_share_acknowledge(request: share_acknowledge.ShareAcknowledgeRequest, 
         return response
 
     return Granted(complete) if denied else GRANTED
+
+
+def guard_state(messages: ModuleType, act: str) -> Guard:
+    """The guard of what brokers ask each other about the state of share groups; the four APIs are alike."""
+
+    def guard(request: Any, asker: Asker) -> Verdict:
+        if asker.may_cluster(Operation.CLUSTER_ACTION):
+            return GRANTED
+        results = [
+            getattr(messages, f"{act}StateResult")(
+                topic.topic_id, [messages.PartitionResult(row.partition, _CLUSTER_DENIED) for row in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+        return Denied(getattr(messages, f"{act}ShareGroupStateResponse")(results))
+
+    return guard

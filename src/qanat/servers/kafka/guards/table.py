@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from qanat.servers.kafka.guards import cluster, groups, records, shared_records, shares, topics, transactions
 from qanat.servers.kafka.guards.asking import Guard
+from qanat.wire.kafka.messages import (
+    delete_share_group_state,
+    initialize_share_group_state,
+    read_share_group_state,
+    write_share_group_state,
+)
 from qanat.wire.kafka.messages.alter_configs import AlterConfigsResourceResponse
 from qanat.wire.kafka.messages.heartbeat import HeartbeatResponse
 from qanat.wire.kafka.messages.incremental_alter_configs import (
@@ -37,6 +43,10 @@ GUARDS: dict[int, Guard] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: shares.guard_delete_offsets,
     ApiKey.SHARE_FETCH: shared_records.guard_share_fetch,
     ApiKey.SHARE_ACKNOWLEDGE: shared_records.guard_share_acknowledge,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: shared_records.guard_state(initialize_share_group_state, "Initialize"),
+    ApiKey.READ_SHARE_GROUP_STATE: shared_records.guard_state(read_share_group_state, "Read"),
+    ApiKey.WRITE_SHARE_GROUP_STATE: shared_records.guard_state(write_share_group_state, "Write"),
+    ApiKey.DELETE_SHARE_GROUP_STATE: shared_records.guard_state(delete_share_group_state, "Delete"),
     ApiKey.DELETE_GROUPS: groups.guard_delete_groups,
     ApiKey.OFFSET_DELETE: groups.guard_offset_delete,
     ApiKey.SASL_HANDSHAKE: cluster.guard_nothing,
