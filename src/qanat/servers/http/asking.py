@@ -1,8 +1,9 @@
-"""Kafka requests asked by this door: of this broker in the same process, or of another over a pooled link.
+"""Kafka requests asked by this door: of this broker in the same process, or of another over a connection that stays.
 
 The HTTP door has no rules of its own for topics, groups or records: whatever it is asked becomes a request of the
 Kafka protocol, passes the same guards under the caller's name, and is answered by the same handler. Where another
-broker leads the partition or keeps the group, the request goes there; guards are asked here, where the caller is known.
+broker leads the partition or keeps the group, the request goes there over `broker.peers`; guards are asked here, where
+the caller is known.
 
 Rule 1: an answer that may be another a moment later (a leader moved) is asked for again until the deadline.
 Rule 2: a write that broke on its way to another broker is not repeated: nobody knows whether it was done.
@@ -18,8 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import RETRIABLE, UnreachableError, error_code
-from qanat.connection.link import Link
+from qanat.connection.faults import RETRIABLE, error_code
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.security.authorization import Operation
@@ -58,22 +58,19 @@ class _Elsewhere(ServedApi):
 
 
 class Asking:
-    """Asks on behalf of callers. `close` lets the links go."""
+    """Asks on behalf of callers."""
 
     def __init__(self, broker: Broker, dispatcher: Dispatcher, gate: Gate | None, timeout_s: float) -> None:
         self.broker = broker
         self._dispatcher = dispatcher
         self._gate = gate
         self.timeout_s = timeout_s
-        self._links: dict[int, Link] = {}
-        self._opening = asyncio.Lock()
         self.nobody = Caller(None)
         """The door itself, for what it does on nobody's behalf."""
 
-    async def close(self) -> None:
-        for link in self._links.values():
-            await link.close()
-        self._links.clear()
+    def _patience(self, request: Any) -> float:
+        """How long an answer may take: a reader may have asked to wait for records."""
+        return self.timeout_s + max(0, getattr(request, "max_wait_ms", 0)) / 1000
 
     # Where
 
@@ -150,9 +147,8 @@ class Asking:
         served = SERVED[api_key]
 
         async def forward(guarded: Any, _: Context) -> Any:
-            deadline = Deadline.after(self.timeout_s)
-            link = await self._link(node_id, deadline)
-            return await link.call(api_key, guarded, deadline)
+            at_most = _BY_NAME_AT_MOST.get(api_key)
+            return await self.broker.peers.call(node_id, api_key, guarded, self._patience(guarded), at_most=at_most)
 
         there = _Elsewhere(served.key, served.first_version, served.last_version, served.module, forward=forward)
         return await self._guarded(there, request, self._context(caller, api_key, _version(served)))
@@ -172,17 +168,6 @@ class Asking:
         header = RequestHeader(api_key, version, 0, CLIENT_ID, 0)
         # A caller has what handlers ask of a connection; those of SASL are never asked here.
         return Context(self.broker, cast("KafkaConnection", caller), header)
-
-    async def _link(self, node_id: int, deadline: Deadline) -> Link:
-        async with self._opening:
-            link = self._links.get(node_id)
-            if link is None or not link.is_open:
-                registration = self.broker.metadata.image.brokers.get(node_id)
-                if registration is None or not registration.listeners:
-                    raise UnreachableError(f"broker {node_id} is not there")
-                listener = registration.listeners[0]
-                link = self._links[node_id] = await Link.open(listener.host, listener.port, CLIENT_ID, deadline)
-            return link
 
 
 def _version(served: ServedApi) -> int:

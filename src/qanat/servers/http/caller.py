@@ -22,12 +22,13 @@ _CHALLENGE = ((b"www-authenticate", b'Basic realm="qanat", charset="UTF-8"'),)
 class Caller:
     """One request's asker, in a connection's place."""
 
-    __slots__ = ("_waiting", "host", "is_let_go", "peer", "principal")
+    __slots__ = ("_waiting", "host", "is_inter_broker", "is_let_go", "peer", "principal")
 
     def __init__(self, address: tuple[str, int] | None, principal: Principal = ANONYMOUS) -> None:
         self.host = address[0] if address else ""
         self.peer = f"{address[0]}:{address[1]}" if address else ""
         self.principal = principal
+        self.is_inter_broker = False
         self.is_let_go = True
         """Whether it was us who hung up: a request's end says nothing about what its caller holds."""
         self._waiting: asyncio.Future[Any] | None = None

@@ -48,6 +48,5 @@ class Door:
     def start(self) -> None:
         self.metrics.start()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         self.metrics.close()
-        await self.asking.close()

@@ -22,6 +22,8 @@ import msgspec
 from qanat.broker.partition import Partition
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import RETRIABLE
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
@@ -39,9 +41,11 @@ if TYPE_CHECKING:
 
 TOPIC = "__http_idempotency"
 _SHARDS = 16
+_REPLICAS = 3
 _HOUR_MS = 60 * 60 * 1000
 _LOAD_BYTES = 1024 * 1024
-_ATTEMPTS = 3
+_PAUSE_S = 0.1
+_MOVING = (*RETRIABLE, ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE)
 _VISIBLE_S = 5.0
 
 
@@ -103,6 +107,7 @@ class Idempotency:
                 TOPIC,
                 broker.new_topic_id(),
                 partitions=_SHARDS,
+                replication_factor=min(_REPLICAS, len(broker.metadata.image.brokers)),
                 configs={"cleanup.policy": "delete", "retention.ms": str(kept_ms), "segment.ms": str(_HOUR_MS)},
                 is_internal=True,
             )
@@ -124,22 +129,29 @@ class Shard:
         self._transactions = Transactions(door.asking, f"__http-idempotency-{number}")
 
     async def answer(self, job: Job) -> Reply:
+        deadline = Deadline.after(self._door.asking.timeout_s)
         async with self._lock:
-            for _ in range(_ATTEMPTS):
-                if not self._is_ours:
-                    await self._take_over()
-                self._forget_old()
-                note = self._notes.get(job.key)
-                if note is not None:
-                    return _repeated(note, job)
+            while True:
                 try:
-                    return await self._write(job)
+                    note = await self._noted(job)
+                    if note is None:
+                        return await self._write(job)
                 except (Problem, QanatError) as fault:
                     code = fault.error if isinstance(fault, Problem) else fault.code
                     await self._give_up(code)
-                    if code not in FENCED:
+                    # Fenced, or a leader moved in the middle of it: what became of it is seen in the notes.
+                    if (code not in FENCED and code not in _MOVING) or deadline.left_seconds <= _PAUSE_S:
                         raise
-        raise problem_of(ErrorCode.CONCURRENT_TRANSACTIONS, "other nodes are at work with the same keys; try again")
+                else:
+                    return _repeated(note, job)
+                await deadline.pause(_PAUSE_S)
+
+    async def _noted(self, job: Job) -> Note | None:
+        """What was noted of a key, as of now."""
+        if not self._is_ours:
+            await self._take_over()
+        self._forget_old()
+        return self._notes.get(job.key)
 
     async def _take_over(self) -> None:
         """Fence whoever was here before, then read what was noted."""
@@ -175,22 +187,19 @@ class Shard:
 
     async def _give_up(self, code: ErrorCode | None) -> None:
         """Drop what was begun; whoever comes next looks at everything anew."""
-        self._is_ours = False
-        if code not in FENCED:
+        was_ours, self._is_ours = self._is_ours, False
+        if was_ours and code not in FENCED:
             try:
                 await self._transactions.end(is_committed=False)
             except (Problem, QanatError):
                 return  # The next one takes the id over, which ends it.
 
     async def _write(self, job: Job) -> Reply:
-        partition = self._door.broker.partition(TOPIC, self._at.partition)
-        if isinstance(partition, ErrorCode):
-            raise problem_of(partition, "idempotency keys cannot be kept now")
         offsets = await self._append(job.records)
         places = [(record.partition, offset) for record, offset in zip(job.records, offsets, strict=True)]
         reply = told_one(*places[0]) if job.is_single else told_many([ProducedOrNot(*place) for place in places], 0)
         note = Note(job.key, job.fingerprint, now_ms(), reply.status, reply.body)
-        await self._transactions.note(partition, encoded([_noted(note)]))
+        await self._transactions.note(self._at, encoded([_noted(note)]))
         await self._transactions.end(is_committed=True)
         self._notes[job.key] = note
         ends = {

@@ -115,4 +115,4 @@ class HttpListener:
                 connection.transport.abort()
         if self._server is not None:
             await self._server.wait_closed()
-        await self.door.close()
+        self.door.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qanat.broker.partition import Partition
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.servers.http.asking import TRANSACTION
@@ -78,9 +77,13 @@ class Transactions:
         check(answer.error_code, f"topic {at.topic} partition {at.partition}", answer.error_message)
         return int(answer.base_offset)
 
-    async def note(self, partition: Partition, batch: bytearray) -> None:
+    async def note(self, at: TopicPartition, batch: bytearray) -> None:
         """A batch into a partition that only brokers write to."""
-        self._sign(partition.at, batch)
+        partition = self._asking.broker.partition(at.topic, at.partition)
+        if isinstance(partition, ErrorCode):
+            await self.write(at, batch)
+            return
+        self._sign(at, batch)
         gate = self._asking.broker.transaction_gate
         outcome = await gate.pass_first_write(
             self._name, self._producer_id, self._epoch, [partition], EPOCH_PER_TRANSACTION

@@ -94,6 +94,8 @@ class Produce:
             return ErrorCode.INVALID_REQUIRED_ACKS
         if self._version >= _TOPIC_IDS_FROM:
             return broker.partition_by_id(topic.topic_id, number)
+        if self._connection.is_inter_broker:
+            return broker.partition(topic.name, number)  # Brokers write to internal topics as well.
         return broker.writable_partition(topic.name, number)
 
     def append(self, part: Part) -> bool:
