@@ -336,6 +336,6 @@ func main() {
 		"join": join, "pump": pump, "commit": commit, "leave": leave,
 		"init": initialise, "begin": begin, "send": send, "send_offset": sendOffset,
 		"commit_transaction": end(kgo.TryCommit), "abort_transaction": end(kgo.TryAbort), "close_transactor": closeTransactor,
-		"transform": transform,
+		"transform": transform, "share": share, "work": work, "stop_working": stopWorking,
 	})
 }
