@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qanat.model.ids import TopicPartition
-from qanat.spark.copying.ledger import RUNS_AT_ONCE, Copy, Ledger, copy_note, map_notes
+from qanat.spark.copying.ledger import RUNS_AT_ONCE, Copy, Ledger, copy_note, map_notes, start_note
 from qanat.spark.copying.tasks import stretches
 from qanat.spark.copying.translation import PartitionMap, Run, moved
 
@@ -69,3 +69,13 @@ def test_what_is_said_of_a_topic_that_was_made_anew_does_not_count() -> None:
 
     assert ledger.positions([anew]) == {}
     assert ledger.map_of(anew, 0).rows == 0
+
+
+def test_a_copy_that_begins_later_knows_where() -> None:
+    ledger = Ledger()
+    for note in (copy_note(COPY), start_note(COPY, 0, 70), start_note(COPY, 1, 40)):
+        ledger.take(note)
+    for note in map_notes(COPY, 1, [Run(44, 0, 2)]):
+        ledger.take(note)
+
+    assert ledger.positions([COPY]) == {TopicPartition("orders", 0): 70, TopicPartition("orders", 1): 46}

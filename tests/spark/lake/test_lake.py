@@ -173,6 +173,17 @@ def test_sums_save_reading_and_say_the_same(tmp_path: Path, monkeypatch: pytest.
     assert len(list((tmp_path / "_qanat/sums").iterdir())) == 2
 
 
+def test_where_a_partition_begins_is_kept_until_records_come(tmp_path: Path) -> None:
+    lake = Lake.made(str(tmp_path), "cluster")
+    lake.commit(lake.next_commit("state", start={"orders": {"0": 5, "1": 7}}))
+    put(lake, rows(5, [START_MS] * 2))
+
+    assert Lake.opened(str(tmp_path)).contents.offsets == {
+        TopicPartition("orders", 0): 7,
+        TopicPartition("orders", 1): 7,
+    }
+
+
 def test_small_files_become_one(tmp_path: Path) -> None:
     lake = Lake.made(str(tmp_path), "cluster")
     for number in range(MERGED_FROM):

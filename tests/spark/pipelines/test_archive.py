@@ -120,7 +120,7 @@ def test_a_backup_is_restored_with_all_that_it_was(
     assert found.contents.groups["billing"] == {topic: {"0": 150, "1": 30}}
 
     (line, *_) = run("replay", lake=lake, prefix="r.", groups="billing", limit="200")
-    assert line == "replay: 900 records written to 1 topics, 0 were there already"
+    assert line == "replay: 900 records written to 1 topic, 0 there already"
     restored = f"r.{topic}"
     assert contents(broker, restored) == contents(broker, topic)
     assert settings_of(broker, restored) == settings
@@ -129,7 +129,7 @@ def test_a_backup_is_restored_with_all_that_it_was(
 
     # Run again, it changes nothing; and the drill says that both are the same.
     (line, *_) = run("replay", lake=lake, prefix="r.")
-    assert line == "replay: 0 records written to 1 topics, 900 were there already"
+    assert line == "replay: 0 records written to 1 topic, 900 there already"
     assert len(contents(broker, restored)) == 900
     said = run("replay", lake=lake, prefix="r.", verify="true")
     assert len([one for one in said if "the same, checksum" in one]) == 3

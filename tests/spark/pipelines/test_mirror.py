@@ -98,6 +98,8 @@ def test_what_cannot_be_mirrored_is_said(spark: SparkSession, paris: EmbeddedBro
         mirror(spark, paris, paris, topics="orders")
     with pytest.raises(QanatError, match="there is no topic ordres; did you mean orders"):
         mirror(spark, paris, oslo, topics="ordres")
+    with pytest.raises(QanatError, match="__consumer_offsets is kept by brokers"):
+        mirror(spark, paris, oslo, topics="__consumer_offsets")
     with pytest.raises(QanatError, match="no broker can be reached"):
         mirror(spark, paris, oslo, topics="orders", to="127.0.0.1:1")
     for given, message in (

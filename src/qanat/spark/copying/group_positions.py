@@ -57,4 +57,4 @@ def put(link: Link, group: str, stood: Offsets, copies: Mapping[str, Copy], *, i
         link.lookups.commit(group, wanted)
     except RefusedError as fault:
         return Outcome(f"group {group} stays where it is: {fault}", is_refused=True)
-    return Outcome(f"group {group} put to its place in {len(wanted)} partitions")
+    return Outcome(f"group {group} put to its place in {', '.join(map(str, wanted))}")

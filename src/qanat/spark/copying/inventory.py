@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
 from qanat.connection.cluster import Cluster
 from qanat.connection.committed import committed_offsets
@@ -29,11 +30,17 @@ OWN_TOPICS = re.compile(r"__.*|qanat-(?:mirror|replay)\..*")
 OWN_GROUPS = re.compile(r"qanat-spark-.*")
 
 Groups = dict[str, dict[TopicPartition, int]]
+Result = TypeVar("Result")
+
+
+def patiently(lookups: Lookups, ask: Callable[[Cluster, Deadline], Awaitable[Result]]) -> Result:
+    """Ask again where a broker is restarting or a leader moves, as long as the cluster's timeout lasts."""
+    return lookups.run(lambda cluster, deadline: cluster.persist(lambda: ask(cluster, deadline), deadline))
 
 
 def cluster_id(lookups: Lookups) -> str:
     """The id that a cluster has for ever."""
-    found = lookups.run(lambda cluster, deadline: cluster.metadata([], deadline)).cluster_id
+    found = patiently(lookups, lambda cluster, deadline: cluster.metadata([], deadline)).cluster_id
     return found or "without-id"
 
 
@@ -57,7 +64,7 @@ def topics(lookups: Lookups, names: Iterable[str]) -> dict[str, TopicState]:
             for name, one in there.items()
         }
 
-    return lookups.run(ask)
+    return patiently(lookups, ask)
 
 
 async def _settings(cluster: Cluster, names: list[str], deadline: Deadline) -> dict[str, dict[str, str]]:
@@ -89,7 +96,7 @@ def group_names(lookups: Lookups) -> list[str]:
             found |= {one.group_id for one in response.groups if one.protocol_type in ("", "consumer")}
         return found
 
-    return sorted(name for name in lookups.run(ask) if name and not OWN_GROUPS.fullmatch(name))
+    return sorted(name for name in patiently(lookups, ask) if name and not OWN_GROUPS.fullmatch(name))
 
 
 def groups(lookups: Lookups, only: Iterable[str], pattern: str = ".*", leave_out: Iterable[str] = ()) -> Groups:
@@ -106,10 +113,10 @@ def groups(lookups: Lookups, only: Iterable[str], pattern: str = ".*", leave_out
                 found[name] = in_topics
         return found
 
-    return lookups.run(ask) if wanted and names else {}
+    return patiently(lookups, ask) if wanted and names else {}
 
 
 def topic_names(lookups: Lookups) -> list[str]:
     """Every topic of the cluster."""
-    response = lookups.run(lambda cluster, deadline: cluster.metadata(None, deadline))
+    response = patiently(lookups, lambda cluster, deadline: cluster.metadata(None, deadline))
     return sorted(topic.name for topic in response.topics if topic.name)

@@ -3,6 +3,7 @@
 Its records are JSON, one key for each thing, so that compaction keeps everything:
 
     ["copy", "orders", ID]            {"source": "orders", "way": ["cluster", …]}
+    ["start", "orders", ID, 0]        {"old": 1200}     where the copy of a partition begins, if not at its first record
     ["map", "orders", ID, 0, 1200]    {"runs": [[1200, 1204, 500], …]}     old offset, new offset, how many
 
 ID is the topic's own: after a topic was deleted and made anew, what is said of the old one does not count.
@@ -49,12 +50,16 @@ class Ledger:
     maps: dict[tuple[str, int], PartitionMap] = field(default_factory=dict)
     """By a topic's id and the partition."""
 
+    starts: dict[tuple[str, int], int] = field(default_factory=dict)
+
     def take(self, note: Note) -> None:
         """One record of the topic."""
         key, value = json.loads(note[0]), json.loads(note[1])
         match key:
             case ["copy", topic, found]:
                 self.copies[topic, found] = Copy(topic, found, value["source"], tuple(value["way"]))
+            case ["start", _, found, partition]:
+                self.starts[found, partition] = value["old"]
             case ["map", _, found, partition, _]:
                 known = self.maps.setdefault((found, partition), PartitionMap())
                 for run in value["runs"]:
@@ -66,15 +71,20 @@ class Ledger:
     def positions(self, copies: Iterable[Copy]) -> dict[TopicPartition, int]:
         """How far these copies are, by the old topic's name: behind the last old offset that was copied."""
         by_id = {one.id: one for one in copies}
+        every = {**self.starts, **{key: known.position for key, known in self.maps.items()}}
         return {
-            TopicPartition(by_id[found].source, partition): known.position
-            for (found, partition), known in self.maps.items()
+            TopicPartition(by_id[found].source, partition): position
+            for (found, partition), position in every.items()
             if found in by_id
         }
 
 
 def copy_note(copy: Copy) -> Note:
     return _text(["copy", copy.topic, copy.id]), _text({"source": copy.source, "way": list(copy.way)})
+
+
+def start_note(copy: Copy, partition: int, old: int) -> Note:
+    return _text(["start", copy.topic, copy.id, partition]), _text({"old": old})
 
 
 def map_notes(copy: Copy, partition: int, runs: Iterable[Run]) -> Iterator[Note]:

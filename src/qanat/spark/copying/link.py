@@ -12,17 +12,20 @@ from uuid import uuid4
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from qanat.connection.faults import RefusedError
 from qanat.connection.producer import Producer
+from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
-from qanat.spark.copying.inventory import cluster_id, topics
-from qanat.spark.copying.ledger import Copy, Ledger, Note, copy_note, map_notes, read_notes
+from qanat.spark.copying.inventory import cluster_id, patiently, topics
+from qanat.spark.copying.ledger import Copy, Ledger, Note, copy_note, map_notes, read_notes, start_note
 from qanat.spark.copying.provision import provide
 from qanat.spark.copying.tasks import COLUMNS, RESULT, Copied, Errand, Stretches, copy_rows, unpacked
 from qanat.spark.copying.translation import Run, moved
 from qanat.spark.exactly_once import TRANSACTION_TIMEOUT_MS
 from qanat.spark.lake.commits import TopicState
 from qanat.spark.lookups import Lookups
+from qanat.spark.offsets import Offsets
 from qanat.spark.options import BATCH_BYTES, Access
 from qanat.spark.rows import EncodedBatch, Encoder, Target
 from qanat.spark.sending import Sender
@@ -35,6 +38,13 @@ if TYPE_CHECKING:
 _LEDGER_SETTINGS = {"cleanup.policy": "compact"}
 _ROOM = 200
 """What a batch's header and framing may take of a topic's largest message."""
+
+
+_FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
+
+
+class TakenOverError(QanatError):
+    """Another process writes under the same name."""
 
 
 class Link:
@@ -55,7 +65,7 @@ class Link:
             provide(self.lookups, self._topic, 1, _LEDGER_SETTINGS)
             self._producer = self._sender.be_transactional(self._topic, TRANSACTION_TIMEOUT_MS)
             # Read after the id was taken over: nobody can add to it any more, and what was open has been ended.
-            notes = self.lookups.run(lambda cluster, deadline: read_notes(cluster, self._topic, deadline))
+            notes = patiently(self.lookups, lambda cluster, deadline: read_notes(cluster, self._topic, deadline))
             for note in notes:
                 self.ledger.take(note)
         except BaseException:
@@ -71,9 +81,14 @@ class Link:
         """What is known of a topic at the target, as it is now."""
         return self.ledger.copies.get((topic, state.id))
 
-    def know(self, copies: Iterable[Copy]) -> None:
-        """Note, for good, that topics are copies; before their first row."""
-        notes = [copy_note(one) for one in copies if self.ledger.copies.get((one.topic, one.id)) != one]
+    def know(self, copies: Iterable[Copy], starts: Offsets | None = None) -> None:
+        """Note for good that topics are copies, and where those begin that do not at the first record; before any row.
+
+        `starts` are by the old topics' names.
+        """
+        every = {one.source: one for one in copies}
+        notes = [copy_note(one) for one in every.values() if self.ledger.copies.get((one.topic, one.id)) != one]
+        notes += [start_note(every[at.topic], at.partition, offset) for at, offset in (starts or {}).items()]
         if notes:
             self._transact(iter(()), lambda: notes)
 
@@ -131,14 +146,25 @@ class Link:
             sender.send_all(batches)
             written = list(notes())
             sender.send_all(self._noted(written))
-        except BaseException:
-            # What cannot be aborted now is aborted by whoever takes the id over; the first fault is the one to tell.
-            with suppress(QanatError):
-                sender.run(producer.end(sender.cluster.deadline(), is_committed=False))
+            sender.run(producer.end(sender.cluster.deadline(), is_committed=True))
+        except RefusedError as fault:
+            self._abort()
+            if fault.code in _FENCED:
+                raise TakenOverError(
+                    f"somebody else took over what is written to {self._topic}: of a mirror's name, or a replay, only "
+                    "one can run at a time. Give a mirror another name, or stop the other one"
+                ) from None
             raise
-        sender.run(producer.end(sender.cluster.deadline(), is_committed=True))
+        except BaseException:
+            self._abort()
+            raise
         for note in written:
             self.ledger.take(note)
+
+    def _abort(self) -> None:
+        """What cannot be aborted now is aborted by whoever takes the id over; the first fault is the one to tell."""
+        with suppress(QanatError):
+            self._sender.run(self._producer.end(self._sender.cluster.deadline(), is_committed=False))
 
     def _noted(self, notes: list[Note]) -> Iterator[EncodedBatch]:
         encoder = Encoder(Target(self._topic, Codec.NONE, BATCH_BYTES // 2, has_headers=False), {self._topic: 1})

@@ -73,6 +73,8 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     cause: Cause
     taken_at: int
     """When topics and groups were looked at, in milliseconds since 1970."""
+    start: Positions = {}
+    """Where partitions begin that are not archived from their first record."""
     add: list[LakeFile] = []
     remove: list[str] = []
     topics: dict[str, TopicState] = {}
@@ -96,6 +98,8 @@ class Contents(Struct):
         """One more commit, the next one."""
         assert commit.number == self.number + 1
         self.number, self.taken_at = commit.number, commit.taken_at
+        for topic, offsets in commit.start.items():
+            self.positions[topic] = {**offsets, **self.positions.get(topic, {})}
         for path in commit.remove:
             self.files.pop(path, None)
         for one in commit.add:

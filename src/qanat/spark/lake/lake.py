@@ -121,12 +121,14 @@ class Lake:
         groups: dict[str, Positions] | None = None,
         add: Iterable[LakeFile] = (),
         remove: Iterable[str] = (),
+        start: Positions | None = None,
     ) -> Commit:
         """The commit that would follow; what is not given stays as it is."""
         return Commit(
             number=self.contents.number + 1,
             cause=cause,
             taken_at=_now_ms() if topics is not None else self.contents.taken_at,
+            start=start or {},
             add=list(add),
             remove=list(remove),
             topics=self.contents.topics if topics is None else topics,

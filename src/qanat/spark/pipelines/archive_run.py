@@ -65,6 +65,13 @@ class Archive:
             if known != self.lake.contents.topics or stand != self.lake.contents.groups:
                 self.lake.commit(self.lake.next_commit("state", known, stand))
 
+    def begin_at_the_end(self, chosen: list[TopicPartition]) -> None:
+        """Keep where new partitions begin: a run in which nothing comes must not make the next one skip something."""
+        new = [at for at in chosen if at not in self.lake.contents.offsets]
+        if new:
+            start = positions_of(self._lookups.latest(new))
+            self.lake.commit(self.lake.next_commit("state", start=start))
+
     def _state(self) -> tuple[dict[str, TopicState], dict[str, Positions]]:
         chosen = {at.topic for at in self._lookups.partitions(self._wanted.subscription)}
         there = topics(self._lookups, {*chosen, *self.lake.contents.topics})
@@ -91,6 +98,8 @@ def archive(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
         lake = Lake.made(wanted.lake, cluster_id(lookups))
         archive = Archive(lake, lookups, wanted)
         archive.look()
+        if wanted.start == "latest":
+            archive.begin_at_the_end(chosen)
         lake.begin_writing()
         notes = stack.enter_context(throwaway(how.checkpoint))
         first = starting(chosen, lake.contents.offsets, wanted.start)

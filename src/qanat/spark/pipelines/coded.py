@@ -74,6 +74,9 @@ def chosen(settings: Mapping[str, str], *, is_needed: bool = True) -> Subscripti
         raise PipelineError("topics names what is meant and pattern describes it: give one of the two")
     if topics:
         names = tuple(dict.fromkeys(name.strip() for name in topics.split(",") if name.strip()))
+        for name in names:
+            if OWN_TOPICS.fullmatch(name):
+                raise PipelineError(f"topic {name} is kept by brokers or copies for themselves: it is not to be copied")
         return Subscription(names=names)
     if not pattern and is_needed:
         raise PipelineError("nothing is chosen: give topics (names with commas) or pattern (a regular expression)")

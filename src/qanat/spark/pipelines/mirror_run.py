@@ -73,6 +73,11 @@ class Mirror:
             self.copies |= {one.source: one for one in new}
             return [at for at in chosen if at.topic in self.copies]
 
+    def begin_at_the_end(self, chosen: list[TopicPartition]) -> None:
+        """Keep where new partitions begin: a run in which nothing comes must not make the next one skip something."""
+        known = self.positions()
+        self._link.know(self.copies.values(), self._source.latest(at for at in chosen if at not in known))
+
     def _provide_one(self, name: str, state: TopicState, way: tuple[str, ...]) -> Copy:
         target = self._wanted.naming(name)
         lookups = self._link.lookups
@@ -141,6 +146,8 @@ def mirror(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
         chosen = run.provide()
         if origin == target:
             run.left_out |= {one.topic for one in run.copies.values()}
+        if wanted.start == "latest":
+            run.begin_at_the_end(chosen)
         first = starting(chosen, run.positions(), wanted.start)
         query = start(
             spark,

@@ -7,9 +7,12 @@ copy is mirrored on, unless its way went through the target.
 from __future__ import annotations
 
 import re
+from functools import partial
 
-from qanat.spark.copying.inventory import topic_names
-from qanat.spark.copying.ledger import Ledger, read_notes
+from qanat.connection.cluster import Cluster
+from qanat.connection.deadline import Deadline
+from qanat.spark.copying.inventory import patiently, topic_names
+from qanat.spark.copying.ledger import Ledger, Note, read_notes
 from qanat.spark.lake.commits import TopicState
 from qanat.spark.lookups import Lookups
 from qanat.spark.pipelines.document import PipelineError
@@ -33,8 +36,7 @@ class Ways:
         ledger = Ledger()
         for name in topic_names(self._source):
             if LEDGERS.fullmatch(name):
-                notes = self._source.run(lambda cluster, deadline, name=name: read_notes(cluster, name, deadline))  # type: ignore[misc]
-                for note in notes:
+                for note in patiently(self._source, partial(_notes, name)):
                     if note[0].startswith('["copy"'):
                         ledger.take(note)
         self._known = {key: one.way for key, one in ledger.copies.items()}
@@ -55,3 +57,7 @@ class Ways:
         if name in self._wanted.subscription.names:
             raise PipelineError(f"topic {name} came from the target by a mirror: to mirror it back would be a loop")
         return None
+
+
+async def _notes(topic: str, cluster: Cluster, deadline: Deadline) -> list[Note]:
+    return await read_notes(cluster, topic, deadline)

@@ -53,9 +53,11 @@ def drill(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
     plan = restored(lake.contents, lake.state_at(wanted.until_ms), wanted, files)
     with Lookups(how.access) as lookups:
         run = Drill(spark, lake, lookups, wanted, how.options)
-        yield [Work("verify", lambda told: run.do(plan, files, told))]
-        for line in run.lines:
-            how.tell(line)
+        try:
+            yield [Work("verify", lambda told: run.do(plan, files, told))]
+        finally:
+            for line in run.lines:
+                how.tell(line)
         if run.differences:
             raise PipelineError(
                 f"the topics differ from the lake in {run.differences} "

@@ -44,9 +44,13 @@ def replay(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
     with Link(access, ledger_topic) as link, throwaway(how.checkpoint) as folder:
         run = Replay(spark, lake, link, wanted, folder)
         work = Work("replay", lambda told: run.do(plan, files, then, told))
-        yield [work]
-        for line in run.result:
-            how.tell(line)
+        try:
+            yield [work]
+        finally:
+            for line in run.result:
+                how.tell(line)
+        if run.refused:
+            raise PipelineError(f"{', '.join(run.refused)} could not be put to their places; see above")
 
 
 class Replay:
@@ -59,6 +63,8 @@ class Replay:
         self._wanted = wanted
         self._folder = folder
         self.result: list[str] = []
+        self.refused: list[str] = []
+        """Groups that stay where they are."""
 
     def do(self, plan: list[Restored], files: list[LakeFile], then: Commit | None, told: Steps) -> None:
         copies = self._prepare(plan)
@@ -72,8 +78,8 @@ class Replay:
             return
         self._finish(plan)
         self.result.append(
-            f"replay: {written:,} records written to {len(plan):,} topics, "
-            f"{self._known(copies) - written:,} were there already"
+            f"replay: {counted(written, 'record')} written to {counted(len(plan), 'topic')}, "
+            f"{self._known(copies) - written:,} there already"
         )
         self._put_groups(copies, then)
 
@@ -147,7 +153,18 @@ class Replay:
             self.result.append(f"replay: the lake knows no group that fits {self._wanted.groups}")
         for name, positions in stood.items():
             known: dict[TopicPartition, int] = {at: offset for at, offset in positions.items() if at.topic in copies}
-            self.result.append(f"replay: {put(self._link, name, known, copies, is_forward_only=False).text}")
+            outcome = put(self._link, name, known, copies, is_forward_only=False)
+            self.result.append(f"replay: {outcome.text}")
+            if outcome.is_refused:
+                self.refused.append(name)
+
+
+def counted(count: int, what: str) -> str:
+    """
+    >>> counted(1, "topic"), counted(1200, "record")
+    ('1 topic', '1,200 records')
+    """
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _check_empty(lookups: Lookups, there: Mapping[str, TopicState]) -> None:
@@ -158,7 +175,7 @@ def _check_empty(lookups: Lookups, there: Mapping[str, TopicState]) -> None:
         first, end = lookups.earliest(places), lookups.latest(places)
         count = sum(end[at] - first[at] for at in places)
         if count:
-            full.append(f"{name} ({count:,} records)")
+            full.append(f"{name} ({counted(count, 'record')})")
     if full:
         raise PipelineError(
             f"not empty, and not written by this replay: {', '.join(full)}. Restore under other names "

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from qanat.spark.pipelines.moments import shown
 
-END_WITHIN_S = 60.0
+END_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
