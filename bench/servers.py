@@ -34,6 +34,8 @@ controller.quorum.voters=1@127.0.0.1:{controller_port}
 log.dirs={data}
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
 """
 
 

@@ -1,0 +1,104 @@
+"""A program that asks one broker through one format; it runs in the environment of either.
+
+python asking.py FORMAT BOOTSTRAP QUESTIONS ANSWERS SCRATCH [JARS]
+
+QUESTIONS is JSON with `batches`, `streams`, `refused` and, where something is to be written, `written`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from typing import Any
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+FAULTS = (PySparkException, Py4JError)
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return str(value) if value is not None else None
+
+
+def rows(frame: DataFrame) -> list[Any]:
+    return sorted((plain([*row]) for row in frame.collect()), key=json.dumps)
+
+
+def main() -> None:
+    name, bootstrap, questions_path, answers_path, scratch, *jars = sys.argv[1:]
+    builder = SparkSession.builder.master("local[2]").appName("asking")
+    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
+    if jars:
+        builder = builder.config("spark.jars", jars[0])
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    if name == "qanat":
+        from qanat.spark.source import register
+
+        register(spark)
+    with open(questions_path) as source:
+        questions = json.load(source)
+    access = {"kafka.bootstrap.servers": bootstrap}
+    answers: dict[str, Any] = {"spark": spark.version}
+
+    def read(options: dict[str, str]) -> DataFrame:
+        return spark.read.format(name).options(**access, **options).load()
+
+    for case, options in questions.get("batches", {}).items():
+        try:
+            frame = read(options)
+            answers["batch: " + case] = {"schema": frame.schema.simpleString(), "rows": rows(frame)}
+        except FAULTS as fault:
+            answers["batch: " + case] = {"fault": str(fault)[:2000]}
+    for case, options in questions.get("refused", {}).items():
+        try:
+            answers["refused: " + case] = {"refused": False, "rows": rows(read(options))}
+        except FAULTS:
+            answers["refused: " + case] = {"refused": True}
+    for number, (case, options) in enumerate(questions.get("streams", {}).items()):
+        table = f"stream{number}"
+        frame = spark.readStream.format(name).options(**access, **options).load()
+        query = (
+            frame.writeStream.format("memory")
+            .queryName(table)
+            .option("checkpointLocation", f"{scratch}/{table}")
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            query.awaitTermination()
+        except FAULTS as fault:
+            answers["stream: " + case] = {"fault": str(fault)[:2000]}
+            continue
+        ends = [source["endOffset"] for one in query.recentProgress for source in one["sources"]][-1:]
+        ends = [json.loads(end) if isinstance(end, str) else end for end in ends]
+        answers["stream: " + case] = {"rows": rows(spark.table(table)), "end": ends}
+    for topic, count in questions.get("written", {}).items():
+        frame = spark.range(0, count, 1, 3).selectExpr("cast(id as string) key", "concat('value ', id) value")
+        frame.write.format(name).options(**access, topic=topic).save()
+        stream = spark.readStream.format(name).options(**access, subscribe=topic, startingOffsets="earliest").load()
+        query = (
+            stream.selectExpr("key", "upper(cast(value as string)) value")
+            .writeStream.format(name)
+            .options(**access, topic=topic + "-copy", checkpointLocation=f"{scratch}/copy")
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        for one in (topic, topic + "-copy"):
+            answers["written: " + one] = rows(read({"subscribe": one}).select("key", "value"))
+    with open(answers_path, "w") as sink:
+        json.dump(answers, sink)
+    spark.stop()
+
+
+main()

@@ -1,0 +1,70 @@
+"""What is asked of both: options of reads, by name."""
+
+from __future__ import annotations
+
+import json
+
+from tools.connector.data import BASE_MS, EMPTY, MIXED, OTHER, STAMPED, TRANSACTED
+
+Options = dict[str, str]
+
+
+def _offsets(topic: str, *offsets: int) -> str:
+    return json.dumps({topic: {str(number): offset for number, offset in enumerate(offsets)}})
+
+
+def _mixed(**options: str) -> Options:
+    return {"subscribe": MIXED, **options}
+
+
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+BATCHES: dict[str, Options] = {
+    "everything": _mixed(),
+    "headers": _mixed(includeHeaders="true"),
+    "two topics": {"subscribe": f"{MIXED},{OTHER}"},
+    "two topics with blanks": {"subscribe": f"{MIXED} , {OTHER}"},
+    "pattern": {"subscribePattern": "mixed-.*"},
+    "assigned": {"assign": json.dumps({MIXED: [0, 2]})},
+    "nothing there": {"subscribe": EMPTY},
+    "broker's time": {"subscribe": STAMPED},
+    "committed only": {"subscribe": TRANSACTED, **COMMITTED},
+    "from offsets": _mixed(startingOffsets=_offsets(MIXED, 3, -2, 7)),
+    "to offsets": _mixed(endingOffsets=_offsets(MIXED, 3, -1, 7)),
+    "between offsets": _mixed(startingOffsets=_offsets(MIXED, 3, 4, 5), endingOffsets=_offsets(MIXED, 4, 4, 9)),
+    "since a time": _mixed(startingTimestamp=str(BASE_MS + 20_500)),
+    "until a time": _mixed(endingTimestamp=str(BASE_MS + 20_500)),
+    "until a time after all": _mixed(endingTimestamp=str(BASE_MS + 10**9)),
+    "since times": _mixed(
+        startingOffsetsByTimestamp=_offsets(MIXED, BASE_MS, BASE_MS + 10_000, BASE_MS + 20_000),
+        endingOffsetsByTimestamp=_offsets(MIXED, BASE_MS + 30_000, BASE_MS + 40_000, BASE_MS + 50_000),
+    ),
+    "a time before offsets": _mixed(startingTimestamp=str(BASE_MS + 30_000), startingOffsets="earliest"),
+    "since a time after all, latest": _mixed(
+        startingTimestamp=str(BASE_MS + 10**9), startingOffsetsByTimestampStrategy="latest"
+    ),
+    "many tasks": _mixed(minPartitions="10"),
+    "small tasks": _mixed(maxRecordsPerPartition="7"),
+    "beyond the end, forgiven": _mixed(endingOffsets=_offsets(MIXED, 999, 5, 5), failOnDataLoss="false"),
+}
+"""Batch reads that succeed."""
+STREAMS: dict[str, Options] = {
+    "from the beginning": _mixed(startingOffsets="earliest"),
+    "in steps": _mixed(startingOffsets="earliest", maxOffsetsPerTrigger="12"),
+    "from offsets": _mixed(startingOffsets=_offsets(MIXED, 3, -2, -1)),
+    "committed only": {"subscribe": TRANSACTED, "startingOffsets": "earliest", **COMMITTED},
+    "since a time": _mixed(startingTimestamp=str(BASE_MS + 20_500)),
+}
+"""Streams that end with what is there."""
+REFUSED: dict[str, Options] = {
+    "no topic": {},
+    "two ways to say it": {"subscribe": MIXED, "subscribePattern": "mixed-.*"},
+    "an unknown topic": {"subscribe": "nowhere"},
+    "from latest": _mixed(startingOffsets="latest"),
+    "to earliest": _mixed(endingOffsets="earliest"),
+    "offsets that are no JSON": _mixed(startingOffsets="{"),
+    "offsets of some partitions": _mixed(startingOffsets=json.dumps({MIXED: {"0": 1}})),
+    "since a time after all": _mixed(startingTimestamp=str(BASE_MS + 10**9)),
+    "an empty assignment": {"assign": "{}"},
+    "no number of tasks": _mixed(minPartitions="0"),
+}
+"""Batch reads that fail."""

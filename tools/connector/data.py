@@ -1,0 +1,58 @@
+"""Topics with everything that is awkward, the same on every broker: nulls, headers, gaps, transactions, two clocks."""
+
+from __future__ import annotations
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+MIXED, OTHER, EMPTY, STAMPED, TRANSACTED, WRITTEN = (
+    "mixed-one",
+    "mixed-two",
+    "empty",
+    "stamped",
+    "transacted",
+    "written",
+)
+BASE_MS = 1_700_000_000_000
+_PATIENCE_S = 60.0
+
+
+def fill(address: str) -> None:
+    """Make the topics and their records."""
+    admin = AdminClient({"bootstrap.servers": address})
+    topics = [NewTopic(name, 3, 1) for name in (MIXED, OTHER, EMPTY, TRANSACTED, WRITTEN)]
+    topics.append(NewTopic(STAMPED, 1, 1, config={"message.timestamp.type": "LogAppendTime"}))
+    for future in admin.create_topics(topics).values():
+        future.result(_PATIENCE_S)
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 0})
+    for number in range(60):
+        key = None if number % 5 == 0 else b"" if number % 7 == 0 else b"key %d" % number
+        value = None if number % 11 == 0 else b"" if number % 13 == 0 else b"value \xff %d" % number
+        headers: list[tuple[str, str | bytes | None]] = (
+            [] if number % 3 else [("h", b"%d" % number), ("h", None), ("ü", b"")]
+        )
+        producer.produce(
+            MIXED, value, key, partition=number % 3, timestamp=BASE_MS + number * 1000, headers=headers or None
+        )
+        if number % 10 == 9:
+            producer.flush(_PATIENCE_S)
+    for number in range(9):
+        producer.produce(OTHER, b"other %d" % number, partition=number % 3, timestamp=BASE_MS)
+        producer.produce(STAMPED, b"stamped %d" % number, partition=0)
+    producer.flush(_PATIENCE_S)
+    _transactions(address)
+
+
+def _transactions(address: str) -> None:
+    """Committed and aborted by turns, so that offsets have gaps for a reader of what is committed."""
+    producer = Producer({"bootstrap.servers": address, "transactional.id": "judge"})
+    producer.init_transactions(_PATIENCE_S)
+    for turn in range(4):
+        producer.begin_transaction()
+        for number in range(6):
+            producer.produce(TRANSACTED, b"turn %d record %d" % (turn, number), partition=number % 3, timestamp=BASE_MS)
+        producer.flush(_PATIENCE_S)
+        if turn % 2:
+            producer.abort_transaction(_PATIENCE_S)
+        else:
+            producer.commit_transaction(_PATIENCE_S)
