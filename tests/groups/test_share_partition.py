@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 
 from qanat.groups.share.partition import Acknowledgement, Change, Dying, Given, Read, SharePartition, Span, Take
-from qanat.groups.share.record_states import AcknowledgeType, RecordState, StateBatch
+from qanat.groups.share.record_states import AcknowledgeType, RecordState, StateBatch, overlaid
 from qanat.groups.share.rules import ShareRules
 from qanat.groups.share.runs import Cause
 from qanat.model.error_codes import ErrorCode
@@ -296,3 +299,34 @@ def test_a_member_that_is_gone_holds_nothing() -> None:
         (5, ACQUIRED, "b"),
         (10, AVAILABLE, ""),
     ]
+
+
+BATCHES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.sampled_from((0, 2, 4)), st.integers(0, 2)))
+
+
+def apart(drawn_batches: list[tuple[int, int, int, int]]) -> list[StateBatch]:
+    """Batches in order: each so many offsets behind the one before, of so many records."""
+    found, end = [], 0
+    for gap, size, state, count in drawn_batches:
+        found.append(StateBatch(end + gap, end + gap + size - 1, state, count))
+        end += gap + size
+    return found
+
+
+def by_offset(batches: list[StateBatch]) -> dict[int, tuple[int, int]]:
+    return {
+        offset: (batch.state, batch.delivery_count)
+        for batch in batches
+        for offset in range(batch.first_offset, batch.last_offset + 1)
+    }
+
+
+@drawn(BATCHES, BATCHES, st.integers(0, 20))
+def test_what_was_said_last_of_a_record_holds(
+    before: list[tuple[int, int, int, int]], after: list[tuple[int, int, int, int]], start: int
+) -> None:
+    below, above = apart(before), apart(after)
+    found = overlaid(below, above, start)
+    expected = {at: one for at, one in (by_offset(below) | by_offset(above)).items() if at >= start}
+    assert by_offset(found) == expected
+    assert all(one.last_offset < next_one.first_offset for one, next_one in pairwise(found))

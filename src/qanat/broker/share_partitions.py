@@ -7,7 +7,8 @@ its `share.auto.offset.reset` says, and that is written down at once: it begins 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from qanat.broker.dead_letters import DeadLetters
 from qanat.broker.hosted_shard import Clocks
@@ -45,6 +46,8 @@ class SharePartitions:
             clocks,
         )
         self.sessions = ShareSessions(settings.group_share_max_share_sessions)
+        self.watched: WeakSet[Any] = WeakSet()
+        """Connections whose end is heard of."""
         self._led: dict[ShareKey, LedSharePartition] = {}
         self._loading: dict[ShareKey, asyncio.Task[LedSharePartition | ErrorCode]] = {}
         self._letters = DeadLetters(broker)

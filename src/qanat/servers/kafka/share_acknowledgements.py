@@ -78,6 +78,9 @@ async def settled(outcomes: dict[TopicIdPartition, Durable | ErrorCode]) -> Outc
 def watch(context: Context) -> None:
     """When this client is gone, what it holds is given back: it has had its try, unless it was us who hung up."""
     shares, connection = context.broker.share_partitions, context.connection
+    if connection in shares.watched:
+        return
+    shares.watched.add(connection)
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def give_back(_: asyncio.Future[None]) -> None:
