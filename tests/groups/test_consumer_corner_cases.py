@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.groups.consumers import Consumer, beat, group_of, join, numbers
 from tests.groups.shell import DAY, SECOND, Shell
@@ -291,3 +293,28 @@ def test_the_records_of_a_first_member_are_those_that_kafka_writes() -> None:
     assert shell.records[1].epoch == 1
     assert isinstance(shell.records[4], CurrentAssignmentRecord)
     assert shell.records[4].state is MemberState.STABLE
+
+
+def test_an_expression_stands_for_what_all_who_use_it_may_see() -> None:
+    shell = Shell()
+    shell.topics.make("secret", 1)
+
+    def sees(*names: str) -> Callable[[str], bool]:
+        return lambda topic: topic in names
+
+    both, orders = sees("orders", "payments"), sees("orders")
+    joining = join("a", expression=".*", sight=both, topics=None)
+    assert told(shell, joining).error is ErrorCode.NONE
+    assert group_of(shell).expressions[".*"].topics == ("orders", "payments")
+
+    assert told(shell, join("b", expression=".*", sight=orders, topics=None)).error is ErrorCode.NONE
+    assert group_of(shell).expressions[".*"].topics == ("orders",)
+
+    # After a load nobody knows what a silent member may see: nothing is added for it.
+    shell.crash()
+    shell.topics.make("later", 1)
+    epoch = group_of(shell).current_of("a").epoch
+    told(shell, beat("a", epoch, sight=sees("orders", "later")))
+    assert group_of(shell).expressions[".*"].topics == ("orders",)
+    told(shell, beat("b", group_of(shell).current_of("b").epoch, sight=sees("orders", "later")))
+    assert group_of(shell).expressions[".*"].topics == ("later", "orders")

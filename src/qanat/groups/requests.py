@@ -7,6 +7,7 @@ so in a flag, so that no version number gets in here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -17,6 +18,9 @@ from qanat.groups.share.records import SharedTopic
 from qanat.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP, TopicPartition
 
 NO_MEMBER_ID = ""
+
+Sight: TypeAlias = Callable[[str], bool]
+"""Whether somebody may see a topic; those of members with the same rights are equal."""
 
 
 class Protocol(Struct, frozen=True):
@@ -181,6 +185,8 @@ class ConsumerHeartbeat(Struct, frozen=True):
     client_host: str = ""
     brings_its_id: bool = True
     """Version 1 and up: a member draws its id itself (KIP-1082)."""
+    sight: Sight | None = None
+    """Which topics the member may see; None where everybody may see all."""
 
     @property
     def is_full(self) -> bool:

@@ -17,6 +17,7 @@ from qanat.groups.ledger import Ledger
 from qanat.groups.own_settings import OwnSettings
 from qanat.groups.records import GroupRecord, GroupTombstone
 from qanat.groups.replies import Reply
+from qanat.groups.requests import Sight
 from qanat.groups.settings import GroupSettings
 from qanat.groups.timers import Timer, TimerKind
 from qanat.model.ids import NO_PRODUCER_ID
@@ -57,6 +58,10 @@ class ShardState:
     """Live classic groups: those of the ledger, and those that are about to be in it."""
     seen_revisions: dict[str, int] = field(default_factory=dict)
     """In which revision a group of the new protocol last looked at its topics."""
+    sights: dict[tuple[str, str], Sight] = field(default_factory=dict)
+    """Which topics members may see, by group and member, as their last heartbeats said."""
+    is_guarded: bool = False
+    """Whether members may see different topics; then, who has not been heard since the load sees nothing new."""
     matches: tuple[int, dict[str, tuple[str, ...]]] = field(default_factory=lambda: (-1, {}))
     """What expressions stand for in one revision."""
     own_settings: Callable[[str], OwnSettings] | None = None

@@ -10,6 +10,7 @@ import pytest
 from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicId
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource, ResourceKind
 from qanat.servers.kafka.apis import SERVED
@@ -297,14 +298,14 @@ def test_what_may_not_be_seen_is_left_out_of_lists(broker: EmbeddedBroker, rules
         (["mine"], None, 0),
         (["mine", TOPIC], None, TOPIC_DENIED),
         (["mine", "nowhere"], None, TOPIC_DENIED),
-        (None, "mine", TOPIC_DENIED),
+        (None, "mine", 0),
         (["mine"], "", 0),
     ],
 )
 def test_a_member_of_a_group_may_subscribe_to_what_it_may_see(
     broker: EmbeddedBroker, rules: Rules, topics: list[str] | None, expression: str | None, expected: int
 ) -> None:
-    """An expression stands for any topic: it is for those who may see all."""
+    """An expression may be anything: it stands for what may be seen."""
     rules.is_allowed = lambda operation, resource: resource.name in ("mine", "our-group")
     request = _beat(*(topics or ()))
     request.group_id, request.member_id, request.subscribed_topic_regex = (
@@ -315,6 +316,31 @@ def test_a_member_of_a_group_may_subscribe_to_what_it_may_see(
     request.subscribed_topic_names = topics
     with RawClient(broker.bootstrap_servers) as client:
         assert client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request).error_code == expected
+
+
+def test_an_expression_stands_for_topics_that_may_be_seen(broker: EmbeddedBroker, rules: Rules) -> None:
+    visible = {"seen-1", "seen-2", "our-group"}
+    rules.is_allowed = lambda operation, resource: True
+    for name in ("seen-1", "hidden-1"):
+        broker.create_topic(name, partitions=1)
+    rules.is_allowed = lambda operation, resource: resource.name in visible
+    request = _beat()
+    request.group_id, request.member_id, request.subscribed_topic_names = "our-group", "m1", None
+    request.subscribed_topic_regex = "(seen|hidden)-.*"
+    with RawClient(broker.bootstrap_servers) as client:
+
+        def assigned(answer: Any) -> list[str]:
+            names = broker.node.broker.metadata.image.topics_by_id
+            return sorted(names[TopicId.of(row.topic_id)].name for row in answer.assignment.topic_partitions)
+
+        joined = client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
+        for name in ("hidden-2", "seen-2"):
+            broker.create_topic(name, partitions=1)
+        request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest("our-group", "m1", joined.member_epoch)
+        later = client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
+
+    assert (joined.error_code, assigned(joined)) == (0, ["seen-1"])
+    assert (later.error_code, assigned(later)) == (0, ["seen-1", "seen-2"])
 
 
 def test_a_group_that_reads_what_may_not_be_seen_is_not_described(broker: EmbeddedBroker, rules: Rules) -> None:

@@ -34,7 +34,7 @@ from qanat.groups.consumer.requirements import (
 from qanat.groups.consumer.subscriptions import refresh
 from qanat.groups.consumer.target import assign
 from qanat.groups.replies import ConsumerHeartbeatReply
-from qanat.groups.requests import ConsumerHeartbeat
+from qanat.groups.requests import ConsumerHeartbeat, Sight
 from qanat.groups.turn import Turn
 from qanat.model.error_codes import ErrorCode
 
@@ -112,6 +112,8 @@ def _follow(
 ) -> ConsumerHeartbeatReply:
     """Take in what is new, and take the member one step further."""
     member = _updated(before, request)
+    if request.sight is not None:
+        _note_sight(turn, group, member.member_id, request.sight)
     known = group.current_of(member.member_id)
     is_new = subscribe(turn, group, before, member)
     refresh(turn, group, is_changed=is_new)
@@ -126,6 +128,15 @@ def _follow(
         heartbeat_interval_ms=turn.own_settings(group.group_id).consumer_heartbeat_interval_ms,
         assignment=current.assigned if request.is_full or current.assigned != known.assigned else None,
     )
+
+
+def _note_sight(turn: Turn, group: ConsumerGroup, member_id: str, sight: Sight) -> None:
+    """What a member may see is not written down; where it is new, expressions are looked at again."""
+    state, key = turn.state, (group.group_id, member_id)
+    state.is_guarded = True
+    if state.sights.get(key) != sight:
+        state.sights[key] = sight
+        state.seen_revisions.pop(group.group_id, None)
 
 
 def _updated(member: ConsumerMemberRecord, request: ConsumerHeartbeat) -> ConsumerMemberRecord:

@@ -52,6 +52,7 @@ def end_sync(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
 
 
 def forget(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
+    turn.state.sights.pop((group.group_id, member_id), None)
     for kind in (TimerKind.SESSION, TimerKind.REVOCATION, TimerKind.JOIN, TimerKind.SYNC):
         turn.state.timers.cancel(Timer(kind, group.group_id, member_id))
 

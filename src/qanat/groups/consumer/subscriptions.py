@@ -2,6 +2,7 @@
 
 Expressions are in RE2's language, which needs time in proportion to the names (KIP-848); they must match a whole
 name and never stand for internal topics. Topics are looked at again when the cluster's metadata has a new revision.
+Where members may not see all topics, an expression stands for what all who use it may see.
 """
 
 from __future__ import annotations
@@ -57,11 +58,23 @@ def _resolve(turn: Turn, group: ConsumerGroup) -> None:
     for expression in [one for one in group.expressions if one not in used]:
         turn.write(ConsumerTombstone(group.group_id, RecordKind.EXPRESSION, expression))
     for expression in used:
-        names = _matching(turn, expression)
         present = group.expressions.get(expression)
+        names = _visible(turn, group, expression, () if present is None else present.topics)
         if present is None or present.topics != names:
             revision = turn.state.topics.revision
             turn.write(ExpressionRecord(group.group_id, expression, names, revision, turn.now.wall_ms))
+
+
+def _visible(turn: Turn, group: ConsumerGroup, expression: str, present: tuple[str, ...]) -> tuple[str, ...]:
+    """Topics that match and that all members who use the expression may see: they share what it stands for."""
+    names = _matching(turn, expression)
+    if not turn.state.is_guarded:
+        return names
+    users = [member.member_id for member in group.members.values() if member.expression == expression]
+    sights = dict.fromkeys(turn.state.sights.get((group.group_id, member_id)) for member_id in users)
+    if None in sights:
+        names = tuple(name for name in names if name in present)
+    return tuple(name for name in names if all(sight is None or sight(name) for sight in sights))
 
 
 def _matching(turn: Turn, expression: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 v1   subscriptions by regular expression; members draw their ids themselves (KIP-1082)
 
 Deviation: an expression's topics are found at once, where Kafka finds them some heartbeats later, and internal topics
-never match.
+never match. Where an authoriser decides, an expression stands for topics that all members who use it may see.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ async def _beat(request: ConsumerGroupHeartbeatRequest, context: Context) -> Con
         client_id=context.header.client_id or "",
         client_host=f"/{context.connection.host}",
         brings_its_id=context.version >= _OWN_ID_FROM,
+        sight=context.sight,
     )
     reply = await context.broker.groups.ask(request.group_id, asked)
     assert isinstance(reply, ConsumerHeartbeatReply)

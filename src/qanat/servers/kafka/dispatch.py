@@ -33,6 +33,7 @@ from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
+    from qanat.groups.requests import Sight
 
 
 @dataclass(slots=True)
@@ -43,6 +44,8 @@ class Context:
     connection: KafkaConnection
     header: RequestHeader
     _breaths: Breaths | None = None
+    sight: Sight | None = None
+    """Which topics the asker may see; None where everybody may see all."""
 
     @property
     def version(self) -> int:

@@ -55,4 +55,5 @@ class Gate:
             raise MalformedMessageError(f"nobody may ask for {served.api.name}: it has no rule of authorisation")
         connection = context.connection
         asker = self.asker(context.broker, connection.principal, connection.host, context.version, connection.close)
+        context.sight = asker.sight
         return ask_guarded(guard, lambda: served.handle(request, context), request, asker)

@@ -36,6 +36,22 @@ GRANTED = Granted()
 
 
 @dataclass(frozen=True, slots=True)
+class TopicSight:
+    """Which topics somebody may see; equal for everybody who may see the same for the same reason."""
+
+    authorizer: Authorizer
+    super_users: tuple[str, ...]
+    principal: Principal
+    host: str
+
+    def __call__(self, topic: str) -> bool:
+        if str(self.principal) in self.super_users:
+            return True
+        resource = Resource(ResourceKind.TOPIC, topic)
+        return self.authorizer.allows(self.principal, self.host, Operation.DESCRIBE, resource)
+
+
+@dataclass(frozen=True, slots=True)
 class Asker:
     """Somebody on a connection, with a request of one version."""
 
@@ -47,6 +63,11 @@ class Asker:
     broker: Broker
     hang_up: Callable[[], None]
     """For requests that have no answer to be refused in."""
+
+    @property
+    def sight(self) -> TopicSight:
+        """What the asker may see, also when it is not here to ask."""
+        return TopicSight(self.authorizer, self.super_users, self.principal, self.host)
 
     def may(self, operation: Operation, kind: ResourceKind, name: str) -> bool:
         return self._is_allowed(operation, Resource(kind, name))

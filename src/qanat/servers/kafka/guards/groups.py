@@ -24,8 +24,6 @@ _DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _GROUP, _TRANSACTION, _SHARE_STATE = 0, 1, 2
 _KEYS_FROM = 4
-EVERY_NAME = "*"
-"""The name that stands for all, as Kafka's rules for resources have it."""
 
 
 def reads_group(response: type[Any]) -> Guard:
@@ -170,9 +168,9 @@ def guard_describe_groups(request: describe_groups.DescribeGroupsRequest, asker:
 
 
 def guard_consumer_heartbeat(request: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest, asker: Asker) -> Verdict:
-    """Who subscribes by an expression must be allowed to see all topics: members with the same one share its topics."""
+    """Topics that are named must be visible; an expression stands for those that are (`Context.sight`)."""
     code = ErrorCode.NONE
-    topics = [*(request.subscribed_topic_names or ()), *([EVERY_NAME] if request.subscribed_topic_regex else ())]
+    topics = request.subscribed_topic_names or ()
     if not asker.may_group(Operation.READ, request.group_id):
         code = _DENIED
     elif not all(asker.may_topic(Operation.DESCRIBE, name) for name in topics):
