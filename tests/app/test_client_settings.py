@@ -75,6 +75,26 @@ def test_a_wrong_password_is_one_sentence_without_the_password(tell: Run) -> Non
     assert refused.stderr.count("\n") == 1
 
 
+def test_a_password_that_is_always_there_does_no_harm_to_a_cluster_without(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QANAT_CLIENT_SASL_PASSWORD", SECRET)
+
+    assert run("topic", "list").returncode == 0
+    assert run("topic", "list", "-X", "sasl.username=alice").returncode == 1
+
+
+def test_a_profile_may_leave_its_password_to_the_environment(tell: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("QANAT_BOOTSTRAP_SERVERS")
+    kept = tell("profile", "set", "safe", "-b", "127.0.0.1:1", *ALICE)
+    missing = tell("topic", "list")
+    wrong = tell("profile", "set", "safe", "-b", "127.0.0.1:1", "-X", "security.protocol=SECRET")
+
+    assert (kept.returncode, kept.stderr) == (0, "")
+    assert missing.stderr.startswith("qanat: sasl.password is missing")
+    assert wrong.stderr.startswith("qanat: security.protocol is 'SECRET', but must be one of PLAINTEXT")
+
+
 def test_who_says_nothing_is_told_what_the_broker_wants(tell: Run) -> None:
     refused = tell("topic", "list")
 

@@ -69,6 +69,14 @@ class ClientSettings:
         """Both; where both say something, these win."""
         return ClientSettings({**below.values, **self.values})
 
+    def without_idle(self, around: ClientSettings) -> ClientSettings:
+        """The same without variables that nobody asks for: a password that is always there does no harm to a cluster
+        without any protection."""
+        if "security.protocol" in self.values:
+            return self
+        idle = {name for name in SECURITY if name in self.values and around.values.get(name) == self.values[name]}
+        return ClientSettings({name: value for name, value in self.values.items() if name not in idle})
+
     @property
     def bootstrap(self) -> str | None:
         return self.values.get("bootstrap.servers")

@@ -72,8 +72,8 @@ def set_profile(
     if not name:
         raise WrongArgumentError("a profile needs a name")
     told = settings_of(assignments(settings or []), "-X")
-    # Refuses what is no address, no time and no setting; the environment may bring the rest of them.
-    Target(bootstrap=bootstrap, timeout=timeout, settings=settings).cluster()
+    Target(bootstrap=bootstrap, timeout=timeout).cluster()  # Refuses what is no address, and no time.
+    ClientSettings({"sasl.password": "", **told.values}).security()  # The environment may bring a password later.
     path = profiles_path()
     content = read_profiles(path)
     content.profiles[name] = Profile(bootstrap, timeout, dict(told.values))

@@ -92,15 +92,16 @@ class Target:
         own_origin = "--bootstrap" if self.bootstrap is not None else "bootstrap.servers"
         variable = os.environ.get(BOOTSTRAP_SERVERS) or around.bootstrap
         if self.profile is None and own is not None:
-            return Meant(own, own_origin, flags.over(around))
+            return Meant(own, own_origin, flags.over(around).without_idle(around))
         if self.profile is None and variable:
-            return Meant(variable, BOOTSTRAP_SERVERS, flags.over(around))
+            return Meant(variable, BOOTSTRAP_SERVERS, flags.over(around).without_idle(around))
         name, profile = self._profile()
         if profile is None:
-            return Meant(DEFAULT_BOOTSTRAP, "--bootstrap", flags.over(around))
+            return Meant(DEFAULT_BOOTSTRAP, "--bootstrap", flags.over(around).without_idle(around))
         its = settings_of(profile.settings, f"profile {name}")
         below = its.over(around) if self.profile is not None else around.over(its)
-        return Meant(own or profile.bootstrap, f"profile {name}:", flags.over(below), profile.timeout)
+        settings = flags.over(below).without_idle(around)
+        return Meant(own or profile.bootstrap, f"profile {name}:", settings, profile.timeout)
 
     def _profile(self) -> tuple[str | None, Profile | None]:
         """The profile that is named, by a flag or a variable, or in use."""
