@@ -14,8 +14,14 @@ Assignment = tuple[tuple[int, ...], ...]
 """The replicas of each partition, the preferred leader first."""
 
 
-def place(brokers: Sequence[int], partitions: range, replication_factor: int, start: int) -> Assignment | Rejection:
-    """Spread replicas over `brokers` (sorted): leaders in turn, followers on the next ones.
+def place(
+    brokers: Sequence[int],
+    partitions: range,
+    replication_factor: int,
+    start: int,
+    racks: Mapping[int, str | None] = {},
+) -> Assignment | Rejection:
+    """Spread replicas over `brokers` (sorted): leaders in turn, followers on the next ones, in other racks first.
 
     `start` turns the ring, so that not every topic's first partition lands on the first broker.
     """
@@ -27,11 +33,32 @@ def place(brokers: Sequence[int], partitions: range, replication_factor: int, st
             f"{replication_factor} cannot be reached because only {len(brokers)} broker(s) are registered. "
             f"{_remedy(len(brokers), missing)}",
         )
-    ring = len(brokers)
-    return tuple(
-        tuple(brokers[(start + number + replica) % ring] for replica in range(replication_factor))
-        for number in partitions
-    )
+    ring = _by_racks(brokers, racks)
+    return tuple(_row(ring, start + number, replication_factor, racks) for number in partitions)
+
+
+def _by_racks(brokers: Sequence[int], racks: Mapping[int, str | None]) -> list[int]:
+    """The brokers in an order in which neighbours stand in different racks, as far as that goes."""
+    places: dict[str | None, int] = {}
+    turns = []
+    for node_id in brokers:
+        rack = racks.get(node_id)
+        turns.append((places.get(rack, 0), rack or "", node_id))
+        places[rack] = places.get(rack, 0) + 1
+    # Without racks everybody is in one, and the order stays as it is.
+    return [node_id for _, _, node_id in sorted(turns)]
+
+
+def _row(ring: Sequence[int], first: int, replication_factor: int, racks: Mapping[int, str | None]) -> tuple[int, ...]:
+    """One partition's replicas: around the ring, a rack twice only when every rack has one."""
+    order = [ring[(first + step) % len(ring)] for step in range(len(ring))]
+    row: list[int] = []
+    while len(row) < replication_factor:
+        used = {racks.get(node_id) for node_id in row}
+        left = [node_id for node_id in order if node_id not in row]
+        is_spread = len(used) < len({racks.get(node_id) for node_id in order})
+        row.append(next((one for one in left if is_spread and racks.get(one) not in used), left[0]))
+    return tuple(row)
 
 
 def _remedy(registered: int, missing: int) -> str:

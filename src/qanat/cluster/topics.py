@@ -111,7 +111,7 @@ def _assign(image: MetadataImage, request: CreateTopic, defaults: TopicDefaults)
     partitions = defaults.partitions if request.partitions == DEFAULT else request.partitions
     factor = defaults.replication_factor if request.replication_factor == DEFAULT else request.replication_factor
     brokers = sorted(image.brokers)
-    return place(brokers, range(partitions), factor, start=_ring_start(request.topic_id, brokers))
+    return place(brokers, range(partitions), factor, _ring_start(request.topic_id, brokers), _racks(image))
 
 
 def _assign_as_told(image: MetadataImage, request: CreateTopic) -> Assignment | Rejection:
@@ -144,6 +144,10 @@ _TOO_MANY = Rejection(
     ErrorCode.POLICY_VIOLATION,
     f"Excessively large number of partitions per request. At most {PARTITIONS_MAX} are created at once.",
 )
+
+
+def _racks(image: MetadataImage) -> dict[int, str | None]:
+    return {node_id: broker.rack for node_id, broker in image.brokers.items()}
 
 
 def _ring_start(topic_id: TopicId, brokers: Sequence[int]) -> int:
@@ -207,7 +211,7 @@ def _assign_added(
     added = range(len(topic.partitions), count)
     if assignments is None:
         brokers = sorted(image.brokers)
-        return place(brokers, added, factor, start=_ring_start(topic.identity, brokers))
+        return place(brokers, added, factor, _ring_start(topic.identity, brokers), _racks(image))
     if len(assignments) != len(added):
         return Rejection(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
