@@ -30,6 +30,8 @@ class Stream:
         self.played = Played(lambda frame: [b"done"] if self.answer is None else self.answer, limits)
         self._data = struct.pack(">i", size) + bytes(size)
         self._sent = 0
+        self.limit = len(self._data)
+        """Where the client stops."""
 
     @property
     def is_read(self) -> bool:
@@ -41,7 +43,7 @@ class Stream:
 
     def send(self, count: int) -> None:
         """So many more bytes; less where the connection takes no more."""
-        end = min(self._sent + count, len(self._data))
+        end = min(self._sent + count, self.limit)
         while self._sent < end and self.is_read:
             room = self.played.connection.get_buffer(-1)
             taken = min(len(room), end - self._sent)
@@ -86,7 +88,7 @@ async def test_a_small_frame_that_is_not_whole_counts_as_the_memory_it_keeps(sen
 
 
 async def test_many_halves_stop_at_the_bound_and_all_of_them_are_answered_in_the_end() -> None:
-    """Nobody could go on if each waited for the others' room; so those who began first are let on."""
+    """Nobody could go on if each waited for the others' room; so those who lack least are let on."""
     limits = limits_of(inflight_bytes=5 * HALF_BYTES)
     streams = [Stream(limits) for _ in range(20)]
     peak = 0
@@ -98,12 +100,17 @@ async def test_many_halves_stop_at_the_bound_and_all_of_them_are_answered_in_the
         stream.send(1)
     assert sum(stream.is_read for stream in streams) == 1, "two of them would lack too much together"
     assert peak <= limits.max_inflight_bytes + REQUEST_BYTES
-    for _ in range(1000):
-        for stream in streams:
-            stream.send(50_000)
-            peak = max(peak, limits.inflight_bytes)
 
-    assert all(stream.is_answered for stream in streams)
+    def sent() -> Iterator[bool]:
+        nonlocal peak
+        while True:
+            for stream in streams:
+                stream.send(50_000)
+                peak = max(peak, limits.inflight_bytes)
+            yield all(stream.is_answered for stream in streams)
+
+    await until(sent())
+
     assert peak <= limits.max_inflight_bytes + 2 * REQUEST_BYTES
     assert (limits.inflight_bytes, limits.starved) == (0, {})
 
@@ -147,6 +154,31 @@ async def test_one_who_stops_in_the_middle_is_closed_where_others_wait_and_they_
     await until(closed())
 
     assert isinstance(slow[0].played.faults[0], SlowSenderError)
+
+
+async def test_a_small_request_does_not_wait_for_large_ones_that_have_stopped() -> None:
+    limits = limits_of(inflight_bytes=3 * HALF_BYTES)
+    slow = [Stream(limits) for _ in range(10)]
+    for stream in slow:
+        stream.send(HALF_BYTES)
+    for stream in slow:
+        stream.send(1)
+    small = Stream(limits, size=100_000)
+    small.send(10)
+    slow[0].leave()
+
+    def sent() -> Iterator[bool]:
+        while True:
+            for stream in slow[1:]:
+                stream.send(HALF_BYTES)  # There is always more of theirs to be read, but never the end.
+            small.send(100_000)
+            yield small.is_answered
+
+    for stream in slow:
+        stream.limit = REQUEST_BYTES - 1
+    await until(sent())
+
+    assert not any(stream.is_answered for stream in slow)
 
 
 async def test_where_nobody_waits_anybody_may_be_slow() -> None:

@@ -87,6 +87,7 @@ class Upkeep:
             with suppress(DiskFullError, PartitionDeletedError):
                 await self._runtime.expire(log)
             log.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
+            await asyncio.sleep(0)  # Thousands of logs with nothing to do would hold everybody up together.
 
     async def compact(self) -> None:
         """Compact every log that is due."""
@@ -94,6 +95,7 @@ class Upkeep:
             if is_compaction_due(log, self._runtime.clock_ms()):
                 with suppress(DiskFullError, PartitionDeletedError):
                     await self._runtime.compact(log, self._pacer)
+            await asyncio.sleep(0)
 
     async def scrub(self) -> int:
         """Compare the checksums of everything once; returns how much damage is new.

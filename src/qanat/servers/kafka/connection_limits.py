@@ -4,9 +4,10 @@ A request counts from its first byte in memory to its answer, so what has come o
 When the bound is reached, nobody is read from any more until something is answered. There is one catch: if
 all of it were taken by halves of frames, nothing would ever be answered. Therefore:
 
-Rule 1: of those who have sent part of a frame, the ones who began first are read from to its end: as many as together
+Rule 1: of those who have sent part of a frame, the ones who lack least are read from to its end: as many as together
         lack no more than one largest request, and not while that much is whole and waits for its answer. So there is
-        always somebody who goes on, and the bound is passed by no more than two largest requests.
+        always somebody who goes on, the bound is passed by no more than two largest requests, and who has sent much
+        and then stopped does not keep small requests of others waiting.
 Rule 2: who is read from while others wait must keep up. After a grace, his frame has to come at `SLOWEST_BYTES_PER_S`,
         or the connection is closed, which gives back what it holds. Where nobody waits, anybody may be slow.
 """
@@ -24,6 +25,7 @@ from qanat.wire.frames import FrameRooms
 GRACE_S = 10.0
 SLOWEST_BYTES_PER_S = 1024 * 1024
 LOOK_S = 1.0
+CHOOSE_S = 0.01
 
 
 class Sender(Protocol):
@@ -73,7 +75,9 @@ class ConnectionLimits:
     """Who is read from all the same (rule 1), and how much was missing then."""
     _watched: dict[Sender, tuple[float, int]] = field(default_factory=dict)
     """Since when somebody is read from while others wait, and how much of his frame had come by then."""
+    _promised_bytes: int = 0
     _timer: asyncio.TimerHandle | None = None
+    _choosing: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
         self.rooms = FrameRooms(self.make_room)
@@ -96,7 +100,7 @@ class ConnectionLimits:
         if is_another or not held:
             self._halves.pop(sender, None)
             self._watched.pop(sender, None)
-            self._preferred.pop(sender, None)
+            self._take_back(sender)
         if held:
             self._halves[sender] = None
         if held < before:
@@ -113,40 +117,54 @@ class ConnectionLimits:
         self.starved[sender] = None
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self.look_s, self._look)
-        self.prefer()
+        if sender in self._halves and self._may_prefer():
+            self._prefer(sender)
 
-    def prefer(self) -> None:
-        """See to it that somebody goes on (rule 1)."""
-        if not self.is_full or self.inflight_bytes - self._half_bytes >= self.max_request_bytes:
-            return  # There is room, or there soon will be: when what is whole is answered.
-        promised = sum(self._preferred.values())
-        for sender in list(self._halves):
-            if sender in self._preferred or sender not in self.starved:
-                continue
-            missing = sender.missing_bytes
-            if self._preferred and promised + missing > self.max_request_bytes:
-                return
-            promised += missing
-            self._preferred[sender] = missing
-            del self.starved[sender]
-            sender.regulate()
+    def _may_prefer(self) -> bool:
+        """Not where there is room, or soon will be: when what is whole is answered."""
+        return self.is_full and self.inflight_bytes - self._half_bytes < self.max_request_bytes
+
+    def _prefer(self, sender: Sender) -> bool:
+        """Let one go on to the end of his frame, if that is not too much (rule 1)."""
+        missing = sender.missing_bytes
+        if self._preferred and self._promised_bytes + missing > self.max_request_bytes:
+            return False
+        self._preferred[sender] = missing
+        self._promised_bytes += missing
+        del self.starved[sender]
+        sender.regulate()
+        return True
+
+    def _take_back(self, sender: Sender) -> None:
+        """One who was preferred is done, or gone: others may be, a little later and all at once."""
+        if sender not in self._preferred:
+            return
+        self._promised_bytes -= self._preferred.pop(sender)
+        if self._choosing is None and self.starved:
+            self._choosing = asyncio.get_running_loop().call_later(CHOOSE_S, self._choose)
+
+    def _choose(self) -> None:
+        self._choosing = None
+        if self._may_prefer():
+            waiting = [sender for sender in self.starved if sender in self._halves]
+            for sender in sorted(waiting, key=lambda one: one.missing_bytes):
+                if not self._prefer(sender):
+                    return
 
     def forget(self, sender: Sender, held: int) -> None:
         """A connection is gone, and with it all that it held; of halves it has told before."""
         self.starved.pop(sender, None)
         self.release(held)
-        self.prefer()
 
     def _look(self) -> None:
         """Close who keeps others waiting (rule 2)."""
         self._timer = None
         loop = asyncio.get_running_loop()
         if not self.starved:
-            self._preferred.clear()
             self._watched.clear()
             return
         self._timer = loop.call_later(self.look_s, self._look)
-        self.prefer()
+        self._choose()
         for sender in list(self._halves):
             if not sender.is_reading:
                 self._watched.pop(sender, None)
