@@ -1,4 +1,4 @@
-"""Groups of the new protocol: Kafka's own tool reads what we write about them, and we read what Kafka writes."""
+"""Groups of the new protocol and share groups: Kafka's own tool reads what we write, and we read what Kafka writes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from tools.kafka_jars import java_command
 
 from qanat.groups.consumer.records import ConsumerGroupRecord, CurrentAssignmentRecord
 from qanat.groups.record_codec import decode_record
-from qanat.groups.replies import ConsumerHeartbeatReply
-from qanat.groups.requests import Protocol
+from qanat.groups.replies import ConsumerHeartbeatReply, ShareHeartbeatReply
+from qanat.groups.requests import Protocol, ShareHeartbeat
 from qanat.wire.batch_header import split_batches
 from qanat.wire.kafka.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from qanat.wire.kafka.messages.find_coordinator import FindCoordinatorRequest
+from qanat.wire.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, decode_records, encode_batch
 
@@ -46,6 +47,8 @@ def eventful() -> Shell:
         shell.advance(SECOND)
     for request in (beat("s", -2, instance_id="one"), join("s2", instance_id="one"), beat("f", -1)):
         shell.ask(request, ConsumerHeartbeatReply)
+    for member_id, epoch, topics in (("w", 0, ("orders", "payments")), ("v", 0, ("orders",)), ("w", -1, None)):
+        shell.ask(ShareHeartbeat("crew", member_id, epoch, "r", topics), ShareHeartbeatReply)
     return shell
 
 
@@ -65,9 +68,14 @@ def test_kafka_understands_every_record_that_we_write(kafka_jars: Path, tmp_path
     assert len(parts) == len(records)
     assert all(len(found) == 2 or records[number].value is None for number, found in enumerate(parts)), lines
     kinds = Counter(int(found[0]["type"]) for found in parts)
-    assert {int(kind): kinds[kind] > 0 for kind in (2, 3, 5, 6, 7, 8, 16)} == dict.fromkeys(
-        (2, 3, 5, 6, 7, 8, 16), True
-    )
+    assert [kind for kind in (2, 3, 5, 6, 7, 8, *range(10, 17)) if not kinds[kind]] == []
+    worker = next(found for found in parts if found[0]["type"] == "10" and found[0]["data"]["memberId"] == "w")
+    assert (worker[1]["data"]["rackId"], worker[1]["data"]["subscribedTopicNames"]) == ("r", ["orders", "payments"])
+    topics = next(found for found in parts if found[0]["type"] == "15")[1]["data"]["initializedTopics"]
+    assert [(one["topicName"], one["partitions"]) for one in topics] == [
+        ("orders", list(range(8))),
+        ("payments", list(range(8))),
+    ]
     (member,) = [found for found in parts if found[0]["type"] == "5" and found[0]["data"]["memberId"] == "s2"]
     assert member[1]["data"]["instanceId"] == "one"
     assert member[1]["data"]["subscribedTopicNames"] == ["orders"]
@@ -79,7 +87,7 @@ def test_kafka_understands_every_record_that_we_write(kafka_jars: Path, tmp_path
 
 
 def test_we_understand_what_kafka_writes(kafka_jars: Path, tmp_path: Path) -> None:
-    broker = KafkaBroker(kafka_jars, tmp_path)
+    broker = KafkaBroker(kafka_jars, tmp_path, features=("share.version=1",))
     with broker.running():
         play = Play(broker.address, "interop")
         topic = CreatableTopic("orders", 4, 1)
@@ -94,6 +102,14 @@ def test_we_understand_what_kafka_writes(kafka_jars: Path, tmp_path: Path) -> No
         play.until(lambda: not beats("a", 0, topic_partitions=[], **first).error_code)
         beats("b", 0, topic_partitions=[], instance_id="one", subscribed_topic_regex="or.*", **first)
         beats("a", 1)
+        work = ShareGroupHeartbeatRequest("crew", "w", 0, subscribed_topic_names=["orders"])
+
+        def is_at_work() -> bool:
+            answer = play.quietly(ApiKey.SHARE_GROUP_HEARTBEAT, 1, work)
+            work.member_epoch = answer.member_epoch
+            return bool(answer.assignment and answer.assignment.topic_partitions)
+
+        play.until(is_at_work)
         play.close()
     log = broker.data / "__consumer_offsets-0" / "00000000000000000000.log"
     shell = Shell()
@@ -110,5 +126,9 @@ def test_we_understand_what_kafka_writes(kafka_jars: Path, tmp_path: Path) -> No
     assert group.epoch >= 2
     assert [len(group.current_of(member).assigned) for member in ("a", "b")] == [2, 0], "a is letting go of two"
     assert len(group.current_of("a").revoking) == 2
+    crew = shell.shard.ledger.shares["crew"]
+    assert (list(crew.members), crew.state, crew.epoch) == (["w"], "Stable", work.member_epoch)
+    assert [at.partition for at in crew.current_of("w").assigned] == [0, 1, 2, 3]
+    assert [(one.name, one.partitions) for one in crew.topics.values()] == [("orders", (0, 1, 2, 3))]
     kinds = {type(record) for record in shell.records}
     assert kinds >= {ConsumerGroupRecord, CurrentAssignmentRecord}
