@@ -181,6 +181,20 @@ async def test_a_small_request_does_not_wait_for_large_ones_that_have_stopped() 
     assert not any(stream.is_answered for stream in slow)
 
 
+async def test_requests_that_come_whole_are_answered_though_halves_of_others_have_taken_all_there_is() -> None:
+    limits = limits_of(inflight_bytes=3 * HALF_BYTES)
+    for _ in range(10):
+        Stream(limits).send(HALF_BYTES)
+    assert limits.is_full
+    other = Played(lambda frame: [frame], limits)
+
+    for number in range(100):
+        other.send(b"%d" % number)
+
+    assert other.transport.everything == b"".join(b"%d" % number for number in range(100))
+    assert other.connection.is_reading
+
+
 async def test_where_nobody_waits_anybody_may_be_slow() -> None:
     limits = limits_of(grace_s=0.0)
     slow = Stream(limits)

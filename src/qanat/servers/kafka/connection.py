@@ -312,7 +312,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         limits, transport = self._limits, self._transport
         may_read = self._can_write and not self._waiting and self._unanswered_bytes < limits.max_connection_bytes
         is_full = limits.inflight_bytes >= limits.max_inflight_bytes
-        is_starved = is_full and may_read and not limits.may_finish(self)
+        is_starved = is_full and may_read and not limits.may_go_on(self)
         if is_starved:
             may_read = False
         elif may_read is self.is_reading:

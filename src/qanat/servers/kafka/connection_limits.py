@@ -7,7 +7,8 @@ all of it were taken by halves of frames, nothing would ever be answered. Theref
 Rule 1: of those who have sent part of a frame, the ones who lack least are read from to its end: as many as together
         lack no more than one largest request, and not while that much is whole and waits for its answer. So there is
         always somebody who goes on, the bound is passed by no more than two largest requests, and who has sent much
-        and then stopped does not keep small requests of others waiting.
+        and then stopped does not keep small requests of others waiting. Who has begun nothing is read from as well,
+        a little at a time: small requests are answered as always.
 Rule 2: who is read from while others wait must keep up. After a grace, his frame has to come at `SLOWEST_BYTES_PER_S`,
         or the connection is closed, which gives back what it holds. Where nobody waits, anybody may be slow.
 """
@@ -109,20 +110,25 @@ class ConnectionLimits:
             self.inflight_bytes += held - before
 
     def may_finish(self, sender: Sender) -> bool:
-        """Whether one is read from although there is no room: because his frame takes no more, or by rule 1."""
+        """Whether all that one sends is taken although there is no room: his frame takes no more, or by rule 1."""
         return sender in self._halves and (sender in self._preferred or not sender.missing_bytes)
+
+    def may_go_on(self, sender: Sender) -> bool:
+        """Whether one is read from although there is no room."""
+        return self.may_finish(sender) or (sender not in self._halves and self._is_held_by_halves)
+
+    @property
+    def _is_held_by_halves(self) -> bool:
+        """Whether what is whole is little, so that room does not come by waiting for answers."""
+        return self.inflight_bytes - self._half_bytes < min(self.max_request_bytes, self.max_inflight_bytes // 2)
 
     def starve(self, sender: Sender) -> None:
         """One would read and may not."""
         self.starved[sender] = None
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self.look_s, self._look)
-        if sender in self._halves and self._may_prefer():
+        if sender in self._halves and self._is_held_by_halves:
             self._prefer(sender)
-
-    def _may_prefer(self) -> bool:
-        """Not where there is room, or soon will be: when what is whole is answered."""
-        return self.is_full and self.inflight_bytes - self._half_bytes < self.max_request_bytes
 
     def _prefer(self, sender: Sender) -> bool:
         """Let one go on to the end of his frame, if that is not too much (rule 1)."""
@@ -145,11 +151,14 @@ class ConnectionLimits:
 
     def _choose(self) -> None:
         self._choosing = None
-        if self._may_prefer():
-            waiting = [sender for sender in self.starved if sender in self._halves]
-            for sender in sorted(waiting, key=lambda one: one.missing_bytes):
-                if not self._prefer(sender):
-                    return
+        if not (self.is_full and self._is_held_by_halves):
+            return
+        for sender in [one for one in self.starved if one not in self._halves]:
+            del self.starved[sender]
+            sender.regulate()
+        for sender in sorted(self.starved, key=lambda one: one.missing_bytes):
+            if not self._prefer(sender):
+                return
 
     def forget(self, sender: Sender, held: int) -> None:
         """A connection is gone, and with it all that it held; of halves it has told before."""
