@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 import time
 
 import pytest
 from tests.connection.brokers import bad_broker, our_cluster
 
+from qanat.app.node import Node, NodeSettings
+from qanat.broker.settings import BrokerSettings
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import NotOfferedError, OutOfTimeError, RefusedError, UnreachableError
@@ -16,6 +19,7 @@ from qanat.connection.fetching import FetchLimits, fetch, whole_batches
 from qanat.connection.offsets import EARLIEST, LATEST, list_bounds, list_offsets
 from qanat.connection.producing import produce
 from qanat.model.error_codes import ErrorCode
+from qanat.wire.kafka.messages.metadata import MetadataRequest
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
 
@@ -171,3 +175,16 @@ def test_bootstrap_addresses_are_read(text: str, addresses: list[tuple[str, int]
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"host:port"):
         parse_bootstrap(text)
+
+
+async def test_who_knows_that_a_cluster_is_there_waits_for_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    settings = NodeSettings(storage_engine="memory", broker=BrokerSettings(port=port))
+    async with Cluster([("127.0.0.1", port)], timeout_s=30, patience_s=30) as patient, asyncio.TaskGroup() as group:
+        asking = group.create_task(patient.call(ApiKey.METADATA, MetadataRequest([])))
+        async with Cluster([("127.0.0.1", port)], timeout_s=30) as hasty:
+            with pytest.raises(UnreachableError, match="nothing listens there"):
+                await hasty.call(ApiKey.METADATA, MetadataRequest([]))
+        async with Node(settings):
+            assert (await asking).brokers

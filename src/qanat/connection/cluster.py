@@ -67,9 +67,12 @@ class Cluster:
         client_id: str = "qanat",
         timeout_s: float = 15.0,
         security: Security = UNPROTECTED,
+        patience_s: float = 0.0,
     ) -> None:
+        """`patience_s`: how long it is tried to reach a cluster that was never reached, which is seldom worth it."""
         self._bootstrap = list(bootstrap)
         self._security = security
+        self._patience = Deadline.after(patience_s)
         self._client_id = client_id
         self.timeout_s = timeout_s
         self._nodes: dict[int, Address] = {}
@@ -211,7 +214,8 @@ class Cluster:
             except (UnreachableError, RefusedError) as fault:
                 is_final = isinstance(fault, RefusedError) and not fault.is_retriable
                 # A cluster that was never reached is more likely misspelled than restarting.
-                if is_final or not self._was_reached or deadline.left_seconds <= pause:
+                is_hopeless = not self._was_reached and self._patience.is_over
+                if is_final or is_hopeless or deadline.left_seconds <= pause:
                     raise
             self._known = None
             await deadline.pause(pause)

@@ -31,7 +31,8 @@ def commit_once(
     if first is None:
         return False
     mark = TopicPartition(first.at.topic, 0)
-    with Sender(access) as sender:
+    # The tasks have reached the cluster.
+    with Sender(access, access.timeout_s) as sender:
         cluster = sender.cluster
         producer = sender.be_transactional(transactional_id, TRANSACTION_TIMEOUT_MS)
         known = sender.run(committed_offsets(cluster, group, cluster.deadline(), is_stable=True))

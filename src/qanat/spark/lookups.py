@@ -137,10 +137,12 @@ class Lookups:
         return self.run(ask) if topics else {}
 
 
-def cluster_of(access: Access) -> Cluster:
-    """The cluster that options name."""
+def cluster_of(access: Access, patience_s: float = 0.0) -> Cluster:
+    """The cluster that options name; `patience_s` is for those who know that it is there."""
     try:
-        return Cluster(parse_bootstrap(access.bootstrap), access.client_id, access.timeout_s, access.security)
+        return Cluster(
+            parse_bootstrap(access.bootstrap), access.client_id, access.timeout_s, access.security, patience_s
+        )
     except ValueError as fault:
         raise OptionError(f"option kafka.bootstrap.servers is {access.bootstrap!r}: {fault}") from None
 

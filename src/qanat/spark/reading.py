@@ -4,7 +4,7 @@ Rule 1: the next fetch is on its way while the last one is turned into columns; 
         stays at a few times `fetch_bytes` however long the range is.
 Rule 2: offsets may be missing (compaction, markers, aborted transactions). The end is reached by position, not count.
 Rule 3: a leader that moves or restarts costs a retry; a broker that is gone for longer than the timeout fails the task,
-        and Spark tries it elsewhere.
+        and Spark tries it elsewhere. The driver has reached the cluster, so a task waits for it as well.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class _Fetches:
     def __init__(self, options: SourceOptions, wanted: OffsetRange) -> None:
         self._options = options
         self._wanted = wanted
-        self._cluster: Cluster = cluster_of(options.access)
+        self._cluster: Cluster = cluster_of(options.access, options.access.timeout_s)
         self._position = wanted.start
         self._ahead: asyncio.Task[PartitionData] | None = None
         self._limits = FetchLimits(

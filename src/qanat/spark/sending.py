@@ -7,16 +7,20 @@ from collections.abc import Coroutine, Iterable
 from typing import TypeVar
 
 from qanat.connection.cluster import Cluster
+from qanat.connection.faults import RefusedError
 from qanat.connection.producer import ALL, Producer
 from qanat.connection.producing import produce
+from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.spark.lookups import cluster_of
 from qanat.spark.options import Access
-from qanat.spark.rows import EncodedBatch
+from qanat.spark.rows import EncodedBatch, RowsError
 
 Result = TypeVar("Result")
 
 ROUND_BYTES = 16 * 1024 * 1024
+PATIENCE_S = 15.0
+"""How long a task waits for a cluster that it has not reached: a restart takes that long, a wrong address for ever."""
 
 
 class Rounds:
@@ -43,9 +47,9 @@ class Rounds:
 class Sender:
     """A connection that batches are sent over by somebody without an event loop. Use it in a `with`."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, patience_s: float = PATIENCE_S) -> None:
         self._runner = asyncio.Runner()
-        self._cluster = cluster_of(access)
+        self._cluster = cluster_of(access, patience_s)
         self._flying: asyncio.Task[None] | None = None
         self.producer: Producer | None = None
         """Who sends; None for batches that nobody counts."""
@@ -118,11 +122,22 @@ class Sender:
         for at, one in batches.items():
             topics.setdefault(at.topic, {})[at.partition] = one.batch
         for topic, some in topics.items():
-            deadline = self._cluster.deadline()
-            if self.producer is not None:
-                landed = await self.producer.send(topic, some, deadline, self.acks)
-                if self.base_offsets is not None:
-                    for number, offset in landed.items():
-                        self.base_offsets.setdefault(TopicPartition(topic, number), []).append(offset)
-            else:
-                await produce(self._cluster, topic, some, self.acks, deadline)
+            try:
+                await self._send_topic(topic, some)
+            except RefusedError as fault:
+                if fault.code != ErrorCode.MESSAGE_TOO_LARGE:
+                    raise
+                raise RowsError(
+                    f"{fault}; a smaller kafka.batch.size lets them through where many rows are too much together, a "
+                    "larger max.message.bytes of the topic where one row is"
+                ) from None
+
+    async def _send_topic(self, topic: str, batches: dict[int, bytearray]) -> None:
+        deadline = self._cluster.deadline()
+        if self.producer is None:
+            await produce(self._cluster, topic, batches, self.acks, deadline)
+            return
+        landed = await self.producer.send(topic, batches, deadline, self.acks)
+        if self.base_offsets is not None:
+            for number, offset in landed.items():
+                self.base_offsets.setdefault(TopicPartition(topic, number), []).append(offset)
