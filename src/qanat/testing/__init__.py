@@ -3,7 +3,7 @@
 - `embedded`       `EmbeddedBroker`: a broker in a thread of its own
 - `here`           `BrokerHere`: the same broker on the caller's loop
 - `faults`         requests that are delayed, dropped or refused by plan
-- `refusals`, `transaction_refusals`  for each API, the answer that says nothing but an error
+- `refusals`, `transaction_refusals`, `share_refusals`  for each API, the answer that says nothing but an error
 - `groups`         members that are thrown out, groups that must rebalance
 - `stored`         records read straight from the log
 - `pytest_plugin`  the fixtures `qanat_broker` and `qanat_broker_session`

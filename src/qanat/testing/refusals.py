@@ -13,7 +13,7 @@ from typing import Any
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
 from qanat.servers.kafka.metadata import response as metadata_response
-from qanat.testing import transaction_refusals
+from qanat.testing import share_refusals, transaction_refusals
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages import (
     alter_configs,
@@ -228,4 +228,5 @@ _BY_ROWS: dict[ApiKey, Callable[[Any, int, Context], Any]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
     **transaction_refusals.BY_ROWS,
+    **share_refusals.BY_ROWS,
 }
