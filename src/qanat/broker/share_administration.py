@@ -99,10 +99,14 @@ class ShareAdministration:
         return moved
 
     def _refusal(self, topic: str, number: int, offset: int) -> Moved | None:
+        """Why a group cannot begin there. Where a log ends is known to whoever leads it, and may be somebody else."""
+        known = self._broker.metadata.image.topics.get(topic)
+        if known is None or not 0 <= number < len(known.partitions):
+            return Moved(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition = self._broker.partition(topic, number)
-        if isinstance(partition, ErrorCode):
-            return Moved(number, partition)
-        first, end = partition.log.log_start_offset, partition.log.high_watermark
+        first, end = 0, offset
+        if isinstance(partition, Partition):
+            first, end = partition.log.log_start_offset, partition.log.high_watermark
         if not first <= offset <= end:
             text = f"Offset {offset} is not in the log of {topic}-{number}, which goes from {first} to {end}."
             return Moved(number, ErrorCode.OFFSET_OUT_OF_RANGE, text)
