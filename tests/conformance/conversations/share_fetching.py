@@ -213,3 +213,16 @@ def share_group_that_is_odd(play: Play) -> None:
     nameless.fetch("no member", (identity, 0, []), max_wait_ms=0, epoch=0)
     nameless.acknowledge("no member", (identity, 0, [(0, 0, [ACCEPT])]), epoch=1)
     Member(play, group, M1).fetch("an unknown topic", (NOBODY, 0, []), max_wait_ms=0)
+
+
+@conversation
+def share_versions_of_a_later_kafka(play: Play) -> None:
+    """Version 2 came with Kafka 4.2: what was recorded says only that 4.1 does not serve it."""
+    topic, group, identity = begin(play)
+    fill(play, topic, batch(b"a", b"b", b"c"))
+    rows = [FetchTopic(identity, [FetchPartition(0)])]
+    limited = ShareFetchRequest(group, M1, 0, 500, 1, 1_000_000, 2, 2, 1, False, rows)
+    play.ask(FETCH, 2, limited, "exactly two records", on="b")
+    renewed = acknowledging.AcknowledgePartition(0, [acknowledging.AcknowledgementBatch(0, 1, [4])])
+    topics = [acknowledging.AcknowledgeTopic(identity, [renewed])]
+    play.ask(ACKNOWLEDGE, 2, acknowledging.ShareAcknowledgeRequest(group, M1, 1, True, topics), "renewed", on="b")
