@@ -202,6 +202,8 @@ class Node:
             tell("HTTP is not served", level="warning", reason=str(fault))
             return
         self.http = http
+        if self.metrics is not None:
+            self.metrics.metrics.http = http.door.counters
         opened.push_async_callback(http.close)
 
     async def _open_store(self) -> MetadataStore:

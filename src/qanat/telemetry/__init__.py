@@ -3,6 +3,7 @@
 - `histogram`       numbers sorted into buckets
 - `log_counters`    what the logs of a data directory have done
 - `door_counters`   what clients asked of a listener, and what they got
+- `http_counters`   the same over HTTP
 - `broker_counters` what the broker itself has done
 - `events`          one line per event worth knowing
 

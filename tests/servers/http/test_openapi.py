@@ -42,6 +42,17 @@ def test_the_page_for_people_fetches_nothing_from_elsewhere(node: ServedNode) ->
     assert "default-src 'none'" in page.headers["content-security-policy"]
 
 
+def test_what_is_asked_is_counted(node: ServedNode) -> None:
+    node.get("/health/live")
+    node.get("/nowhere")
+
+    text = node.get("/metrics").body.decode()
+
+    assert re.search(r'qanat_http_requests_total{operation="health_live",status="200"} \d', text)
+    assert re.search(r'qanat_http_requests_total{operation="none",status="404"} \d', text)
+    assert "qanat_http_request_seconds_count" in text
+
+
 @pytest.mark.timeout(600)
 def test_no_drawn_request_finds_an_answer_that_the_document_does_not_know(node: ServedNode) -> None:
     """Property-based: schemathesis draws requests from the document, good ones and bad ones."""

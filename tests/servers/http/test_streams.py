@@ -141,8 +141,9 @@ def test_readers_that_take_nothing_cost_bounded_memory_and_hold_up_nobody() -> N
         dead = []
         try:
             for _ in range(500):
-                wire = socket.create_connection(("127.0.0.1", node.port))
+                wire = socket.socket()
                 wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                wire.connect(("127.0.0.1", node.port))
                 wire.sendall(b"GET /api/v1/topics/heavy/stream?from=earliest HTTP/1.1\r\nHost: x\r\n\r\n")
                 dead.append(wire)
             with closing(Events(node, "/api/v1/topics/heavy/stream")) as events:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from qanat.app.demo.claims import ClaimError, claim
 
@@ -17,24 +18,32 @@ TOPIC = "orders"
 PARTITIONS = 4
 _VALUE = b"x" * 100
 _PATIENCE_S = 60.0
-_ADDRESS = re.compile(r"address=(\S+)")
+_ADDRESS = re.compile(r"address=(\S+) http=http://(\S+)")
 
 Progress = Callable[[int], None]
 Records = dict[tuple[int | None, int | None], bytes | None]
 """Keys by partition and offset."""
 
 
+class Running(NamedTuple):
+    """A broker's process, and where it answers Kafka's protocol and HTTP."""
+
+    process: subprocess.Popen[str]
+    address: str
+    http: str
+
+
 @contextmanager
-def running_broker(folder: Path, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`qanat start` on a port of its own choice; gives the process and the address that it says."""
+def running_broker(folder: Path, port: int = 0) -> Iterator[Running]:
+    """`qanat start` on ports of its own choice; gives the process and the addresses that it says."""
     command = [sys.executable, "-m", "qanat.app", "start", "--port", str(port), "--data-dir", str(folder)]
-    command += ["-X", "group.initial.rebalance.delay.ms=0"]
+    command += ["-X", "group.initial.rebalance.delay.ms=0", "-X", "http.port=0"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
         for line in process.stderr:
             if (said := _ADDRESS.search(line)) is not None:
-                yield process, said[1]
+                yield Running(process, said[1], said[2])
                 return
         raise ClaimError("the broker ended before it was ready")
     finally:
@@ -96,11 +105,11 @@ def consume(address: str, group: str, records: int, progress: Progress) -> tuple
 
 def serve_and_survive(folder: Path, records: int, sending: Progress, reading: Progress) -> tuple[float, float]:
     """Produce, kill the broker with -9, start it again, consume: every acknowledged record is there, once."""
-    with running_broker(folder) as (process, address):
+    with running_broker(folder) as (process, address, _):
         acknowledged, sent_s = produce(address, records, sending)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with running_broker(folder) as (_, address):
+    with running_broker(folder) as (_, address, _):
         found, read_s = consume(address, "billing", records, reading)
     claim(found == acknowledged, "what is read after the kill is what was acknowledged, each record in its place")
     return records / sent_s, records / read_s

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from qanat.app.demo import rollups
 from qanat.app.demo.broker import running_broker
 from qanat.app.demo.claims import claim
-from qanat.app.demo.feeding import TOPIC, feed_by_kafka
+from qanat.app.demo.feeding import TOPIC, feed_by_http, feed_by_kafka
 from qanat.app.demo.fleet import HOUR_MS, Spot, Truth, measure
 from qanat.app.demo.rollups import Rollup
 from qanat.app.pipelines.running import quiet_settings
@@ -21,7 +22,19 @@ from qanat.spark.session import session
 
 PARTITIONS = 4
 _LIMIT = 40_000
+_HTTP_SHARE = 4
+"""One measurement in so many, the first ones, comes over HTTP."""
 _SPARK = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "1g"}
+
+
+class Fed(NamedTuple):
+    """How many records came through a door, and how long that took."""
+
+    records: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.records:,} records, {self.records / max(self.seconds, 0.001):,.0f} records/s"
 
 
 @dataclass(slots=True)
@@ -31,7 +44,8 @@ class Outcome:
     truth: Truth
     rollups: dict[Spot, Rollup]
     tallies: list[Tally]
-    feeding_s: float
+    by_http: Fed
+    by_kafka: Fed
     pipeline_s: float
     checks: list[str]
 
@@ -51,10 +65,13 @@ def run(folder: Path, minutes: int, tell: Tellers) -> Outcome:
     # Long enough ago that the fleet's last sign of life, which closes the windows, is not in the future.
     start_ms = (round(time.time() * 1000) // HOUR_MS - 2) * HOUR_MS - minutes * 60_000
     records = list(measure(start_ms - start_ms % HOUR_MS, minutes, truth))
-    tell.step(f"starting a broker, sending {len(records):,} measurements through librdkafka")
-    with running_broker(folder / "broker") as (_, address):
+    over_http = len(records) // _HTTP_SHARE
+    tell.step(f"starting a broker, sending {over_http:,} measurements over HTTP")
+    with running_broker(folder / "broker") as (_, address, http):
         _create(address)
-        feeding_s = feed_by_kafka(address, records, tell.fed)
+        http_s = feed_by_http(http, records[:over_http], tell.fed)
+        tell.step(f"sending {len(records) - over_http:,} more through librdkafka")
+        feeding_s = feed_by_kafka(address, records[over_http:], tell.fed)
         tell.step("starting Spark, running the pipeline metrics")
         started = time.perf_counter()
         tallies = _run_pipeline(folder, address, tell)
@@ -62,7 +79,8 @@ def run(folder: Path, minutes: int, tell: Tellers) -> Outcome:
         tell.step("reading topics and lake, comparing with what was sent")
         found = rollups.from_topic(address, "metrics.rollup")
         checks = _checked(truth, found, rollups.from_lake(folder / "lake"), address, tallies)
-    return Outcome(truth, found, tallies, feeding_s, pipeline_s, checks)
+    by_http, by_kafka = Fed(over_http, http_s), Fed(len(records) - over_http, feeding_s)
+    return Outcome(truth, found, tallies, by_http, by_kafka, pipeline_s, checks)
 
 
 def _create(address: str) -> None:

@@ -7,13 +7,14 @@ the log with its traceback.
 from __future__ import annotations
 
 import asyncio
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from qanat.model.errors import QanatError
 from qanat.servers.http.caller import Caller, authenticated
-from qanat.servers.http.exchange import JSON, Exchange, GoneError, Receive, Reply, Scope, Send, decoded
+from qanat.servers.http.exchange import JSON, Exchange, GoneError, Receive, Reply, Scope, Send, check_document, decoded
 from qanat.servers.http.operations import SENT, Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
 from qanat.servers.http.protocol import write_whole
@@ -40,8 +41,10 @@ class Application:
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, name = perf_counter(), "none"
         try:
             operation, places = self._routes.find(scope["method"], scope["path"])
+            name = operation.name
             caller = Caller(scope["client"])
             if self._door.mechanisms is not None and not operation.is_public:
                 caller.principal = authenticated(_authorization(scope), self._door.mechanisms)
@@ -62,13 +65,18 @@ class Application:
         except Exception as bug:  # noqa: BLE001 - a bug ends this request, not the broker
             failure("bug while serving an HTTP request", bug, request=f"{scope['method']} {scope['path']}")
             reply = _told(Problem(500, "this is a bug in the broker: its log has the details"), scope)
+        counters = self._door.counters
+        counters.answered[name, reply.status] = counters.answered.get((name, reply.status), 0) + 1
+        counters.duration_s.observe(perf_counter() - began)
         write_whole(scope["cycle"], reply.status, ((b"content-type", reply.media_type), *reply.headers), reply.body)
 
     async def _outcome(self, operation: Operation, exchange: Exchange) -> Any:
         exchange.query = read_query(operation, exchange.scope["query_string"])
         if operation.decoder is not None:
             require_json(exchange)
-            exchange.body = decoded(operation.decoder, await exchange.read_body() or b"{}")
+            body = await exchange.read_body() or b"{}"
+            check_document(exchange, body)
+            exchange.body = decoded(operation.decoder, body)
         elif operation.bodies:
             exchange.body = await exchange.read_body()
         if operation.waits:

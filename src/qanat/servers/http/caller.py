@@ -22,7 +22,7 @@ _CHALLENGE = ((b"www-authenticate", b'Basic realm="qanat", charset="UTF-8"'),)
 class Caller:
     """One request's asker, in a connection's place."""
 
-    __slots__ = ("_waiting", "host", "is_inter_broker", "is_let_go", "peer", "principal")
+    __slots__ = ("__weakref__", "_waiting", "host", "is_inter_broker", "is_let_go", "peer", "principal")
 
     def __init__(self, address: tuple[str, int] | None, principal: Principal = ANONYMOUS) -> None:
         self.host = address[0] if address else ""

@@ -13,6 +13,7 @@ from qanat.servers.http.settings import HttpSettings
 from qanat.servers.http.stream_limits import Streams
 from qanat.servers.http.topics import Topics
 from qanat.servers.metrics.text import MetricsText
+from qanat.telemetry.http_counters import HttpCounters
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
@@ -42,7 +43,9 @@ class Door:
         self.idempotency = Idempotency(self)
         self.members = Members(self)
         self.streams = Streams(settings.http_streams_per_client)
+        self.counters = HttpCounters()
         self.metrics = MetricsText(broker, kafka)
+        self.metrics.http = self.counters
         self.is_stopping = False
 
     def start(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +23,8 @@ Headers = tuple[tuple[bytes, bytes], ...]
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 _INFLATE_PIECE = 1024 * 1024
+_INFLATED_HERE = 16 * 1024
+"""What is larger is inflated beside the loop."""
 
 
 class Reply(NamedTuple):
@@ -74,7 +77,9 @@ class Exchange:
             raise Problem(
                 415, "only gzip is understood as Content-Encoding", headers=((b"accept-encoding", b"gzip, identity"),)
             )
-        return _inflated(body, settings.http_inflated_max_bytes)
+        if len(body) < _INFLATED_HERE:
+            return _inflated(body, settings.http_inflated_max_bytes)
+        return await asyncio.to_thread(_inflated, body, settings.http_inflated_max_bytes)
 
     async def _read(self, limit: int) -> bytes:
         message = await self._receive()
@@ -134,6 +139,17 @@ def _inflated(body: bytes, limit: int) -> bytes:
     if not inflater.eof:
         raise Problem(400, "the body ends in the middle of its gzip stream: send all of it")
     return b"".join(parts)
+
+
+def check_document(exchange: Exchange, body: bytes) -> None:
+    """Refuse a JSON document that would keep everybody waiting while it is read."""
+    limit = exchange.door.settings.http_document_max_bytes
+    if len(body) > limit:
+        raise Problem(
+            413,
+            f"a JSON document may have {limit} bytes (http.document.max.bytes), this has {len(body)}: "
+            "send several, or records as lines (application/x-ndjson)",
+        )
 
 
 def decoded(decoder: msgspec.json.Decoder[Any], body: bytes, what: str = "the body") -> Any:

@@ -92,6 +92,8 @@ class HttpListener:
             if isinstance(connection, HttpProtocol):
                 connection.look(now)
         self.door.members.look()
+        self.door.counters.connections = len(connections)
+        self.door.counters.streams = self.door.streams.count
         self._looking = loop.call_later(LOOK_S, self._look)
 
     async def close(self) -> None:

@@ -68,6 +68,7 @@ class Operation:
 
     def __post_init__(self) -> None:
         self.__dict__["decoder"] = None if self.body is None else msgspec.json.Decoder(self.body)
+        self.__dict__["name"] = self.handle.__name__
         self.__dict__["defaults"] = None
         if self.query is not None:
             with suppress(TypeError):  # Some of them are needed.
@@ -90,7 +91,8 @@ class Operation:
 
     @property
     def name(self) -> str:
-        return self.handle.__name__
+        found: str = self.__dict__["name"]
+        return found
 
 
 class Routes:

@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from qanat.broker.partition import Partition, Written
 from qanat.model.errors import QanatError
-from qanat.servers.http.incoming import Outgoing, now_ms
+from qanat.servers.http.incoming import Outgoing, now_ms, pieces_of
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.produced import ProducedOrNot
 from qanat.wire.columns import BinaryColumn, Columns, encode_columns
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from qanat.servers.http.caller import Caller
     from qanat.servers.http.producing import Producing
 
-PIECE_BYTES = 128 * 1024
-"""Read and written in one go: about a millisecond each, with everybody else's turn in between."""
 _NULL = b"null"
 
 
@@ -51,21 +49,17 @@ _KEY, _VALUE = attrgetter("key"), attrgetter("value")
 async def read_plain(body: bytes) -> list[Piece] | None:
     """The body as columns; None where it is not plain, or wrong."""
     pieces: list[Piece] = []
-    start = 0
-    while start < len(body):
-        end = body.find(b"\n", min(start + PIECE_BYTES, len(body)))
-        end = len(body) if end < 0 else end + 1
+    for piece in pieces_of(body):
         try:
-            lines = _DECODER.decode_lines(body[start:end])
+            lines = _DECODER.decode_lines(piece)
         except (msgspec.DecodeError, RecursionError):
             return None
         keys, values = list(map(_KEY, lines)), list(map(bytes, map(_VALUE, lines)))
-        has_some = None in keys and any(keys)
+        has_some = 0 < keys.count(None) < len(keys)
         if has_some or _NULL in values:
             return None
         if lines:
             pieces.append((keys, values))
-        start = end
         await asyncio.sleep(0)
     return pieces
 

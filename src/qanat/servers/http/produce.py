@@ -10,7 +10,7 @@ from msgspec import Meta
 from qanat.broker.breaths import FEW_ROWS, Breaths
 from qanat.cluster import values
 from qanat.servers.http.application import media_type_of, require_json
-from qanat.servers.http.exchange import JSON, NDJSON, Exchange, Reply
+from qanat.servers.http.exchange import JSON, NDJSON, Exchange, Reply, check_document
 from qanat.servers.http.idempotency import Job, fingerprint_of
 from qanat.servers.http.incoming import (
     Acks,
@@ -76,8 +76,9 @@ async def _produce(exchange: Exchange, topic: str | None, acks: Acks | None) -> 
         if pieces is not None:
             return await _produce_plainly(exchange, topic, pieces, ACKS[acks or exchange.door.settings.http_acks])
     if is_lines:
-        incoming = read_lines(body)
+        incoming = await read_lines(body)
     else:
+        check_document(exchange, body)
         incoming = read_json(body)
     if topic is not None and incoming.topic not in (None, topic):
         raise Problem(400, f"the body names topic {incoming.topic}, the address {topic}: name one")

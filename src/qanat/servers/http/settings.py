@@ -28,6 +28,8 @@ class HttpSettings(Settings, frozen=True):
     """HTTP connections at one time; more are refused with 503."""
     http_request_max_bytes: Positive = 64 * _MIB
     """Largest body of a request, as it is sent."""
+    http_document_max_bytes: Positive = 8 * _MIB
+    """Largest JSON document; what is larger is sent as lines, which are read a piece at a time."""
     http_inflated_max_bytes: Positive = 256 * _MIB
     """Largest body of a compressed request, once it is inflated."""
     http_header_max_bytes: Positive = 32 * _KIB
@@ -48,7 +50,7 @@ class HttpSettings(Settings, frozen=True):
     """When a produce is answered that does not say itself: on every in-sync replica's disk, at the leader, at once."""
     http_max_poll_records: Positive = 500
     """Most records in one answer of consume, whatever is asked for."""
-    http_answer_max_bytes: Positive = 8 * _MIB
+    http_answer_max_bytes: Positive = 4 * _MIB
     """Records read for one answer of consume; the first comes whatever its size."""
     http_session_timeout_ms: Positive = 30_000
     """A group's member over HTTP that is silent for so long is out."""

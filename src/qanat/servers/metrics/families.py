@@ -25,15 +25,18 @@ from qanat.servers.metrics.exposition import Family, Kind, Sample
 from qanat.servers.metrics.process import LoopLag, cpu_seconds, open_descriptors, resident_bytes
 from qanat.telemetry.door_counters import ApiCounters
 from qanat.telemetry.histogram import Histogram
+from qanat.telemetry.http_counters import HttpCounters
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is looked at: a broker, its Kafka door, its loop."""
+    """What is looked at: a broker, its doors, its loop."""
 
     broker: Broker
     kafka: KafkaListener
     lag: LoopLag
+    http: HttpCounters | None = None
+    """None where HTTP is not served."""
 
     @property
     def logs(self) -> list[PartitionLog]:
@@ -63,6 +66,12 @@ def _by_api(name: str, kind: Kind, meaning: str, read: Callable[[ApiCounters], f
                 yield Sample({"api": SERVED[key].api.name}, read(counters))
 
     return Family(name, kind, meaning, ("api",), collect)
+
+
+def _http_answers(observed: Observed) -> Iterator[Sample]:
+    if observed.http is not None:
+        for (operation, status), count in sorted(observed.http.answered.items()):
+            yield Sample({"operation": operation, "status": str(status)}, count)
 
 
 def _errors(observed: Observed) -> Iterator[Sample]:
@@ -297,6 +306,32 @@ FAMILIES: tuple[_Family, ...] = (
         "counter",
         "Places of damage found since the start, beyond those known before.",
         lambda o: o.broker.runtime.counters.damage_found,
+    ),
+    # HTTP
+    Family(
+        "qanat_http_requests_total",
+        "counter",
+        "Requests over HTTP that were answered, by operation and status.",
+        ("operation", "status"),
+        _http_answers,
+    ),
+    _one(
+        "qanat_http_request_seconds",
+        "histogram",
+        "From a request's headers until its answer was ready, waiting included; streams are left out.",
+        lambda o: None if o.http is None else o.http.duration_s,
+    ),
+    _one(
+        "qanat_http_streams",
+        "gauge",
+        "Streams of records (Server-Sent Events, WebSocket) that are open.",
+        lambda o: None if o.http is None else o.http.streams,
+    ),
+    _one(
+        "qanat_http_connections",
+        "gauge",
+        "HTTP connections that are open.",
+        lambda o: None if o.http is None else o.http.connections,
     ),
     # Groups
     Family(

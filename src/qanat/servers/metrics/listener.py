@@ -26,7 +26,7 @@ class MetricsListener:
     def __init__(self, broker: Broker, kafka: KafkaListener, host: str, port: int) -> None:
         self._host = host
         self._wanted_port = port
-        self._metrics = MetricsText(broker, kafka)
+        self.metrics = MetricsText(broker, kafka)
         self._server: asyncio.Server | None = None
         self._answering: set[asyncio.Task[None]] = set()
 
@@ -45,10 +45,10 @@ class MetricsListener:
                 f"cannot serve metrics on {self._host}:{self._wanted_port}: {error.strerror or error}; "
                 "stop what is using it, or choose another metrics.port"
             ) from error
-        self._metrics.start()
+        self.metrics.start()
 
     async def close(self) -> None:
-        self._metrics.close()
+        self.metrics.close()
         if self._server is not None:
             self._server.close()
             for task in list(self._answering):
@@ -78,7 +78,7 @@ class MetricsListener:
         elif method not in ("GET", "HEAD"):
             _write(writer, "405 Method Not Allowed", _PLAIN, b"Only GET is answered.\n", "Allow: GET, HEAD\r\n")
         else:
-            body = await self._metrics.text()
+            body = await self.metrics.text()
             _write(writer, "200 OK", CONTENT_TYPE, body, is_head=method == "HEAD")
         await writer.drain()
 

@@ -11,6 +11,7 @@ from qanat.broker.broker import Broker
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.servers.metrics.families import FAMILIES, Observed
 from qanat.servers.metrics.process import LoopLag
+from qanat.telemetry.http_counters import HttpCounters
 
 _LINES_AT_ONCE = 500
 
@@ -19,8 +20,11 @@ class MetricsText:
     """`start` begins to look at the loop's lateness, `close` ends that."""
 
     def __init__(self, broker: Broker, kafka: KafkaListener) -> None:
+        self._broker = broker
+        self._kafka = kafka
         self._lag = LoopLag()
-        self._observed = Observed(broker, kafka, self._lag)
+        self.http: HttpCounters | None = None
+        """Set where HTTP is served."""
 
     def start(self) -> None:
         self._lag.start()
@@ -30,9 +34,10 @@ class MetricsText:
 
     async def text(self) -> bytes:
         """Everything that is counted, now."""
+        observed = Observed(self._broker, self._kafka, self._lag, self.http)
         pieces: list[str] = []
         for family in FAMILIES:
-            for line in family.lines(self._observed):
+            for line in family.lines(observed):
                 pieces.append(line)
                 if len(pieces) % _LINES_AT_ONCE == 0:
                     await asyncio.sleep(0)

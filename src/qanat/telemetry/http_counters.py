@@ -1,0 +1,21 @@
+"""What was asked over HTTP and what came of it, as plain numbers."""
+
+from __future__ import annotations
+
+from qanat.telemetry.histogram import SECONDS, Histogram
+
+
+class HttpCounters:
+    """One HTTP door's requests, streams and connections."""
+
+    __slots__ = ("answered", "connections", "duration_s", "streams")
+
+    def __init__(self) -> None:
+        self.answered: dict[tuple[str, int], int] = {}
+        """By operation and status."""
+        self.duration_s = Histogram(SECONDS)
+        """From a request's headers until its answer was ready, waiting included; streams are left out."""
+        self.streams = 0
+        """Open when it was last looked, once a second."""
+        self.connections = 0
+        """Open when it was last looked, once a second."""
