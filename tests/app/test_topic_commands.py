@@ -162,7 +162,7 @@ def test_an_envelope_without_a_value_is_no_tombstone(line: bytes) -> None:
     [
         (("topic", "create", "t-huge", "-p", "99999999999"), "CreateTopics cannot be asked for: "),
         (("topic", "create", "t-huge", "-r", "99999"), "CreateTopics cannot be asked for: "),
-        (("topic", "add-partitions", "t-huge", "--to", "99999999999"), "CreatePartitions cannot be asked for: "),
+        (("topic", "add-partitions", "t-grown", "--to", "99999999999"), "CreatePartitions cannot be asked for: "),
         (
             ("group", "describe", "x" * 40_000),
             "FindCoordinator cannot be asked for: a string of 40000 bytes does not fit",
@@ -172,6 +172,7 @@ def test_an_envelope_without_a_value_is_no_tombstone(line: bytes) -> None:
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
 )
 def test_what_the_protocol_has_no_room_for_is_one_sentence(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    run("topic", "create", "t-grown", "--if-not-exists")
     result = run(*arguments)
 
     assert (result.returncode, result.stderr[: len(message) + 7]) == (1, f"qanat: {message}")

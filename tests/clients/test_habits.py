@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.clients.capabilities import Client
@@ -22,6 +24,9 @@ from qanat.wire.kafka.messages.list_offsets import ListOffsetsPartition, ListOff
 from qanat.wire.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from qanat.wire.kafka.messages.produce import ProduceRequest
 from qanat.wire.kafka.registry import APIS, ApiKey
+
+# What the clients warn of is theirs to mend.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
 
 def frame_of(raw: RawClient, request: bytes) -> bytes:
@@ -148,7 +153,6 @@ def test_a_transaction_that_may_take_longer_than_the_broker_allows_is_refused(
         producer.init_transactions(SECONDS)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_kafka_python_asks_for_a_producer_id_with_its_first_record(broker: EmbeddedBroker, topic: str) -> None:
     from kafka import KafkaProducer  # type: ignore[import-untyped]
 
@@ -192,6 +196,14 @@ def offset_of(raw: RawClient, topic: str, timestamp: int, isolation: int) -> int
     return int(found.offset)
 
 
+def wait_for_offset(raw: RawClient, topic: str, offset: int) -> None:
+    """Wait until everything before an offset is decided: markers follow the end of a transaction."""
+    deadline = time.monotonic() + SECONDS
+    while (found := offset_of(raw, topic, LATEST, READ_COMMITTED)) != offset:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.02)
+
+
 def test_spark_s_connector_finds_where_committed_records_end_and_which_were_aborted(
     raw: RawClient, broker: EmbeddedBroker, topic: str
 ) -> None:
@@ -204,6 +216,7 @@ def test_spark_s_connector_finds_where_committed_records_end_and_which_were_abor
     producer.produce(topic, b"aborted", partition=0)
     producer.flush(SECONDS)
     producer.abort_transaction(SECONDS)
+    wait_for_offset(raw, topic, 2)
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
     producer.flush(SECONDS)
@@ -219,4 +232,4 @@ def test_spark_s_connector_finds_where_committed_records_end_and_which_were_abor
     assert sum(read_header(batch).record_count for batch in split_batches(found.records)) == 2
 
     producer.commit_transaction(SECONDS)
-    assert offset_of(raw, topic, LATEST, READ_COMMITTED) == 4
+    wait_for_offset(raw, topic, 4)
