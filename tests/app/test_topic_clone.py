@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 
 import pytest
 from confluent_kafka import Producer
@@ -51,6 +52,17 @@ def test_records_are_copied_as_they_are(run: Run) -> None:
     assert records_of(run, "c-full-copy") == records_of(run, "c-full")
 
 
+def settled(run: Run, topic: str) -> None:
+    """Wait until the markers of what was ended are written."""
+    deadline = time.monotonic() + SECONDS
+    while rows := [
+        row
+        for row in json.loads(run("transaction", "describe", "--partition", f"{topic}:0", "-o", "json").stdout)
+        if row["open_since_offset"] is not None
+    ]:
+        assert time.monotonic() < deadline, rows
+
+
 def test_what_was_trimmed_or_aborted_is_not_copied(run: Run, broker_address: str) -> None:
     run("topic", "create", "c-holes", "-p", "1")
     run("produce", "c-holes", given="old\nkept\n")
@@ -62,9 +74,16 @@ def test_what_was_trimmed_or_aborted_is_not_copied(run: Run, broker_address: str
         producer.produce("c-holes", value.encode(), partition=0)
         producer.flush(SECONDS)
         (producer.commit_transaction if is_commit else producer.abort_transaction)(SECONDS)
+        settled(run, "c-holes")
+    producer.begin_transaction()
+    producer.produce("c-holes", b"open", partition=0)
+    producer.flush(SECONDS)
     run("topic", "clone", "c-holes", "c-holes-copy", "--records")
+    read = run("consume", "c-holes", "-e", "--committed-only")
+    producer.abort_transaction(SECONDS)
 
     assert [(one["offset"], one["value"]) for one in records_of(run, "c-holes-copy")] == [(0, "kept"), (1, "committed")]
+    assert read.stdout == "kept\ncommitted\n", "what is open is not waited for"
 
 
 def test_a_dry_run_creates_nothing(run: Run) -> None:

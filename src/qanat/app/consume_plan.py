@@ -28,7 +28,7 @@ class ReadingPlan:
         """Offsets to begin and to end with, in every partition that is asked for."""
         deadline = cluster.deadline()
         view = await cluster.topic(self.topic, deadline)
-        bounds: Bounds = await list_bounds(cluster, view, deadline)
+        bounds: Bounds = await list_bounds(cluster, view, deadline, is_committed_only=self.limits.is_committed_only)
         missing = [partition for partition in self.partitions if partition not in bounds]
         if missing:
             raise WrongArgumentError(

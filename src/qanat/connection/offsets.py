@@ -51,10 +51,13 @@ async def list_offsets(
     return await cluster.persist(attempt, deadline)
 
 
-async def list_bounds(cluster: Cluster, view: TopicView, deadline: Deadline) -> dict[int, tuple[int, int]]:
-    """First offset and end of every partition of a topic."""
+async def list_bounds(
+    cluster: Cluster, view: TopicView, deadline: Deadline, *, is_committed_only: bool = False
+) -> dict[int, tuple[int, int]]:
+    """First offset and end of every partition of a topic, for whom the end is as in `list_offsets`."""
     first = await list_offsets(cluster, view.name, dict.fromkeys(view.leaders, EARLIEST), deadline)
-    end = await list_offsets(cluster, view.name, dict.fromkeys(view.leaders, LATEST), deadline)
+    latest = dict.fromkeys(view.leaders, LATEST)
+    end = await list_offsets(cluster, view.name, latest, deadline, is_committed_only=is_committed_only)
     return {partition: (first[partition].offset, end[partition].offset) for partition in view.leaders}
 
 
