@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from qanat.broker.effective_settings import SettingEntry, SettingSource, Synonym
 from qanat.broker.setting_kinds import Form, SettingKind
 from qanat.cluster.image import MetadataImage
+from qanat.cluster.topic_names import INTERNAL_TOPICS, name_problem
 from qanat.groups.own_settings import OwnSettings
 from qanat.groups.settings import GroupSettings
 from qanat.groups.share.beginning import parse_beginning
@@ -91,7 +92,19 @@ def _with(common: OwnSettings, overrides: Mapping[str, str]) -> OwnSettings:
         parse_beginning(own.share_auto_offset_reset)
     except ValueError as fault:
         raise InvalidSettingError(f"Invalid value for configuration share.auto.offset.reset: {fault}") from None
+    _check_dead_letters(own.errors_deadletterqueue_topic_name.strip())
     return own
+
+
+def _check_dead_letters(topic: str) -> None:
+    """Refuse a topic that letters could never be written to."""
+    problem = name_problem(topic) if topic else None
+    if topic in INTERNAL_TOPICS:
+        problem = f"{topic} is written by brokers alone"
+    if problem is not None:
+        raise InvalidSettingError(
+            f"Invalid value {topic} for configuration errors.deadletterqueue.topic.name: {problem}"
+        )
 
 
 def _form(name: str, common: OwnSettings) -> Form:

@@ -291,6 +291,13 @@ def test_a_rejected_record_lies_whole_in_the_dead_letter_topic(scene: Scene) -> 
     assert given(member.fetch()) == []
 
 
+@pytest.mark.parametrize("name", ["no such name", "__consumer_offsets"])
+def test_a_dead_letter_topic_that_cannot_be_is_refused(scene: Scene, name: str) -> None:
+    answer = change(scene.client, "g", ("errors.deadletterqueue.topic.name", SET, name), kind=GROUP)
+    assert answer.error_code == ErrorCode.INVALID_CONFIG
+    assert name in (answer.error_message or "")
+
+
 def test_a_record_that_fails_every_time_ends_in_the_dead_letter_topic(scene: Scene) -> None:
     scene.make()
     scene.begin(errors_deadletterqueue_topic_name="orders.dead", share_delivery_count_limit=2)
