@@ -22,6 +22,7 @@
 - `share_partition`, `share_partitions`  a share partition at work, and all that this broker leads
 - `share_fetching`, `share_sessions`     records for members of share groups, and who asks for which
 - `share_policies`     what holds for the deliveries of each share group
+- `share_administration` how far share groups are, for those who look, move, or delete them
 - `dead_letters`       records that a share group has given up, on their way to another topic
 - `consumption`        `cleanup.policy=consume`: records go once share groups are past them
 - `internal_topic`     a topic in which a coordinator keeps its state
@@ -31,6 +32,7 @@
 - `told`, `told_of_groups`  what an operator should hear of logs and groups, as events
 - `dynamic_settings`   which settings may be changed while a broker runs, and what is in force then
 - `effective_settings` which settings are in force, and where each comes from
+- `group_configs`      settings of single groups
 
 Rule: everything here runs on one loop; what blocks is a job of `log.runtime`.
 """
