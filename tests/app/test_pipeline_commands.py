@@ -38,6 +38,14 @@ def test_pipelines_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> N
         (["metrcs"], "there is no pipeline metrcs; did you mean metrics?"),
         (["metrics", "--set", "lak=x"], "pipeline metrics has no setting lak; did you mean lake?"),
         (["metrics", "--set", "limit=few"], "sources.inbound.limit: expected int"),
+        (["metrics", "--lak", "x"], "there is no option --lak, and pipeline metrics has none; did you mean lake?"),
+        (["archive", "--lake"], "--lake needs a value"),
+        (["archive", "orders"], "'orders' is one word too many"),
+        (["archive"], "nothing is chosen: give topics (names with commas) or pattern"),
+        (["archive", "--topics", "orders", "--every", "often"], "every: 'often' is not a duration"),
+        (["replay", "--until", "noon"], "until 'noon' is no point in time: write 2026-11-15T10:30:00"),
+        (["replay", "--lake", "nowhere", "--verify"], "nowhere is no lake: nothing is there"),
+        (["mirror", "--topics", "orders"], "to is missing: the cluster that is written to"),
         (["metrics", "--metrics-port", "70000"], "--metrics-port 70000: write a number from 0 to 65535"),
     ],
 )
@@ -46,6 +54,15 @@ def test_what_is_wrong_is_said_before_spark_is_started(
 ) -> None:
     assert run(["pipeline", "run", *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_help_on_a_pipeline_lists_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["pipeline", "run", "replay", "--help"]) == 0
+    told = capsys.readouterr().out
+
+    assert "LAKE -> topics of the cluster" in told
+    for option in ("--until VALUE", "--verify  ", "--master", "--metrics-port"):
+        assert option in told
 
 
 def test_neither_listing_nor_showing_imports_pyspark() -> None:
