@@ -116,6 +116,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
         )
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._parked: set[asyncio.Task[Any]] = set()
         self._news = asyncio.Event()
         """Set whenever the picture of the cluster has changed."""
@@ -203,6 +204,7 @@ class Broker:
         self, cluster_id: str, listeners: Sequence[values.Listener], inter_broker: values.Listener | None = None
     ) -> None:
         """Take part in the cluster: its id, our registration, the partitions that are ours."""
+        self._loop = asyncio.get_running_loop()
         await self.metadata.start()
         image = self.metadata.image
         revision = image.revision
@@ -261,9 +263,13 @@ class Broker:
         return listener.host, listener.port
 
     def _on_failed_directory(self, fault: StorageError) -> None:
-        """Nothing can be written any more: let others lead, and be in no in-sync set (C23). The process stays."""
+        """Nothing can be written any more: let others lead, and be in no in-sync set (C23). The process stays.
+
+        Told by whichever thread found out.
+        """
         told.directory_failure(fault)
-        self.park(self._stand_aside())
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(lambda: self.park(self._stand_aside()))
 
     async def _stand_aside(self) -> None:
         if self.hosting.followers is not None:
@@ -336,6 +342,8 @@ class Broker:
             match keys.parse(event.key):
                 case keys.BrokerKey(node_id) if node_id == self.node_id:
                     self.membership.note()
+                    # What we may lead hangs on our epoch, which we may hear of later than of what was given to it.
+                    self.hosting.take_part_in_all()
                 case keys.PartitionKey(topic_id, number):
                     self._on_partition(topic_id, number)
                 case keys.TopicConfigKey(name):
