@@ -108,7 +108,12 @@ class Idempotency:
                 broker.new_topic_id(),
                 partitions=_SHARDS,
                 replication_factor=min(_REPLICAS, len(broker.metadata.image.brokers)),
-                configs={"cleanup.policy": "delete", "retention.ms": str(kept_ms), "segment.ms": str(_HOUR_MS)},
+                configs={
+                    "cleanup.policy": "delete",
+                    "retention.ms": str(kept_ms),
+                    "segment.ms": str(_HOUR_MS),
+                    "max.message.bytes": str(self._door.settings.http_request_max_bytes),
+                },
                 is_internal=True,
             )
             outcome = await broker.create_topic(request)
@@ -122,7 +127,8 @@ class Shard:
     def __init__(self, door: Door, number: int) -> None:
         self._door = door
         self._at = TopicPartition(TOPIC, number)
-        self._notes: dict[str, Note] = {}
+        self._notes: dict[int, dict[bytes, int]] = {}
+        """By the hour of their time: where the note of each key lies. Notes themselves are read when a repeat comes."""
         self._position = 0
         self._is_ours = False
         self._lock = asyncio.Lock()
@@ -151,7 +157,31 @@ class Shard:
         if not self._is_ours:
             await self._take_over()
         self._forget_old()
-        return self._notes.get(job.key)
+        digest = _digest(job.key)
+        for notes in self._notes.values():
+            offset = notes.get(digest)
+            if offset is not None and (note := await self._read(offset)) is not None and note.key == job.key:
+                is_old = note.at_ms < now_ms() - self._door.settings.http_idempotency_retention_ms
+                return None if is_old else note
+        return None
+
+    async def _read(self, offset: int) -> Note | None:
+        """The note at an offset that was committed; None where it is too old to be there any more."""
+        position = {self._at.partition: offset}
+        nobody = self._door.asking.nobody
+        # Not only what is committed: we know that it is, whether or not its marker has come.
+        (row,) = await self._door.reading.fetch(nobody, TOPIC, position, max_bytes=1, wait_ms=0, is_committed=False)
+        if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return None
+        if row.error_code:
+            raise problem_of(row.error_code, "idempotency keys cannot be read now")
+        for at, _, raw in records_of(row, offset):
+            if at == offset and raw is not None and raw[4] is not None:
+                return _DECODE(raw[4])
+        raise problem_of(ErrorCode.OFFSET_NOT_AVAILABLE, "idempotency keys cannot be read now")
+
+    def _remember(self, note: Note, offset: int) -> None:
+        self._notes.setdefault(note.at_ms // _HOUR_MS, {})[_digest(note.key)] = offset
 
     async def _take_over(self) -> None:
         """Fence whoever was here before, then read what was noted."""
@@ -172,18 +202,15 @@ class Shard:
                 if raw is None:
                     self._position = offset
                 elif raw[4] is not None:
-                    note = _DECODE(raw[4])
-                    self._notes[note.key] = note
+                    self._remember(_DECODE(raw[4]), offset)
             if self._position == before:
                 break
         self._is_ours = True
 
     def _forget_old(self) -> None:
-        oldest = now_ms() - self._door.settings.http_idempotency_retention_ms
-        for key, note in list(self._notes.items()):
-            if note.at_ms >= oldest:
-                break
-            del self._notes[key]
+        oldest = (now_ms() - self._door.settings.http_idempotency_retention_ms) // _HOUR_MS
+        for hour in [hour for hour in self._notes if hour < oldest]:
+            del self._notes[hour]
 
     async def _give_up(self, code: ErrorCode | None) -> None:
         """Drop what was begun; whoever comes next looks at everything anew."""
@@ -199,14 +226,15 @@ class Shard:
         places = [(record.partition, offset) for record, offset in zip(job.records, offsets, strict=True)]
         reply = told_one(*places[0]) if job.is_single else told_many([ProducedOrNot(*place) for place in places], 0)
         note = Note(job.key, job.fingerprint, now_ms(), reply.status, reply.body)
-        await self._transactions.note(self._at, encoded([_noted(note)]))
+        offset = await self._transactions.note(self._at, encoded([_noted(note)]))
         await self._transactions.end(is_committed=True)
-        self._notes[job.key] = note
+        self._remember(note, offset)
         ends = {
-            TopicPartition(record.topic, record.partition): offset
-            for record, (_, offset) in zip(job.records, places, strict=True)
+            TopicPartition(record.topic, record.partition): last
+            for record, (_, last) in zip(job.records, places, strict=True)
         }
-        await asyncio.gather(*(self._become_visible(at, offset) for at, offset in ends.items()))
+        ends[self._at] = offset
+        await asyncio.gather(*(self._become_visible(at, last) for at, last in ends.items()))
         return reply
 
     async def _append(self, records: Sequence[Outgoing]) -> list[int]:
@@ -239,6 +267,10 @@ class Shard:
                 return
             finally:
                 partition.stop_waiting(seen.set)
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.blake2b(key.encode(), digest_size=16).digest()
 
 
 def _repeated(note: Note, job: Job) -> Reply:

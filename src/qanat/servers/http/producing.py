@@ -10,8 +10,8 @@ Rule 2: every record has its own result: a place in the log, or a problem.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 from qanat.broker.breaths import FEW_ROWS
 from qanat.broker.partition import Partition, Written
@@ -52,6 +52,7 @@ Result = int | Problem
 """A record's offset, or why it has none."""
 
 
+Park = Callable[[Coroutine[Any, Any, None]], object]
 Waiting = tuple["Outgoing", asyncio.Future[int]]
 """A record, and who wants to know its offset."""
 
@@ -59,10 +60,11 @@ Waiting = tuple["Outgoing", asyncio.Future[int]]
 class Lane:
     """Single records on their way into one partition: those of one turn leave together."""
 
-    __slots__ = ("_bytes", "_loop", "_partition", "_timeout_s", "_waiting")
+    __slots__ = ("_bytes", "_loop", "_park", "_partition", "_timeout_s", "_waiting")
 
-    def __init__(self, partition: Partition, timeout_s: float) -> None:
+    def __init__(self, partition: Partition, timeout_s: float, park: Park) -> None:
         self._partition = partition
+        self._park = park
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Waiting] = []
@@ -213,7 +215,7 @@ class Producing:
     def _lane(self, partition: Partition) -> Lane:
         if len(self._lanes) > len(self._broker.partitions):
             self._lanes = {one: lane for one, lane in self._lanes.items() if not one.is_retired}
-        lane = self._lanes[partition] = Lane(partition, self._asking.timeout_s)
+        lane = self._lanes[partition] = Lane(partition, self._asking.timeout_s, self._broker.park)
         return lane
 
     async def _write_hastily(self, partition: Partition, record: Outgoing, acks: int) -> int:

@@ -77,19 +77,21 @@ class Transactions:
         check(answer.error_code, f"topic {at.topic} partition {at.partition}", answer.error_message)
         return int(answer.base_offset)
 
-    async def note(self, at: TopicPartition, batch: bytearray) -> None:
-        """A batch into a partition that only brokers write to."""
+    async def note(self, at: TopicPartition, batch: bytearray) -> int:
+        """A batch into a partition that only brokers write to; its first offset."""
         partition = self._asking.broker.partition(at.topic, at.partition)
         if isinstance(partition, ErrorCode):
-            await self.write(at, batch)
-            return
+            return await self.write(at, batch)
         self._sign(at, batch)
         gate = self._asking.broker.transaction_gate
         outcome = await gate.pass_first_write(
             self._name, self._producer_id, self._epoch, [partition], EPOCH_PER_TRANSACTION
         )
         check(outcome[partition], f"the note of an Idempotency-Key in {partition.at}")
-        await partition.append(batch)
+        written = await partition.append(batch)
+        if written.durable is not None:
+            await written.durable
+        return written.base_offset
 
     async def end(self, *, is_committed: bool) -> None:
         """Make everything since the last end visible, or drop it."""
