@@ -339,9 +339,16 @@ def _is_same(before: FetchPartition | None, now: FetchPartition) -> bool:
 
 
 def _is_settled(copy: Copy) -> bool:
-    """Whether everything that we have of a topic that is to be on disk is there: only that may be told."""
+    """Whether everything that we have of a topic that is to be on disk is there: only that may be told.
+
+    What a worker was writing when we stopped leading is taken back first.
+    """
     log = copy.log
-    return log.job_in_hand != "truncation" and (not log.settings.is_synced or log.flushed_offset >= log.end_offset)
+    return (
+        log.job_in_hand != "truncation"
+        and not log.is_appending
+        and (not log.settings.is_synced or log.flushed_offset >= log.end_offset)
+    )
 
 
 def _question(copy: Copy) -> FetchPartition:
