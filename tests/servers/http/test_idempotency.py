@@ -59,6 +59,15 @@ def test_a_request_under_a_key_is_written_as_a_whole_or_not_at_all(node: ServedN
     assert values(node, "whole") == [1]
 
 
+def test_a_repeat_is_answered_even_when_its_topic_is_gone(node: ServedNode) -> None:
+    body = {"topic": "gone", "value": 1}
+    first = node.post("/produce", body, Idempotency_Key="gone")
+    node.ask("DELETE", "/api/v1/topics/gone")
+
+    assert node.post("/produce", body, Idempotency_Key="gone").body == first.body
+    assert node.get("/api/v1/topics/gone").status == 404
+
+
 def test_repeats_at_the_same_time_write_once(node: ServedNode) -> None:
     body = {"topic": "together", "value": 1}
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -61,11 +61,11 @@ class Note(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Records to be written under a key."""
+    """Records to be written under a key; they are made ready when it is known that they are not there yet."""
 
     key: str
     fingerprint: str
-    records: Sequence[Outgoing]
+    make_ready: Callable[[], Awaitable[Sequence[Outgoing]]]
     is_single: bool
 
 
@@ -136,21 +136,24 @@ class Shard:
 
     async def answer(self, job: Job) -> Reply:
         deadline = Deadline.after(self._door.asking.timeout_s)
+        records: Sequence[Outgoing] | None = None
         async with self._lock:
             while True:
                 try:
                     note = await self._noted(job)
-                    if note is None:
-                        return await self._write(job)
+                    if note is None and records is not None:
+                        return await self._write(job, records)
                 except (Problem, QanatError) as fault:
                     code = fault.error if isinstance(fault, Problem) else fault.code
                     await self._give_up(code)
                     # Fenced, or a leader moved in the middle of it: what became of it is seen in the notes.
                     if (code not in FENCED and code not in _MOVING) or deadline.left_seconds <= _PAUSE_S:
                         raise
-                else:
+                    await deadline.pause(_PAUSE_S)
+                    continue
+                if note is not None:
                     return _repeated(note, job)
-                await deadline.pause(_PAUSE_S)
+                records = await job.make_ready()
 
     async def _noted(self, job: Job) -> Note | None:
         """What was noted of a key, as of now."""
@@ -221,9 +224,9 @@ class Shard:
             except (Problem, QanatError):
                 return  # The next one takes the id over, which ends it.
 
-    async def _write(self, job: Job) -> Reply:
-        offsets = await self._append(job.records)
-        places = [(record.partition, offset) for record, offset in zip(job.records, offsets, strict=True)]
+    async def _write(self, job: Job, records: Sequence[Outgoing]) -> Reply:
+        offsets = await self._append(records)
+        places = [(record.partition, offset) for record, offset in zip(records, offsets, strict=True)]
         reply = told_one(*places[0]) if job.is_single else told_many([ProducedOrNot(*place) for place in places], 0)
         note = Note(job.key, job.fingerprint, now_ms(), reply.status, reply.body)
         offset = await self._transactions.note(self._at, encoded([_noted(note)]))
@@ -231,7 +234,7 @@ class Shard:
         self._remember(note, offset)
         ends = {
             TopicPartition(record.topic, record.partition): last
-            for record, (_, last) in zip(job.records, places, strict=True)
+            for record, (_, last) in zip(records, places, strict=True)
         }
         ends[self._at] = offset
         await asyncio.gather(*(self._become_visible(at, last) for at, last in ends.items()))

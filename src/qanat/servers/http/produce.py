@@ -125,13 +125,17 @@ async def _produce_once(
         raise Problem(400, f"an Idempotency-Key has 1 to {_KEY_MAX} characters, this has {len(name)}")
     if not incoming.records:
         raise Problem(400, "there is no record in the request")
-    ready = await made_ready(exchange, incoming, topic)
-    for one in ready:
-        if isinstance(one, Problem):
-            raise one
-    records = [one for one in ready if isinstance(one, Outgoing)]
-    exchange.door.asking.require_write(exchange.caller, {record.topic for record in records})
-    job = Job(f"{exchange.caller.principal}/{name}", fingerprint, records, incoming.is_single)
+
+    async def make_ready() -> list[Outgoing]:
+        records: list[Outgoing] = []
+        for one in await made_ready(exchange, incoming, topic):
+            if isinstance(one, Problem):
+                raise one
+            records.append(one)
+        exchange.door.asking.require_write(exchange.caller, {record.topic for record in records})
+        return records
+
+    job = Job(f"{exchange.caller.principal}/{name}", fingerprint, make_ready, incoming.is_single)
     return await exchange.door.idempotency.answer(job)
 
 
