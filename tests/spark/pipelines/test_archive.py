@@ -58,7 +58,7 @@ def send(broker: EmbeddedBroker, topic: str, numbers: range, partitions: int = 3
             timestamp=NOON_MS + number * 1000,
             partition=number % partitions,
         )
-    assert producer.flush(60) == 0
+    assert producer.flush(240) == 0
 
 
 def contents(broker: EmbeddedBroker, topic: str) -> list[tuple[Any, ...]]:
@@ -75,7 +75,7 @@ def commit(broker: EmbeddedBroker, group: str, topic: str, offsets: dict[int, in
 
 def committed(broker: EmbeddedBroker, group: str, topic: str, partitions: int = 3) -> list[int]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
-    found = consumer.committed([TopicPartition(topic, number) for number in range(partitions)], timeout=60)
+    found = consumer.committed([TopicPartition(topic, number) for number in range(partitions)], timeout=240)
     consumer.close()
     return [one.offset for one in found]
 
@@ -89,7 +89,7 @@ def next_record(broker: EmbeddedBroker, topic: str, partition: int, offset: int)
 def settings_of(broker: EmbeddedBroker, topic: str) -> dict[str, str]:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    found = admin.describe_configs([resource])[resource].result(60)
+    found = admin.describe_configs([resource])[resource].result(240)
     return {name: one.value for name, one in found.items() if one.source == 1}
 
 
@@ -156,7 +156,7 @@ def test_a_point_in_time_is_restored_and_a_difference_is_found(
 
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(f"{topic}-then", b"one too many", partition=1)
-    assert producer.flush(60) == 0
+    assert producer.flush(240) == 0
     with pytest.raises(QanatError, match="in 1 place"):
         run("replay", until=until, from_=since, **place)
     assert "not empty, and not written by this replay" in failing(run, "replay", lake=lake)

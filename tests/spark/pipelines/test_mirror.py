@@ -49,11 +49,11 @@ def mirror(spark: SparkSession, source: EmbeddedBroker, target: EmbeddedBroker, 
 def change(broker: EmbeddedBroker, topic: str, partitions: int, retention_ms: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for future in admin.create_partitions([NewPartitions(topic, partitions)]).values():
-        future.result(60)
+        future.result(240)
     entry = ConfigEntry("retention.ms", retention_ms, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(60)
+        future.result(240)
 
 
 def test_a_mirror_shows_all_that_is_at_the_source(
