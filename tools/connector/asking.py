@@ -11,14 +11,19 @@ import base64
 import json
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
 FAULTS = (PySparkException, Py4JError)
+ATTEMPTS = 10
 
 
 def plain(value: Any) -> Any:
@@ -31,6 +36,20 @@ def plain(value: Any) -> Any:
 
 def rows(frame: DataFrame) -> list[Any]:
     return sorted((plain([*row]) for row in frame.collect()), key=json.dumps)
+
+
+def finished(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """A query that ran to its end. Spark gives Python ten seconds to start; on a busy machine it is tried again."""
+    for left in reversed(range(ATTEMPTS)):
+        query = start()
+        try:
+            query.awaitTermination()
+        except FAULTS as fault:
+            if not left or "failed to connect back" not in str(fault):
+                raise
+        else:
+            return query
+    raise AssertionError("the last attempt returns or raises")
 
 
 def main() -> None:
@@ -67,15 +86,9 @@ def main() -> None:
     for number, (case, options) in enumerate(questions.get("streams", {}).items()):
         table = f"stream{number}"
         frame = spark.readStream.format(name).options(**access, **options).load()
-        query = (
-            frame.writeStream.format("memory")
-            .queryName(table)
-            .option("checkpointLocation", f"{scratch}/{table}")
-            .trigger(availableNow=True)
-            .start()
-        )
+        keeping = frame.writeStream.format("memory").queryName(table).trigger(availableNow=True)
         try:
-            query.awaitTermination()
+            query = finished(keeping.option("checkpointLocation", f"{scratch}/{table}").start)
         except FAULTS as fault:
             answers["stream: " + case] = {"fault": str(fault)[:2000]}
             continue
@@ -86,14 +99,9 @@ def main() -> None:
         frame = spark.range(0, count, 1, 3).selectExpr("cast(id as string) key", "concat('value ', id) value")
         frame.write.format(name).options(**access, topic=topic).save()
         stream = spark.readStream.format(name).options(**access, subscribe=topic, startingOffsets="earliest").load()
-        query = (
-            stream.selectExpr("key", "upper(cast(value as string)) value")
-            .writeStream.format(name)
-            .options(**access, topic=topic + "-copy", checkpointLocation=f"{scratch}/copy")
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
+        copying = stream.selectExpr("key", "upper(cast(value as string)) value").writeStream.format(name)
+        copying = copying.options(**access, topic=topic + "-copy", checkpointLocation=f"{scratch}/copy")
+        finished(copying.trigger(availableNow=True).start)
         for one in (topic, topic + "-copy"):
             answers["written: " + one] = rows(read({"subscribe": one}).select("key", "value"))
     with open(answers_path, "w") as sink:

@@ -68,3 +68,5 @@ REFUSED: dict[str, Options] = {
     "no number of tasks": _mixed(minPartitions="0"),
 }
 """Batch reads that fail."""
+DELIBERATE = {"refused: an empty assignment": "a read of nothing is more likely a mistake, so it is refused"}
+"""Where we differ on purpose, and why."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-MIXED, OTHER, EMPTY, STAMPED, TRANSACTED, WRITTEN = (
+MIXED, OTHER, EMPTY, STAMPED, TRANSACTED, WRITTEN, COPIED = (
     "mixed-one",
     "mixed-two",
     "empty",
     "stamped",
     "transacted",
     "written",
+    "written-copy",
 )
 BASE_MS = 1_700_000_000_000
 _PATIENCE_S = 60.0
@@ -20,8 +21,10 @@ _PATIENCE_S = 60.0
 def fill(address: str) -> None:
     """Make the topics and their records."""
     admin = AdminClient({"bootstrap.servers": address})
-    topics = [NewTopic(name, 3, 1) for name in (MIXED, OTHER, EMPTY, TRANSACTED, WRITTEN)]
-    topics.append(NewTopic(STAMPED, 1, 1, config={"message.timestamp.type": "LogAppendTime"}))
+    # The records' times are of long ago, so that they are the same in every run.
+    kept = {"retention.ms": "-1"}
+    topics = [NewTopic(name, 3, 1, config=kept) for name in (MIXED, OTHER, EMPTY, TRANSACTED, WRITTEN, COPIED)]
+    topics.append(NewTopic(STAMPED, 1, 1, config={**kept, "message.timestamp.type": "LogAppendTime"}))
     for future in admin.create_topics(topics).values():
         future.result(_PATIENCE_S)
     producer = Producer({"bootstrap.servers": address, "linger.ms": 0})

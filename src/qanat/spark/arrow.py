@@ -40,8 +40,11 @@ def headers(columns: Columns) -> pa.Array:
     )
     starts = pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(columns.header_offsets)])
     lists = pa.ListArray.from_arrays(starts, pairs)
-    is_empty = pa.compute.equal(pa.compute.list_value_length(lists), 0)
-    return pa.compute.if_else(is_empty, pa.scalar(None, lists.type), lists)
+    # Imported by those who have headers: it takes as long as the rest of Arrow.
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    is_empty = pc.equal(pc.list_value_length(lists), 0)
+    return pc.if_else(is_empty, pa.scalar(None, lists.type), lists)
 
 
 def repeated(value: Any, kind: pa.DataType, rows: int) -> pa.Array:

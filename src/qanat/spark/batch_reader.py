@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 
 from qanat.model.ids import TopicPartition
 from qanat.spark.lookups import Lookups
-from qanat.spark.loss import without_lost
+from qanat.spark.loss import within, without_lost
 from qanat.spark.narrowing import Narrowing
 from qanat.spark.offsets import OffsetRange, ranges, split
 from qanat.spark.options import SourceOptions
@@ -48,6 +48,10 @@ class BatchReader(DataSourceReader):
             chosen = [at for at in lookups.partitions(options.subscription) if self._narrowing.takes(at)]
             start = lookups.at(options.start, chosen, options.group, "startingOffsets")
             end = lookups.at(options.end, chosen, options.group, "endingOffsets")
+            if "offsets" in (options.start.kind, options.end.kind):
+                latest = lookups.latest(chosen)
+                start = within(start, latest, "startingOffsets", options.fail_on_data_loss)
+                end = within(end, latest, "endingOffsets", options.fail_on_data_loss)
             wanted = self._narrowing.ranges(ranges(start, end), lookups)
             existing = without_lost(wanted, lookups.earliest(one.at for one in wanted), options.fail_on_data_loss)
         pieces = split(existing, options.min_partitions, options.max_records_per_partition)

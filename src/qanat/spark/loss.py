@@ -37,3 +37,16 @@ def without_lost(wanted: Sequence[OffsetRange], earliest: Offsets, must_fail: bo
         _log.warning("%s", lost(missing))
     existing = (OffsetRange(one.at, max(one.start, earliest[one.at]), one.end) for one in wanted)
     return [one for one in existing if one.size > 0]
+
+
+def within(asked: Offsets, latest: Offsets, what: str, must_fail: bool) -> Offsets:
+    """Offsets that were asked for by number, none behind the end; raises `DataLossError` if one is and that matters."""
+    beyond = sorted(at for at, offset in asked.items() if at in latest and offset > latest[at])
+    if not beyond:
+        return asked
+    listed = ", ".join(f"{asked[at]} of {at}, which ends at {latest[at]}" for at in beyond)
+    report = f"{what} asks for offset {listed}: records were lost, or the offset is of another topic"
+    if must_fail:
+        raise DataLossError(f"{report}. With failOnDataLoss=false a read takes what there is")
+    _log.warning("%s; what there is is read", report)
+    return {**asked, **{at: latest[at] for at in beyond}}

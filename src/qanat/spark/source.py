@@ -1,4 +1,8 @@
-"""The data source `qanat`: what Spark finds behind `format("qanat")`."""
+"""The data source `qanat`: what Spark finds behind `format("qanat")`.
+
+Spark starts many short-lived Python processes, each for one step of a query. Readers and writers are therefore imported
+by the step that needs them.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from qanat.spark.batch_reader import BatchReader, FilteringBatchReader
 from qanat.spark.options import source_options
 from qanat.spark.schemas import arrow_schema, source_schema
-from qanat.spark.stream_reader import StreamReader
-from qanat.spark.writers import batch_writer, stream_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,8 +29,6 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 class QanatDataSource(DataSource):
     """Topics as tables and streams. Register it once: `qanat.spark.register(spark)`."""
-
-    batch_reader = BatchReader
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -42,22 +41,33 @@ class QanatDataSource(DataSource):
         return source_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return self.batch_reader(source_options(self.options, is_stream=False), arrow_schema(schema, self.options))
+        from qanat.spark.batch_reader import BatchReader
+
+        return BatchReader(source_options(self.options, is_stream=False), arrow_schema(schema, self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from qanat.spark.writers import batch_writer
+
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from qanat.spark.writers import stream_writer
+
         return stream_writer(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from qanat.spark.stream_reader import StreamReader
+
         return StreamReader(source_options(self.options, is_stream=True), arrow_schema(schema, self.options))
 
 
 class FilteringDataSource(QanatDataSource):
     """The same, for sessions that push filters down; in others Spark refuses a reader that would take them."""
 
-    batch_reader = FilteringBatchReader
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from qanat.spark.batch_reader import FilteringBatchReader
+
+        return FilteringBatchReader(source_options(self.options, is_stream=False), arrow_schema(schema, self.options))
 
 
 def register(spark: SparkSession) -> None:
