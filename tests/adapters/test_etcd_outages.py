@@ -216,7 +216,7 @@ def members() -> Iterator[list[EtcdMember]]:
         yield found
 
 
-async def test_nothing_is_lost_or_doubled_whatever_befalls_etcd(members: list[EtcdMember]) -> None:
+async def test_c82_nothing_is_lost_or_doubled_whatever_befalls_etcd(members: list[EtcdMember]) -> None:
     async with load_on(access_to(members, attempt_timeout_ms=1_000)) as load:
         lease = await load._store.grant_lease(LEASE_MS)
         kept = load._store.keep(lease)
@@ -245,7 +245,7 @@ async def test_a_network_that_was_gone_is_used_again_though_old_connections_stay
             await load.more_is_done()
 
 
-async def test_an_etcd_that_stutters_costs_nobody_its_lease(members: list[EtcdMember]) -> None:
+async def test_c83_an_etcd_that_stutters_costs_nobody_its_lease(members: list[EtcdMember]) -> None:
     """Slow disks look like this (C83): it answers late, again and again."""
     async with load_on(access_to(members, prefix="stutter:")) as load:
         kept = load._store.keep(await load._store.grant_lease(LEASE_MS))
@@ -261,7 +261,7 @@ async def test_an_etcd_that_stutters_costs_nobody_its_lease(members: list[EtcdMe
         losing.cancel()
 
 
-async def test_a_member_without_its_others_is_no_store(members: list[EtcdMember]) -> None:
+async def test_c82_a_member_without_its_others_is_no_store(members: list[EtcdMember]) -> None:
     for member in members[1:]:
         member.pause()
     try:

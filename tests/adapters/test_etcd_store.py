@@ -472,7 +472,7 @@ async def test_a_user_for_an_etcd_without_any_is_told(etcd_member: EtcdMember) -
         await EtcdStore.open(access_to([etcd_member], username="qanat", password="secret"))
 
 
-async def test_space_that_is_used_up_is_told_and_freeing_it_heals() -> None:
+async def test_c83_space_that_is_used_up_is_told_and_freeing_it_heals() -> None:
     with etcd_members(options=["--quota-backend-bytes", str(3 << 20)]) as members:
         async with opened(access_to(members)) as store, administrator(access_to(members)) as ask:
             await store.commit([], [Put("/a", b"kept")])

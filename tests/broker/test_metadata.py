@@ -102,7 +102,7 @@ def contents(image: MetadataImage) -> object:
 
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
-async def test_the_picture_becomes_right_whatever_the_watch_says(lie: Lie, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_c80_the_picture_becomes_right_whatever_the_watch_says(lie: Lie, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "RECONCILE_S", 0.05)
     store = LyingStore(lie)
     async with kept_up(store) as keeper:
@@ -117,7 +117,7 @@ async def test_the_picture_becomes_right_whatever_the_watch_says(lie: Lie, monke
     await store.close()
 
 
-async def test_revisions_only_go_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_c80_revisions_only_go_forward(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "RECONCILE_S", 0.01)
     store = LyingStore(from_the_past)
     seen: list[Revision] = []

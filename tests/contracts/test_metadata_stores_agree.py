@@ -197,7 +197,7 @@ async def compare(
             raise AssertionError(f"QANAT_STORE_SEED={SEED}, operation {number}: {error}") from error
 
 
-async def test_sqlite_answers_as_the_model_does(fast_folder: Path) -> None:
+async def test_c84_sqlite_answers_as_the_model_does(fast_folder: Path) -> None:
     clock = Clock()
     model = MemoryStore(clock_ms=clock.read, history_events=HISTORY_EVENTS)
     path = str(fast_folder / "metadata.db")
@@ -207,7 +207,7 @@ async def test_sqlite_answers_as_the_model_does(fast_folder: Path) -> None:
     await model.close()
 
 
-async def test_etcd_answers_as_the_model_does(etcd_access: EtcdAccess) -> None:
+async def test_c84_etcd_answers_as_the_model_does(etcd_access: EtcdAccess) -> None:
     clock = Clock()
     model = MemoryStore(clock_ms=clock.read, history_events=HISTORY_EVENTS)
     async with rebased(etcd_access, clock.read) as other:

@@ -44,7 +44,7 @@ def assigned(known: LeaderEpochs, epoch: int, start: int) -> LeaderEpochs:
         (-1, UNKNOWN_EPOCH_END),
     ],
 )
-def test_the_answer_is_the_largest_epoch_at_or_below_and_its_end(asked: int, expected: EpochEnd) -> None:
+def test_c03_the_answer_is_the_largest_epoch_at_or_below_and_its_end(asked: int, expected: EpochEnd) -> None:
     known = epochs((2, 10), (4, 20), (7, 30))
     assert known.end_of(LeaderEpoch(asked), Offset(42)) == expected
 
@@ -53,7 +53,7 @@ def test_a_log_without_epochs_answers_unknown() -> None:
     assert epochs().end_of(LeaderEpoch(0), Offset(0)) == UNKNOWN_EPOCH_END
 
 
-def test_a_new_leader_enters_its_epoch_though_it_appends_nothing() -> None:
+def test_c04_a_new_leader_enters_its_epoch_though_it_appends_nothing() -> None:
     log = new_log()
     append(log, batch(3), leader_epoch=1)
     log.become_leader(LeaderEpoch(4))
@@ -78,13 +78,15 @@ def test_the_epoch_of_a_leader_that_appended_nothing_is_replaced_by_its_successo
         ((-1, 50), [(1, 0), (2, 10)]),  # a batch without an epoch
     ],
 )
-def test_an_entry_that_contradicts_a_new_one_is_dropped(new: tuple[int, int], expected: list[tuple[int, int]]) -> None:
+def test_c05_an_entry_that_contradicts_a_new_one_is_dropped(
+    new: tuple[int, int], expected: list[tuple[int, int]]
+) -> None:
     assert plain(assigned(epochs((1, 0), (2, 10)), *new)) == expected
 
 
 @examples
 @given(assignments=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 40)), max_size=20))
-def test_epochs_and_starts_rise_strictly_whatever_is_assigned(assignments: list[tuple[int, int]]) -> None:
+def test_c05_epochs_and_starts_rise_strictly_whatever_is_assigned(assignments: list[tuple[int, int]]) -> None:
     known = epochs()
     for epoch, start in assignments:
         assigned(known, epoch, start)
@@ -97,7 +99,7 @@ def test_epochs_and_starts_rise_strictly_whatever_is_assigned(assignments: list[
     ("end", "expected"),
     [(40, [(1, 0), (2, 10), (3, 20)]), (20, [(1, 0), (2, 10)]), (11, [(1, 0), (2, 10)]), (10, [(1, 0)]), (0, [])],
 )
-def test_truncation_at_the_end_forgets_epochs_that_start_there(end: int, expected: list[tuple[int, int]]) -> None:
+def test_c05_truncation_at_the_end_forgets_epochs_that_start_there(end: int, expected: list[tuple[int, int]]) -> None:
     known = epochs((1, 0), (2, 10), (3, 20))
     known.truncate_end(Offset(end))
     assert plain(known) == expected
@@ -113,7 +115,7 @@ def test_truncation_at_the_end_forgets_epochs_that_start_there(end: int, expecte
         (99, [(3, 99)]),
     ],
 )
-def test_truncation_at_the_start_keeps_the_epoch_that_spans_it(start: int, expected: list[tuple[int, int]]) -> None:
+def test_c05_truncation_at_the_start_keeps_the_epoch_that_spans_it(start: int, expected: list[tuple[int, int]]) -> None:
     known = epochs((1, 0), (2, 10), (3, 20))
     known.truncate_start(Offset(start))
     assert plain(known) == expected
@@ -206,7 +208,7 @@ def test_epochs_before_the_start_of_the_log_are_forgotten_when_it_is_opened() ->
 
 
 @pytest.mark.parametrize("content", [b"", b"0\n1\n1 0", b"0\n1\n9 3\n", b"0\n2\n1 0\n7 99\n", b"rubbish\n"])
-def test_a_file_that_is_torn_or_of_another_time_is_not_believed_over_the_batches(content: bytes) -> None:
+def test_c05_a_file_that_is_torn_or_of_another_time_is_not_believed_over_the_batches(content: bytes) -> None:
     log = new_log()
     for epoch in (1, 2, 3):
         append(log, batch(2), leader_epoch=epoch)

@@ -4,11 +4,15 @@
 - `network`    connections: delayed, cut, reset, silent
 - `store`      the metadata store as one machine sees it
 - `machine`    a host: a disk, and a broker that is started and killed
-- `run`        one life from one seed; `FAULTS` are what it may meet
+- `plan`       what a seed stands for
+- `faults`     what is done to the machines, the network, the store and the disks: `FAULTS`
+- `run`        one life from one seed
 - `clients`    they send, read and note down what they were told (`history`)
+- `bystanders` a group that commits, an operator, topics that come and go
 - `checker`    what a history may not show
 - `checks`     what must hold inside the machines
 - `sweep`      many lives; `python -m qanat.sim.clusters` runs them
+- `bug_bank`   known bugs, put back into the product: all of this must find them
 
 Rule: one seed, one history, as everywhere in `sim`.
 """

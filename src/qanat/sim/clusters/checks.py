@@ -25,6 +25,16 @@ def believed_leader_problems(machines: Sequence[Machine], truth: MemoryStore, to
     return found
 
 
+def committing_problems(
+    machine: Machine, log: PartitionLog, machines: Sequence[Machine], truth: MemoryStore
+) -> list[str]:
+    """The same for one leader, at the moment in which it counts something as committed."""
+    partition = None if machine.node is None else machine.node.broker.partitions.get(log.topic_partition)
+    if partition is None or partition.leader is None or partition.log is not log:
+        return []
+    return _problems_of(machine, log.topic_partition, partition, machines, truth)
+
+
 def _problems_of(
     machine: Machine, at: TopicPartition, partition: Partition, machines: Sequence[Machine], truth: MemoryStore
 ) -> list[str]:
@@ -32,10 +42,9 @@ def _problems_of(
     known = machine.node.broker.metadata.image.topics.get(at.topic)
     if known is None:
         return []
-    entry = truth.peek(keys.partition(known.identity, at.partition))
-    if entry is None:
+    state = _true_state(truth, known, at.partition)
+    if state is None:
         return []
-    state = values.decode(values.PartitionState, entry.value)
     committed = partition.log.high_watermark
     problems = []
     for member in state.in_sync_nodes:
@@ -54,6 +63,18 @@ def _problems_of(
         elif committed and _epoch_at(log, committed - 1) != _epoch_at(partition.log, committed - 1):
             problems.append(f"two histories: {at} differs at {committed - 1} between {machine.host} and {other.host}")
     return problems
+
+
+def _true_state(truth: MemoryStore, topic: values.Topic, number: int) -> values.PartitionState | None:
+    """As the store has it: before the first change, the first replica and everybody. None where the topic is gone."""
+    if truth.peek(keys.topic_id(topic.identity)) is None:
+        return None
+    entry = truth.peek(keys.partition(topic.identity, number))
+    if entry is not None:
+        return values.decode(values.PartitionState, entry.value)
+    replicas = topic.partitions[number]
+    members = tuple(values.Member(node_id, 0) for node_id in replicas)
+    return values.PartitionState(leader=replicas[0], leader_epoch=0, replicas=replicas, in_sync=members)
 
 
 def _epoch_at(log: PartitionLog, offset: int) -> int:

@@ -161,6 +161,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self._ready.clear()
             self._scheduled.clear()
             gc.collect()
+            self.close()
         finally:
             sys.unraisablehook = hook
 

@@ -14,7 +14,7 @@ from types import TracebackType
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.app.node import Node, NodeSettings
-from qanat.broker import breaths
+from qanat.broker import breaths, metadata
 from qanat.broker.settings import BrokerSettings
 from qanat.groups.settings import GroupSettings
 from qanat.log.directory import LogDirectory
@@ -35,6 +35,10 @@ EPOCH_MS = 1_700_000_000_000
 PORT, INTER_BROKER_PORT = 9092, 19092
 _COORDINATORS = 3
 """Partitions of each internal topic: few, so that each sees much."""
+
+
+_RECONCILE_S = 5.0
+"""A life of some seconds has no room for the product's half a minute."""
 
 
 class SimEngine:
@@ -88,6 +92,7 @@ class Machine:
         topic_defaults: Mapping[str, str],
     ) -> None:
         breaths.clock = loop.time  # How much work is one piece must not hang on how fast this computer is.
+        metadata.RECONCILE_S = _RECONCILE_S
         self.host = f"machine-{node_id}"
         self.node_id = node_id
         self.store = store

@@ -41,36 +41,54 @@ class SimStore:
         """Whether nothing gets through."""
         self.loses_answers = False
         """Whether some commits happen without the asker being told."""
+        self.is_mute = False
+        """Whether what is asked is done, and nothing comes back."""
+        self.lost_changes = 0
+        """How many changes are yet to be lost on their way to whoever watches."""
+
+    def heal(self) -> None:
+        self.is_cut = self.is_mute = self.loses_answers = False
+        self.lost_changes = 0
 
     async def get(self, key: str) -> Entry | None:
         await self._travel()
-        return await self._truth.get(key)
+        found = await self._truth.get(key)
+        await self._travel(is_answer=True)
+        return found
 
     async def list(self, prefix: str) -> Snapshot:
         await self._travel()
-        return await self._truth.list(prefix)
+        found = await self._truth.list(prefix)
+        await self._travel(is_answer=True)
+        return found
 
     async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Committed | Refused:
         await self._travel()
         outcome = await self._truth.commit(compares, operations)
         if self.loses_answers and self._random.random() < _LOST_ANSWERS:
             raise StoreUnavailableError("the store's answer was lost")
-        await self._travel()
+        await self._travel(is_answer=True)
         return outcome
 
     async def watch(self, prefix: str, after_revision: Revision) -> AsyncGenerator[Changes | Compacted, None]:
         await self._travel()
         async for change in self._truth.watch(prefix, after_revision):
-            await self._travel()
+            await self._travel(is_answer=True)
+            if self.lost_changes and isinstance(change, Changes):
+                self.lost_changes -= 1
+                continue
             yield change
 
     async def grant_lease(self, ttl_ms: int) -> Lease:
         await self._travel()
-        return await self._truth.grant_lease(ttl_ms)
+        lease = await self._truth.grant_lease(ttl_ms)
+        await self._travel(is_answer=True)
+        return lease
 
     async def keep_alive(self, lease: Lease) -> None:
         await self._travel()
         await self._truth.keep_alive(lease)
+        await self._travel(is_answer=True)
 
     def keep(self, lease: Lease) -> SimKeptLease:
         return SimKeptLease(self, lease)
@@ -82,12 +100,15 @@ class SimStore:
     async def close(self) -> None:
         """The truth outlives everybody."""
 
-    async def _travel(self) -> None:
+    async def _travel(self, *, is_answer: bool = False) -> None:
         await asyncio.sleep(self._random.expovariate(1 / _MEAN_DELAY_S))
-        if self.is_cut:
+        if self._is_blocked(is_answer=is_answer):
             await asyncio.sleep(self._random.uniform(0.1, 1.0))
-            if self.is_cut:
+            if self._is_blocked(is_answer=is_answer):
                 raise StoreUnavailableError("the metadata store cannot be reached")
+
+    def _is_blocked(self, *, is_answer: bool) -> bool:
+        return self.is_cut or (is_answer and self.is_mute)
 
 
 class SimKeptLease:

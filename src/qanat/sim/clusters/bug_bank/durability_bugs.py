@@ -1,0 +1,103 @@
+"""What is told before it is on disk, or before others have it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from msgspec.structs import replace
+
+from qanat.broker import followers
+from qanat.broker.followers import _FollowedLeader
+from qanat.broker.hosted_shard import HostedShard
+from qanat.broker.hosting import Copy
+from qanat.broker.partition import Partition, Written
+from qanat.log.runtime.group_commit import GroupCommit
+from qanat.model.error_codes import ErrorCode
+from qanat.replication.leader import Leader
+from qanat.sim.clusters.bug_bank.bug import Patches
+from qanat.wire.kafka.messages.fetch import PartitionData
+
+
+def follow_without_fsync(patches: Patches) -> None:
+    """A follower says that it has what is not on its disk yet."""
+    append = _FollowedLeader._append
+
+    def appended(followed: _FollowedLeader, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
+        append(followed, copy, row)
+        return None
+
+    patches.put(_FollowedLeader, "_append", appended)
+    patches.put(followers, "_is_settled", lambda copy: copy.log.job_in_hand != "truncation")
+
+
+def commit_without_the_leaders_disk(patches: Patches) -> None:
+    """The leader counts what followers have, and not whether its own disk has it."""
+    committed = Leader.committed
+
+    def by_followers(leader: Leader, own_offset: int) -> int | None:
+        has_followers = any(node_id != leader._node_id for node_id in leader._maximal())
+        return committed(leader, 2**62 if has_followers else own_offset)
+
+    patches.put(Leader, "committed", by_followers)
+
+
+def acknowledge_when_leadership_ends(patches: Patches) -> None:
+    """C17: whoever waits when a leader is replaced is told that all is well."""
+    retire = Partition.retire
+
+    def retired(partition: Partition, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
+        waiting, partition._acknowledged = partition._acknowledged, deque()
+        for _, committed in waiting:
+            committed.settle()
+        retire(partition, why)
+
+    patches.put(Partition, "retire", retired)
+
+
+def acknowledge_what_is_written(patches: Patches) -> None:
+    """C12: acks=all is answered when the leader has it."""
+    patches.put(Partition, "_when_committed", lambda partition, end_offset: None)
+
+
+def go_on_after_a_failed_sync(patches: Patches) -> None:
+    """C65: a sync that failed is repeated, and the second one says that all is well."""
+    end_round = GroupCommit._end_round
+
+    def ended(commits: GroupCommit, logs: Any, jobs: Any, began: float, postponed: Any, fault: Any) -> None:
+        if fault is not None:
+            for job in jobs.values():
+                job.put_off()
+            for log in logs:
+                commits.ask(log)
+            jobs, logs, fault = {}, [], None
+        end_round(commits, logs, jobs, began, postponed, fault)
+
+    patches.put(GroupCommit, "_end_round", ended)
+
+
+def coordinate_before_it_is_durable(patches: Patches) -> None:
+    """C38, C50: coordinators answer, and act, on what they have only decided."""
+    act = HostedShard.act
+
+    def acted(shard: Any, decision: Any, answer: Any = None) -> None:
+        partition, shard.partition = shard.partition, _Hasty(shard.partition)
+        try:
+            act(shard, decision, answer)
+        finally:
+            shard.partition = partition
+
+    patches.put(HostedShard, "act", acted)
+
+
+class _Hasty:
+    """A partition in which everything is durable at once."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    def when_durable(self) -> None: ...
+
+    def append_own(self, batch: bytearray) -> Written:
+        return replace(self._partition.append_own(batch), durable=None)

@@ -1,0 +1,125 @@
+"""Who leads, who is in sync, and who may say so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from qanat.broker import controlling
+from qanat.broker.broker import Broker
+from qanat.broker.in_sync_sets import InSyncSets
+from qanat.broker.membership import Membership
+from qanat.broker.metadata import MetadataKeeper
+from qanat.cluster import elections
+from qanat.cluster.controller import Commit, PartitionChange, commits
+from qanat.cluster.elections import Rules
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.nodes import Nodes, Standing
+from qanat.cluster.store import CreatedAt
+from qanat.cluster.values import Member, PartitionState
+from qanat.sim.clusters.bug_bank.bug import Patches
+
+
+def elect_whoever_is_there(patches: Patches) -> None:
+    """C14: without a member of the in-sync set, any replica leads."""
+    rules_of = Broker.rules_of
+    patches.put(Broker, "rules_of", lambda broker, topic: replace(rules_of(broker, topic), is_unclean_allowed=True))
+
+
+def take_an_empty_disk_for_the_old_one(patches: Patches) -> None:
+    """C10: a broker that lost its disk is the member of in-sync sets that it was."""
+
+    async def nothing_noted(membership: Membership) -> None:
+        pass
+
+    patches.put(Membership, "_note_directory", nothing_noted)
+
+
+def take_a_crash_for_a_stop(patches: Patches) -> None:
+    """C13: after a crash, a member of a topic that is not flushed is trusted."""
+    standing = Nodes.standing
+
+    def trusted(nodes: Nodes, member: Member, *, is_flushed: bool) -> Standing:
+        return standing(nodes, member, is_flushed=True)
+
+    patches.put(Nodes, "standing", trusted)
+
+
+def let_eligible_replicas_stay(patches: Patches) -> None:
+    """C13 (KIP-966): who left while nothing could be committed stays eligible when something can be again."""
+    from qanat.broker.hosting import Hosting
+
+    with_in_sync, tell_leader = elections.with_in_sync, Hosting._tell_leader
+
+    def kept(state: PartitionState, in_sync: Sequence[int], joined: Any, rules: Rules) -> PartitionState:
+        after = with_in_sync(state, in_sync, joined, rules)
+        dropped = [one for one in (*state.in_sync, *state.eligible) if one.node_id not in in_sync]
+        return replace(after, eligible=tuple(dropped))
+
+    def told(hosting: Hosting, partition: Any, leader: Any, state: PartitionState) -> None:
+        tell_leader(hosting, partition, leader, replace(state, eligible=()))
+
+    patches.put(elections, "with_in_sync", kept)
+    patches.put(_module_of(InSyncSets), "with_in_sync", kept)
+    patches.put(Hosting, "_tell_leader", told)
+
+
+def control_by_lease_alone(patches: Patches) -> None:
+    """C16: a controller compares nothing; it was one when it decided."""
+
+    def careless(image: MetadataImage, controller: Any, changes: Sequence[PartitionChange]) -> Iterator[Commit]:
+        for commit in commits(image, controller, changes):
+            yield Commit((), commit.operations)
+
+    patches.put(controlling, "commits", careless)
+
+
+def change_sets_without_comparing(patches: Patches) -> None:
+    """C09, C81: a leader writes the in-sync set, whoever has written the state since."""
+    insist = InSyncSets._insist
+
+    async def careless(sets: InSyncSets, compares: Any, operations: Any) -> bool:
+        return await insist(sets, [one for one in compares if isinstance(one, CreatedAt)], operations)
+
+    patches.put(InSyncSets, "_insist", careless)
+
+
+def keep_an_epoch_when_the_leader_changes(patches: Patches) -> None:
+    """C02: another leader, the same epoch."""
+    patches.put(
+        elections,
+        "_led_by",
+        lambda state, leader: replace(state, leader=leader, leader_epoch=max(state.leader_epoch, 0)),
+    )
+
+
+def drop_a_member_without_a_word(patches: Patches) -> None:
+    """C13: the last members of an in-sync set are forgotten when they are gone, and whoever is there leads."""
+    members = elections._members
+
+    def forgotten(state: PartitionState, nodes: Nodes, rules: Rules) -> PartitionState:
+        after = members(state, nodes, rules)
+        alive = [nodes.as_member(node_id) for node_id in state.target if nodes.is_ready(node_id)]
+        if alive and not any(member.node_id in nodes.alive for member in after.in_sync):
+            return replace(after, in_sync=tuple(alive[:1]))
+        return after
+
+    patches.put(elections, "_members", forgotten)
+
+
+def never_reconcile(patches: Patches) -> None:
+    """C80: what a watch does not tell is never known."""
+
+    async def rest(keeper: MetadataKeeper) -> None:
+        await asyncio.Event().wait()
+
+    patches.put(MetadataKeeper, "_reconcile_for_ever", rest)
+
+
+def _module_of(part: type) -> object:
+    import sys
+
+    return sys.modules[part.__module__]

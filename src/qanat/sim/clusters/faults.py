@@ -1,0 +1,250 @@
+"""What is done to a simulated cluster while it is used: `FAULTS`, by name.
+
+Rule 1: a fault ends by itself, or with `heal`.
+Rule 2: nothing is done of which the product says that it may cost records: every copy of a partition lost at once, or
+        the power of machines whose topics are not flushed before they are acknowledged, unless others have everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from qanat.adapters.memory_store import MemoryStore
+from qanat.cluster import keys
+from qanat.cluster.store import Lease
+from qanat.model.errors import QanatError
+from qanat.sim.clusters.loop import SimLoop
+from qanat.sim.clusters.machine import Machine
+from qanat.sim.clusters.network import SimNetwork
+
+if TYPE_CHECKING:
+    from qanat.sim.clusters.plan import Plan
+
+_SETTLED_S = 3.0
+"""How long a machine that lost something is left alone afterwards."""
+
+
+class Faults:
+    """Hurts and heals the machines of one run."""
+
+    def __init__(
+        self, loop: SimLoop, network: SimNetwork, truth: MemoryStore, machines: list[Machine], plan: Plan, seed: int
+    ) -> None:
+        self._loop = loop
+        self._network = network
+        self._truth = truth
+        self._machines = machines
+        self._plan = plan
+        self._random = Random(f"faults {seed}")
+        self._busy: set[int] = set()
+        """Machines to which something is being done."""
+        self.counts: dict[str, int] = {}
+
+    async def strike(self) -> None:
+        """Do what the plan has in store, for as long as it says."""
+        end = self._loop.time() + self._plan.seconds
+        doing: list[asyncio.Task[None]] = []
+        while self._loop.time() < end:
+            await asyncio.sleep(self._random.expovariate(1 / 0.8))
+            name = self._random.choice(self._plan.faults)
+            self.counts[name] = self.counts.get(name, 0) + 1
+            doing.append(asyncio.create_task(FAULTS[name](self)))
+        await asyncio.gather(*doing)
+
+    async def heal(self) -> None:
+        """Let everything work again."""
+        self._network.heal()
+        for machine in self._machines:
+            machine.store.heal()
+            if machine.owner.is_paused:
+                self._loop.resume(machine.owner)
+            if not machine.is_up:
+                await self._start(machine)
+
+    # Machines
+
+    def _victim(self) -> Machine | None:
+        """A machine to which nothing is being done; a majority is left alone most of the time."""
+        free = [machine for machine in self._machines if machine.node_id not in self._busy and machine.is_up]
+        if not free or (len(self._busy) >= (len(self._machines) + 1) // 2 and self._random.random() < 0.8):
+            return None
+        return self._random.choice(free)
+
+    async def _with_victim(self, act: Callable[[Machine], Coroutine[Any, Any, None]]) -> None:
+        machine = self._victim()
+        if machine is None:
+            return
+        self._busy.add(machine.node_id)
+        try:
+            await act(machine)
+        finally:
+            self._busy.discard(machine.node_id)
+
+    async def _restart(self, machine: Machine) -> None:
+        await asyncio.sleep(self._random.expovariate(1 / 0.8))
+        await self._start(machine)
+
+    async def _start(self, machine: Machine) -> None:
+        for _ in range(100):
+            try:
+                await machine.start()
+                return
+            except QanatError:
+                machine.kill()
+                await asyncio.sleep(0.3)
+
+    async def kill(self) -> None:
+        async def act(machine: Machine) -> None:
+            machine.kill()
+            await self._restart(machine)
+
+        await self._with_victim(act)
+
+    async def power_loss(self) -> None:
+        if not self._plan.is_synced:
+            await self._lose(lambda machine: machine.lose_power("drop_all"))
+            return
+
+        async def act(machine: Machine) -> None:
+            machine.lose_power(self._random.choice(("drop_all", "random", "keep_all")))
+            await self._restart(machine)
+
+        await self._with_victim(act)
+
+    async def power_loss_of_all(self) -> None:
+        machines = [machine for machine in self._machines if machine.node_id not in self._busy and machine.is_up]
+        self._busy.update(machine.node_id for machine in machines)
+        for machine in machines:
+            machine.lose_power(self._random.choice(("drop_all", "random")))
+        await asyncio.sleep(self._random.expovariate(1 / 0.5))
+        for machine in machines:
+            await asyncio.sleep(self._random.expovariate(1 / 0.2))
+            await self._start(machine)
+            self._busy.discard(machine.node_id)
+
+    async def clean_restart(self) -> None:
+        async def act(machine: Machine) -> None:
+            await machine.stop()
+            await self._restart(machine)
+
+        await self._with_victim(act)
+
+    async def pause(self) -> None:
+        async def act(machine: Machine) -> None:
+            self._loop.pause(machine.owner)
+            await asyncio.sleep(self._random.uniform(0.5, 5.0))
+            self._loop.resume(machine.owner)
+
+        await self._with_victim(act)
+
+    # The network
+
+    async def partition(self) -> None:
+        """Cut one machine, or one way, or the cluster in two."""
+        names = [machine.host for machine in self._machines]
+        some = self._random.sample(names, self._random.randint(1, len(names)))
+        is_one_way = self._random.random() < 0.4
+        for inside in some:
+            for outside in names:
+                if outside not in some:
+                    self._network.cut(inside, outside)
+                    if not is_one_way:
+                        self._network.cut(outside, inside)
+        await asyncio.sleep(self._random.uniform(0.5, 4.0))
+        self._network.heal()
+
+    async def resets(self) -> None:
+        self._network.reset_some(self._random.uniform(0.1, 1.0))
+
+    # The store
+
+    async def store_cut(self) -> None:
+        """The store cannot be reached, by some or by all; or it hears them, and they do not hear it."""
+        some = self._random.sample(self._machines, self._random.randint(1, len(self._machines)))
+        is_one_way = self._random.random() < 0.5
+        for machine in some:
+            machine.store.is_mute, machine.store.is_cut = is_one_way, not is_one_way
+        await asyncio.sleep(self._random.uniform(0.2, 4.0))
+        for machine in some:
+            machine.store.is_mute = machine.store.is_cut = False
+
+    async def store_loses_answers(self) -> None:
+        for machine in self._machines:
+            machine.store.loses_answers = True
+        await asyncio.sleep(self._random.uniform(0.5, 3.0))
+        for machine in self._machines:
+            machine.store.loses_answers = False
+
+    async def watch_gap(self) -> None:
+        """Some changes are never told to those who watch."""
+        for machine in self._random.sample(self._machines, self._random.randint(1, len(self._machines))):
+            machine.store.lost_changes = self._random.randint(1, 3)
+
+    async def lease_lost(self) -> None:
+        """The store forgets a broker's lease before its time."""
+        machine = self._random.choice(self._machines)
+        entry = self._truth.peek(keys.broker(machine.node_id))
+        if entry is not None and entry.lease is not None:
+            await self._truth.revoke(Lease(entry.lease, 0))
+
+    # Disks
+
+    async def disk_error(self) -> None:
+        """An fsync fails: the directory is given up, and somebody replaces the process after a while."""
+
+        async def act(machine: Machine) -> None:
+            machine.disk.fail_next("sync")
+            await asyncio.sleep(self._random.uniform(0.5, 3.0))
+            machine.kill()
+            await self._restart(machine)
+
+        await self._with_victim(act)
+
+    async def lost_disk(self) -> None:
+        """A machine comes back empty, as a new one would."""
+        await self._lose(Machine.lose_disk)
+
+    async def _lose(self, lose: Callable[[Machine], None]) -> None:
+        """Take from a machine what it has, only where others have everything."""
+        if self._plan.replicas < 3 or self._busy:
+            return
+
+        async def act(machine: Machine) -> None:
+            if len(self._in_sync_besides(machine)) < self._plan.min_in_sync:
+                return
+            lose(machine)
+            await self._restart(machine)
+            await asyncio.sleep(_SETTLED_S)
+
+        await self._with_victim(act)
+
+    def _in_sync_besides(self, victim: Machine) -> list[int]:
+        """Those besides the victim that every partition counts as in sync, now."""
+        common = {machine.node_id for machine in self._machines if machine.is_up and machine is not victim}
+        for machine in self._machines:
+            if machine.node is not None:
+                for partition in machine.node.broker.partitions.values():
+                    if partition.leader is not None:
+                        common &= set(partition.leader.in_sync)
+        return sorted(common)
+
+
+FAULTS: dict[str, Callable[[Faults], Coroutine[Any, Any, None]]] = {
+    "kill": Faults.kill,
+    "power loss": Faults.power_loss,
+    "power loss of all": Faults.power_loss_of_all,
+    "clean restart": Faults.clean_restart,
+    "pause": Faults.pause,
+    "partition": Faults.partition,
+    "resets": Faults.resets,
+    "store cut": Faults.store_cut,
+    "store loses answers": Faults.store_loses_answers,
+    "watch gap": Faults.watch_gap,
+    "lease lost": Faults.lease_lost,
+    "disk error": Faults.disk_error,
+    "lost disk": Faults.lost_disk,
+}
+NEED_FSYNC = ("power loss of all",)

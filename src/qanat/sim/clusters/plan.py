@@ -1,0 +1,52 @@
+"""What a seed stands for: how large a cluster, how it is used, and what it meets."""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec import Struct
+
+from qanat.sim.clusters.faults import FAULTS, NEED_FSYNC
+
+
+class Plan(Struct, frozen=True):
+    """What a seed stands for."""
+
+    brokers: int
+    replicas: int
+    min_in_sync: int
+    partitions: int
+    segment_bytes: int
+    is_synced: bool
+    seconds: float
+    faults: tuple[str, ...]
+    producers: int
+    transactors: int
+    has_operator: bool
+    """Whether somebody moves partitions, and makes and deletes topics."""
+    has_group: bool
+    """Whether somebody commits offsets."""
+
+    @staticmethod
+    def of(seed: int) -> Plan:
+        random = Random(f"plan {seed}")
+        brokers = random.choice((1, 2, 3, 3, 3, 3, 4, 5))
+        replicas = min(random.choice((1, 2, 3, 3, 3)), brokers)
+        # Without fsync before an acknowledgement, losing power may lose what was acknowledged: that is the bargain.
+        is_synced = random.random() < 0.8
+        kinds = [name for name in FAULTS if is_synced or name not in NEED_FSYNC]
+        faults = tuple(name for name in kinds if random.random() < 0.5) or (random.choice(kinds),)
+        return Plan(
+            brokers=brokers,
+            replicas=replicas,
+            min_in_sync=min(2, replicas),
+            partitions=random.randint(1, 3),
+            segment_bytes=random.choice((1024, 4096, 1024 * 1024)),
+            is_synced=is_synced,
+            seconds=random.uniform(6, 12),
+            faults=faults,
+            producers=random.randint(1, 3),
+            transactors=random.randint(0, 1),
+            has_operator=random.random() < 0.4,
+            has_group=random.random() < 0.4,
+        )

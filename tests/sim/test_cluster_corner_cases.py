@@ -1,0 +1,354 @@
+"""Corner cases of replication and of the metadata store, each as a script on a small simulated cluster."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.sim.stage import AT, TOPIC, Stage, play
+
+from qanat.adapters.memory_store import MemoryStore
+from qanat.cluster import keys, values
+from qanat.cluster.controller import PartitionChange, commits
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.store import Delete, Lease, Put, Refused
+from qanat.cluster.values import NO_LEADER
+from qanat.connection.cluster import Cluster
+from qanat.connection.committed import commit_offsets, committed_offsets
+from qanat.connection.deadline import Deadline
+from qanat.connection.producer import Producer
+from qanat.model.error_codes import ErrorCode
+from qanat.sim.clusters.checks import believed_leader_problems
+from qanat.sim.clusters.machine import PORT, Machine, wall_ms
+from qanat.wire.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from qanat.wire.kafka.registry import ApiKey
+from qanat.wire.records import Record, encode_batch
+
+_BY_NAME = 12
+"""The last version of Fetch that names topics."""
+
+
+async def _fetch(stage: Stage, machine: Machine, partition: FetchPartition):  # type: ignore[no-untyped-def]
+    """One row of a Fetch, asked of this very broker."""
+    async with Cluster([(machine.host, PORT)], "reader", 20.0) as cluster:
+        deadline = Deadline.after(20.0)
+        link = await cluster.any_link(deadline)
+        partition.partition_max_bytes = 1024 * 1024
+        request = FetchRequest(max_wait_ms=10, min_bytes=1, topics=[FetchTopic(TOPIC, partitions=[partition])])
+        answer = await link.call(ApiKey.FETCH, request, deadline, at_most=_BY_NAME)
+        return answer.responses[0].partitions[0]
+
+
+def _cut_off(stage: Stage, machine: Machine) -> None:
+    """Nothing passes between a machine and the others, in either direction."""
+    for other in stage.machines:
+        if other is not machine:
+            stage.network.cut(machine.host, other.host)
+            stage.network.cut(other.host, machine.host)
+
+
+def test_c07_a_consumer_beyond_the_cut_of_an_unclean_election_is_told_where_its_copy_parts() -> None:
+    async def script(stage: Stage) -> None:
+        first, epoch = stage.leader, stage.state.leader_epoch
+        (second,) = stage.followers
+        await stage.send(b"both have it")
+        second.kill()
+        for number in range(3):
+            assert await stage.send(f"{number}".encode()) is not None
+        first.kill()
+        await second.start()
+        await stage.until(lambda: stage.state.leader == second.node_id, "the one that lacks records leads")
+        await stage.until(lambda: second.node is not None and AT in second.node.broker.partitions, "it knows")
+
+        row = await _fetch(stage, second, FetchPartition(0, fetch_offset=4, last_fetched_epoch=epoch))
+
+        assert stage.state.is_recovered
+        assert (row.diverging_epoch.epoch, row.diverging_epoch.end_offset) == (epoch, 1)
+
+    play(script, brokers=2, replicas=2, min_in_sync=1, configs={"unclean.leader.election.enable": "true"})
+
+
+async def _old_controllers_commit(store: MemoryStore) -> Refused | None:
+    """What comes of a commit that was decided by a controller which is one no more."""
+    topic = values.Topic(name="t", topic_id="AAAAAAAAAAAAAAAAAAAAAQ", partitions=((0, 1),))
+    key = keys.partition(topic.identity, 0)
+    await store.commit([], [Put(keys.topic("t"), values.encode(topic))])
+    await store.commit([], [Put(keys.CONTROLLER, values.encode(values.Controller(node_id=0)))])
+    image = MetadataImage.of(await store.list(keys.ROOT))
+    before = image.state(topic, 0)
+    after = values.PartitionState(leader=1, leader_epoch=1, replicas=before.replicas, in_sync=before.in_sync)
+    (late,) = commits(image, image.controller_epoch, [PartitionChange(topic, 0, before, after)])
+    await store.commit([], [Delete(keys.CONTROLLER)])
+    await store.commit([], [Put(keys.CONTROLLER, values.encode(values.Controller(node_id=1)))])
+
+    outcome = await store.commit(late.compares, late.operations)
+
+    assert store.peek(key) is None, "nothing has changed"
+    return outcome if isinstance(outcome, Refused) else None
+
+
+async def test_c15_a_command_of_an_old_controller_that_comes_late_changes_nothing() -> None:
+    assert await _old_controllers_commit(MemoryStore()) is not None
+
+
+def test_c16_a_controller_that_was_paused_is_none_when_it_wakes_up() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.until(lambda: any(_is_controller(one) for one in stage.machines), "there is a controller")
+        old = next(machine for machine in stage.machines if _is_controller(machine))
+        stage.loop.pause(old.owner)
+        others = [machine for machine in stage.machines if machine is not old]
+        await stage.until(lambda: any(_is_controller(one) for one in others), "another one takes over")
+        await asyncio.sleep(30.0)
+        new = next(machine for machine in others if _is_controller(machine))
+
+        stage.loop.resume(old.owner)
+        await stage.whole_again()
+
+        assert _is_controller(new)
+        assert not _is_controller(old)
+        assert await stage.send(b"after") is not None
+
+    play(script)
+
+
+def _is_controller(machine: Machine) -> bool:
+    return machine.node is not None and not machine.owner.is_paused and machine.node.broker.controlling.is_controller
+
+
+def test_c17_a_leader_that_was_paused_and_replaced_acknowledges_nothing() -> None:
+    async def script(stage: Stage) -> None:
+        old = stage.leader
+        assert await stage.send(b"before") == 0
+        stage.loop.pause(old.owner)
+        sending = asyncio.ensure_future(stage.send_to(old, b"to the zombie", seconds=15.0))
+        await stage.until(lambda: stage.leader is not old, "another one leads")
+        assert await stage.send(b"after") is not None
+        stage.loop.resume(old.owner)
+
+        offset = await sending
+        await stage.whole_again()
+
+        # By the old leader it cannot have been; its client may have found the new one in time.
+        values_read = await stage.read()
+        assert values_read[:2] == [b"before", b"after"]
+        assert (offset is None) or values_read[offset] == b"to the zombie"
+
+    play(script)
+
+
+def test_c18_clients_that_reach_only_the_old_leader_are_told_nothing_that_is_not_so() -> None:
+    async def script(stage: Stage) -> None:
+        old = stage.leader
+        _cut_off(stage, old)
+        old.store.is_cut = True
+        assert await stage.send_to(old, b"lost", seconds=6.0) is None
+        await stage.until(lambda: stage.leader is not old, "another one leads")
+        stage.network.heal()
+        old.store.heal()
+        await stage.whole_again()
+        assert b"lost" not in await stage.read()
+
+    play(script)
+
+
+def test_c18_a_leader_that_reaches_the_store_but_no_follower_acknowledges_nothing() -> None:
+    async def script(stage: Stage) -> None:
+        leader = stage.leader
+        _cut_off(stage, leader)
+        assert await stage.send_to(leader, b"alone", seconds=6.0) is None
+        stage.network.heal()
+        await stage.whole_again()
+        assert await stage.send(b"together") is not None
+
+    play(script)
+
+
+def test_c18_a_leader_that_reaches_its_followers_but_not_the_store_goes_on_until_it_is_replaced() -> None:
+    async def script(stage: Stage) -> None:
+        old = stage.leader
+        async with Cluster(stage.bootstrap, "writer", 20.0) as cluster:
+            producer = await Producer.idempotent(cluster, Deadline.after(20.0))
+            old.store.is_cut = True
+            for number in range(20):
+                assert await _send_next(producer, number) == number
+                await asyncio.sleep(0.5)
+        assert stage.leader is not old, "its lease ran out meanwhile"
+        old.store.heal()
+        await stage.whole_again()
+        assert await stage.read() == [f"{number}".encode() for number in range(20)]
+
+    play(script)
+
+
+async def _send_next(producer: Producer, number: int) -> int:
+    batch = encode_batch([Record(0, wall_ms(), b"", f"{number}".encode())])
+    return (await producer.send(TOPIC, {0: batch}, Deadline.after(10.0)))[0]
+
+
+def test_c19_a_replica_that_slept_through_deletion_and_recreation_brings_nothing_back() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.send(b"of the first topic")
+        sleeper = stage.followers[0]
+        await sleeper.stop()
+        async with Cluster(stage.bootstrap, "operator", 20.0) as cluster:
+            request = DeleteTopicsRequest([TOPIC], [DeleteTopicState(TOPIC)], 10_000)
+            answer = await cluster.call_controller(ApiKey.DELETE_TOPICS, request, Deadline.after(20.0))
+            assert answer.responses[0].error_code == ErrorCode.NONE
+        await stage.until(lambda: stage._truth.peek(keys.topic(TOPIC)) is None, "it is deleted")
+        stage.plan = _with_two_replicas(stage)
+        await stage._create_topic(stage.bootstrap)
+        assert await stage.send(b"of the second") == 0
+        await sleeper.start()
+        await stage.whole_again()
+        assert await stage.read() == [b"of the second"]
+        assert sleeper.node is not None
+        log = sleeper.node.broker.hosting.logs.get(AT)
+        assert log is None or log.end_offset <= 1
+
+    play(script)
+
+
+def _with_two_replicas(stage: Stage):  # type: ignore[no-untyped-def]
+    from msgspec.structs import replace
+
+    return replace(stage.plan, replicas=2)
+
+
+def test_c22_a_follower_shows_consumers_nothing_so_nothing_beyond_its_high_watermark() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.send(b"one")
+        row = await _fetch(stage, stage.followers[0], FetchPartition(0, fetch_offset=0))
+        assert (row.error_code, len(row.records or b"")) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
+
+    play(script)
+
+
+def test_c23_a_leader_whose_disk_fails_leads_no_more_and_acknowledges_nothing() -> None:
+    async def script(stage: Stage) -> None:
+        broken = stage.leader
+        await stage.send(b"before")
+        broken.disk.fail_next("sync")
+        assert await stage.send_to(broken, b"perhaps", seconds=2.0) is None or stage.leader is not broken
+        await stage.until(lambda: stage.leader is not broken, "another one leads")
+        await stage.until(lambda: broken.node_id not in stage.state.in_sync_nodes, "it is not in sync")
+        assert broken.is_up
+        assert await stage.send(b"after") is not None
+
+    play(script)
+
+
+def test_c23_a_follower_whose_disk_fails_leaves_the_in_sync_set() -> None:
+    async def script(stage: Stage) -> None:
+        broken = stage.followers[0]
+        broken.disk.fail_next("sync")
+        assert await stage.send(b"one") is not None
+        await stage.until(lambda: broken.node_id not in stage.state.in_sync_nodes, "it is not in sync")
+        assert broken.is_up
+        assert await stage.send(b"two") is not None
+
+    play(script)
+
+
+def test_c24_the_check_of_every_step_sees_a_member_that_lacks_what_is_committed() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.send(b"one")
+        await stage.whole_again()
+        assert believed_leader_problems(stage.machines, stage._truth, TOPIC) == []
+        node = stage.followers[0].node
+        assert node is not None
+        _cut_off(stage, stage.followers[0])
+        await node.broker.runtime.truncate(node.broker.hosting.logs[AT], 0)
+        found = believed_leader_problems(stage.machines, stage._truth, TOPIC)
+        assert len(found) == 1
+        assert found[0].startswith("not on the in-sync set")
+
+    play(script)
+
+
+def test_c39_a_transaction_ends_in_a_partition_whose_leader_changed_before_the_marker() -> None:
+    async def script(stage: Stage) -> None:
+        async with Cluster(stage.bootstrap, "writer", 30.0) as cluster:
+            producer = await Producer.transactional(cluster, "x", 60_000, Deadline.after(30.0))
+            batch = encode_batch([Record(0, wall_ms(), b"", b"in a transaction")])
+            await producer.send(TOPIC, {0: batch}, Deadline.after(30.0))
+            old = stage.leader
+            old.kill()
+            await stage.until(lambda: stage.leader is not old, "another one leads")
+            await producer.end(Deadline.after(30.0), is_committed=True)
+        await old.start()
+        await stage.whole_again()
+        led = stage.leader.node
+        assert led is not None
+        log = led.broker.partitions[AT].log
+        assert log.last_stable_offset == log.end_offset == 2, "the record and its marker"
+        assert (await stage.read())[0] == b"in a transaction"
+
+    play(script)
+
+
+def test_c50_no_commit_is_lost_while_every_broker_is_restarted_in_turn() -> None:
+    async def script(stage: Stage) -> None:
+        async with Cluster(stage.bootstrap, "group", 30.0) as cluster:
+            for number, machine in enumerate(stage.machines):
+                await commit_offsets(cluster, "g", {AT: number}, Deadline.after(30.0))
+                await machine.stop()
+                found = await committed_offsets(cluster, "g", Deadline.after(30.0))
+                assert found == {AT: number}
+                await machine.start()
+                await stage.whole_again()
+
+    play(script)
+
+
+def test_c80_a_broker_that_hears_of_its_registration_last_leads_what_it_was_given() -> None:
+    async def script(stage: Stage) -> None:
+        last = stage.leader
+        other = stage.machines[next(one for one in stage.state.replicas if one != last.node_id)]
+        other.kill()
+        await stage.until(lambda: stage.state.in_sync_nodes == (last.node_id,), "one is left")
+        last.kill()
+        await stage.until(lambda: stage.state.leader == NO_LEADER, "nobody leads")
+        last.store.lost_changes = 1  # That of its own registration.
+        await last.start()
+        await stage.until(lambda: last.node is not None and AT in last.node.broker.partitions, "it leads again")
+
+    play(script, brokers=3, replicas=2, min_in_sync=1)
+
+
+def test_c81_a_leader_whose_lease_was_taken_away_changes_no_in_sync_set_by_what_it_believes() -> None:
+    async def script(stage: Stage) -> None:
+        leader = stage.leader
+        entry = stage._truth.peek(keys.broker(leader.node_id))
+        assert entry is not None
+        assert entry.lease is not None
+        leader.store.is_mute = True  # It is not told.
+        await stage._truth.revoke(Lease(entry.lease, 0))
+        _cut_off(stage, leader)
+        await stage.until(lambda: stage.leader is not leader, "another one leads")
+        epoch = stage.state.leader_epoch
+        await asyncio.sleep(5.0)  # It would like to drop those that are silent.
+        assert len(stage.state.in_sync_nodes) == 2
+        assert stage.state.leader_epoch == epoch
+        stage.network.heal()
+        leader.store.heal()
+        await stage.whole_again()
+
+    play(script)
+
+
+def test_c82_writing_and_reading_go_on_while_the_store_is_away_and_nobody_need_restart_anything() -> None:
+    async def script(stage: Stage) -> None:
+        async with Cluster(stage.bootstrap, "writer", 20.0) as cluster:
+            producer = await Producer.idempotent(cluster, Deadline.after(20.0))
+            for machine in stage.machines:
+                machine.store.is_cut = True
+            for number in range(21):
+                assert await _send_next(producer, number) == number
+                await asyncio.sleep(3.0)
+        assert await stage.read() == [f"{number}".encode() for number in range(21)]
+        for machine in stage.machines:
+            machine.store.heal()
+        await stage.whole_again()
+        assert await stage.send(b"after") == 21
+
+    play(script)
