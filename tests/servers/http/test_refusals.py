@@ -83,6 +83,12 @@ def test_addresses_methods_and_content_types(strict: ServedNode) -> None:
     refused(strict.post("/produce", b"x", Content_Encoding="br"), 415, "gzip")
 
 
+def test_web_pages_of_other_sites_are_refused(strict: ServedNode) -> None:
+    refused(strict.get("/health", Origin="https://elsewhere.example"), 403, "another origin")
+    refused(strict.post("/produce", {"topic": "t", "value": 1}, Origin="null"), 403)
+    assert strict.get("/health", Origin=strict.url).status == 200
+
+
 def test_sizes_are_limited(strict: ServedNode) -> None:
     refused(strict.post("/produce", {"topic": "t", "value": "x" * 20_000}), 413, "http.request.max.bytes")
     bomb = gzip.compress(b'{"topic": "t", "value": "' + b"x" * 1_000_000 + b'"}')

@@ -14,7 +14,18 @@ import msgspec
 
 from qanat.model.errors import QanatError
 from qanat.servers.http.caller import Caller, authenticated
-from qanat.servers.http.exchange import JSON, Exchange, GoneError, Receive, Reply, Scope, Send, check_document, decoded
+from qanat.servers.http.exchange import (
+    JSON,
+    Exchange,
+    GoneError,
+    Receive,
+    Reply,
+    Scope,
+    Send,
+    check_document,
+    decoded,
+    refuse_foreign,
+)
 from qanat.servers.http.operations import SENT, Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
 from qanat.servers.http.protocol import write_whole
@@ -49,6 +60,8 @@ class Application:
             if self._door.mechanisms is not None and not operation.is_public:
                 caller.principal = authenticated(_authorization(scope), self._door.mechanisms)
             exchange = Exchange(self._door, caller, scope, receive, send)
+            if exchange.header(b"origin") is not None:
+                refuse_foreign(exchange)
             exchange.path = places
             outcome = await self._outcome(operation, exchange)
             if outcome is SENT:

@@ -141,6 +141,16 @@ def _inflated(body: bytes, limit: int) -> bytes:
     return b"".join(parts)
 
 
+def refuse_foreign(exchange: Exchange) -> None:
+    """A browser says which page asks: pages of other sites must not use a door that their reader happens to reach."""
+    origin = (exchange.header(b"origin") or b"").partition(b"://")[2]
+    if origin != exchange.header(b"host"):
+        raise Problem(
+            403,
+            "a web page of another origin asks: serve it from this address, or ask from a program of your own",
+        )
+
+
 def check_document(exchange: Exchange, body: bytes) -> None:
     """Refuse a JSON document that would keep everybody waiting while it is read."""
     limit = exchange.door.settings.http_document_max_bytes

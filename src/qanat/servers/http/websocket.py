@@ -13,7 +13,7 @@ import msgspec
 from qanat.model.errors import QanatError
 from qanat.servers.http.caller import Caller, authenticated
 from qanat.servers.http.consume import begin_at
-from qanat.servers.http.exchange import Exchange, Receive, Scope, Send
+from qanat.servers.http.exchange import Exchange, Receive, Scope, Send, refuse_foreign
 from qanat.servers.http.operations import Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
 from qanat.servers.http.pump import Pump, SlowReaderError
@@ -76,6 +76,8 @@ async def serve_websocket(door: Door, scope: Scope, receive: Receive, send: Send
     exchange = Exchange(door, caller, scope, receive, send)
     try:
         operation, exchange.path = _ROUTES.find("GET", scope["path"])
+        if exchange.header(b"origin") is not None:
+            refuse_foreign(exchange)
         if door.mechanisms is not None:
             caller.principal = authenticated(exchange.header(b"authorization"), door.mechanisms)
         query: StreamQuery = read_query(operation, scope["query_string"])
