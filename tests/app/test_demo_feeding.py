@@ -19,7 +19,7 @@ def test_what_is_sent_over_http_arrives_to_the_byte() -> None:
         consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(4)])
         found: list[Message] = []
         while len(found) < len(records):
-            found += [message for message in consumer.consume(1000, 10.0) if message.error() is None]
+            found += [message for message in consumer.consume(1000, 0.5) if message.error() is None]
         consumer.close()
 
     assert sum(told) == len(records) > 500
