@@ -17,7 +17,7 @@ class Decoder(Protocol):
 
 
 def decoder(form: ValueFormat, kind: pa.DataType) -> Decoder:
-    """The decoder for values of a format; `kind` is the column's type. Only what is used is imported: workers are many."""
+    """The decoder for values of a format; `kind` is the column's type. Imported is what is used: workers are many."""
     match form.format:
         case "json":
             from qanat.spark.formats.json_values import JsonDecoder
