@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: spark-fire spark-connector bench-spark help setup demo test check format codec clients bench bench-kafka bench-http sim stores restart queue fuzz docs dist clean distclean
+.PHONY: spark-fire spark-connector bench-spark help setup demo test check format codec clients bench bench-kafka bench-http sim bug-bank stores restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -70,6 +70,9 @@ bench-http: $(READY) ## measure the HTTP door beside a bare handler; make bench-
 sim: $(READY) ## whole clusters under seeded faults, then logs; make sim SECONDS=60 or SEEDS=1-200
 	@$(BIN)/python -m qanat.sim.clusters --jobs 2 $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 	@$(MAKE) --no-print-directory sim-log
+
+bug-bank: $(READY) ## known bugs put back into the product: the simulation must find each; ARGS="never_truncate" for one
+	@$(BIN)/python -m qanat.sim.clusters.bug_bank $(ARGS)
 
 sim-log: $(READY) ## a log whose power is cut at every operation; make sim-log SECONDS=60 or SEEDS=1-200
 	@$(BIN)/python -m qanat.sim $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)

@@ -34,8 +34,10 @@ _TRACE_LENGTH = 10_000
 class SimDisk:
     """A file system on a simulated disk. `/` exists from the start and is the working directory."""
 
-    def __init__(self, seed: int | str = 0, faults: DiskFaults | None = None) -> None:
+    def __init__(self, seed: int | str = 0, faults: DiskFaults | None = None, *, is_traced: bool = True) -> None:
         self.seed = seed
+        self._is_traced = is_traced
+        """Whether every change is noted down; who keeps a trace of another kind is spared the cost."""
         self.faults = faults or DiskFaults()
         self.operations = 0
         self.is_off = False
@@ -132,7 +134,7 @@ class SimDisk:
     def crash(self, mode: CrashMode = "random", *, variant: int = 0, faults: DiskFaults | None = None) -> SimDisk:
         """The disk as the next process may find it. This one stays as it is: ask again with another `variant`
         for another of the possible images. `faults` are those of the new disk; locks are gone."""
-        disk = SimDisk(f"{self.seed}/{mode}-{self.operations}-{variant}", faults)
+        disk = SimDisk(f"{self.seed}/{mode}-{self.operations}-{variant}", faults, is_traced=self._is_traced)
         disk._root, disk.journal = crash_image(
             self._root, self.journal, mode, disk._random, keeps_name_order=self.faults.keeps_name_order
         )
@@ -177,7 +179,8 @@ class SimDisk:
         self._require_power()
         self.before_change(act)
         self.operations += 1
-        self._note(f"{self.operations} {act} {path}{detail and ' ' + detail}")
+        if self._is_traced:
+            self._note(f"{self.operations} {act} {path}{detail and ' ' + detail}")
         if self.faults.power_loss_at_operation == self.operations:
             self.is_off = True
             if act != "write" or not self.faults.tears_write:
@@ -188,7 +191,8 @@ class SimDisk:
 
     def _write(self, inode: Inode, data: bytes, position: int) -> None:
         path = inode.path
-        is_failing = self._strikes("write", path, f"{len(data)} bytes at {position}, crc {zlib.crc32(data):08x}")
+        detail = f"{len(data)} bytes at {position}, crc {zlib.crc32(data):08x}" if self._is_traced else ""
+        is_failing = self._strikes("write", path, detail)
         if is_failing or self.is_off:
             torn = self._random.randrange(len(data)) if data and self.faults.tears_write else 0
             inode.write(data[:torn], position)

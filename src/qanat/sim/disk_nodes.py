@@ -9,7 +9,6 @@ What of all this survives a power loss is decided in `crash_image`.
 
 from __future__ import annotations
 
-import posixpath
 from dataclasses import dataclass, field
 
 _FIRST_BUFFER_BYTES = 4096
@@ -24,7 +23,10 @@ class Node:
 
     @property
     def path(self) -> str:
-        return posixpath.join(self.parent.path, self.name) if self.parent else self.name
+        if self.parent is None:
+            return self.name
+        folder = self.parent.path
+        return f"{folder}{self.name}" if folder.endswith("/") else f"{folder}/{self.name}"
 
     def lose_name(self) -> None:
         """Remember the last path for reports; there is no way back in by it."""

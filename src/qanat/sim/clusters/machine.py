@@ -101,7 +101,7 @@ class Machine:
         self._seed = seed
         self._settings = settings
         self._topic_defaults = topic_defaults
-        self.disk = SimDisk(f"{seed} {node_id}")
+        self.disk = SimDisk(f"{seed} {node_id}", is_traced=False)
         self.owner = Owner(self.host)
         self.node: Node | None = None
         self.starts = 0
@@ -165,7 +165,7 @@ class Machine:
     def lose_disk(self) -> None:
         """The machine comes back with a new, empty disk."""
         self._end(is_silent=False)
-        self.disk = SimDisk(f"{self._seed} {self.node_id} {self.starts}")
+        self.disk = SimDisk(f"{self._seed} {self.node_id} {self.starts}", is_traced=False)
 
     def _end(self, *, is_silent: bool) -> None:
         self.node = None

@@ -31,14 +31,6 @@ class Patches:
             setattr(owner, name, part)
 
 
-def anything(plan: Plan) -> bool:
-    return True
-
-
-def with_copies(plan: Plan) -> bool:
-    return plan.replicas > 1
-
-
 class Bug(Struct, frozen=True):
     """One way in which the product could be wrong."""
 
@@ -47,7 +39,7 @@ class Bug(Struct, frozen=True):
     put_in: Callable[[Patches], None]
     found_at: int
     """The first seed that showed it when it was last looked for."""
-    may_show: Callable[[Plan], bool] = with_copies
+    may_show: Callable[[Plan], bool]
     """Whether a seed's plan holds what it takes; others are passed over."""
 
     @property
