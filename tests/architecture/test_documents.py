@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = sorted(path.parent.name for path in (ROOT / "src" / "qanat").glob("*/__init__.py"))
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-TARGETS = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+TARGETS = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 def name(path: Path) -> str:
@@ -57,7 +57,7 @@ def test_a_page_names_only_sources_that_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", [*PAGES, ROOT / ".ci" / "run"], ids=name)
 def test_a_page_names_only_targets_that_exist(page: Path) -> None:
     text = page.read_text()
-    mentioned = set(re.findall(r"`make ([a-z]+)", text)) | set(re.findall(r"^make ([a-z]+)", text, re.MULTILINE))
+    mentioned = set(re.findall(r"`make ([a-z-]+)", text)) | set(re.findall(r"^make ([a-z-]+)", text, re.MULTILINE))
 
     assert mentioned <= TARGETS
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from qanat.servers.kafka.dispatch import Context
-from qanat.wire.kafka.messages import describe_share_group_offsets, share_group_describe
+from qanat.wire.kafka.messages import (
+    delete_share_group_state,
+    describe_share_group_offsets,
+    initialize_share_group_state,
+    read_share_group_state,
+    share_group_describe,
+    write_share_group_state,
+)
 from qanat.wire.kafka.registry import ApiKey
 
 
@@ -24,7 +32,28 @@ def _describe_offsets(
     )
 
 
+def _states(module: ModuleType, row: str) -> Callable[[Any, int, Context], Any]:
+    """Between brokers: an error for each partition. `row` is what a topic's part of the answer is called."""
+    response = getattr(module, row.replace("StateResult", "ShareGroupStateResponse"))
+
+    def refuse(request: Any, error: int, context: Context) -> Any:
+        return response(
+            [
+                getattr(module, row)(
+                    topic.topic_id, [module.PartitionResult(one.partition, error) for one in topic.partitions]
+                )
+                for topic in request.topics
+            ]
+        )
+
+    return refuse
+
+
 BY_ROWS: dict[ApiKey, Callable[[Any, int, Context], Any]] = {
     ApiKey.SHARE_GROUP_DESCRIBE: _describe,
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _describe_offsets,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: _states(initialize_share_group_state, "InitializeStateResult"),
+    ApiKey.READ_SHARE_GROUP_STATE: _states(read_share_group_state, "ReadStateResult"),
+    ApiKey.WRITE_SHARE_GROUP_STATE: _states(write_share_group_state, "WriteStateResult"),
+    ApiKey.DELETE_SHARE_GROUP_STATE: _states(delete_share_group_state, "DeleteStateResult"),
 }
