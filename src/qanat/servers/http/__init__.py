@@ -9,7 +9,7 @@
 - `door`         the parts that operations share
 - `topics`       topics by name, created on first use
 - `produce`      operations that write; `incoming` records as they come, `plain_lines` very many of them,
-                 `producing` into partitions, `produced` answers
+                 `producing` into partitions, `produced` answers; `quick_produce` the short way of a single record
 - `consume`      operations that read; `told` records as they are told, `reading` out of partitions
 - `streams`, `websocket`  records as they come; `pump` never more than a client can take, `stream_limits` how many
 - `idempotency`  keys under which a request is written once; `transaction` how, with a note of its answer

@@ -29,6 +29,7 @@ from qanat.servers.http.exchange import (
 from qanat.servers.http.operations import SENT, Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
 from qanat.servers.http.protocol import write_whole
+from qanat.servers.http.quick_produce import PATH, is_usual, produce_quickly
 from qanat.servers.http.websocket import serve_websocket
 from qanat.telemetry.events import failure
 
@@ -54,6 +55,13 @@ class Application:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, name = perf_counter(), "none"
         try:
+            if scope["path"] == PATH and is_usual(self._door, scope):
+                name = "produce"
+                left = await produce_quickly(self._door, scope, receive)
+                if left is None:
+                    self._door.counters.duration_s.observe(perf_counter() - began)
+                    return
+                receive = left
             operation, places = self._routes.find(scope["method"], scope["path"])
             name = operation.name
             caller = Caller(scope["client"])
