@@ -113,9 +113,9 @@ def _measure_memory(folder: Path, backlog_gb: float) -> None:
     records = int(backlog_gb * 1e9 / _BACKLOG_SIZE)
     with qanat().running(folder) as running, WorkerMemory() as memory:
         spark = session("backlog", "local[2]", {"spark.ui.enabled": "false", "spark.driver.memory": "2g"})
-        AdminClient({"bootstrap.servers": running.address}).create_topics([NewTopic("backlog", 1, 1)])[
-            "backlog"
-        ].result(60)
+        # Whoever asks must stay until the answer is there.
+        admin = AdminClient({"bootstrap.servers": running.address})
+        admin.create_topics([NewTopic("backlog", 1, 1)])["backlog"].result(60)
         access = {"kafka.bootstrap.servers": running.address}
         rows = spark.range(0, records, 1, 2).selectExpr(f"cast(repeat('x', {_BACKLOG_SIZE}) as binary) value")
         rows.write.format("qanat").mode("append").options(**access, topic="backlog").save()
