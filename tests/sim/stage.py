@@ -52,6 +52,7 @@ class Stage(ClusterRun):
             transactors=0,
             has_operator=False,
             has_group=False,
+            work_s=0.0005,
         )
         super().__init__(1, plan)
         self._script = script

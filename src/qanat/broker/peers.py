@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from qanat.connection.deadline import Deadline
+from qanat.connection.faults import OutOfTimeError
 from qanat.connection.link import Link
 from qanat.wire.kafka.registry import ApiKey
 
@@ -32,7 +33,13 @@ class Peers:
         """The answer of a broker."""
         deadline = Deadline.after(timeout_s)
         link = await self._link(node_id, deadline)
-        return await link.call(api_key, request, deadline, at_most=at_most)
+        try:
+            return await link.call(api_key, request, deadline, at_most=at_most)
+        except OutOfTimeError:
+            # The connection may be dead without either side having been told: a host that lost power, a firewall that
+            # forgot. The next question goes another way.
+            await link.close()
+            raise
 
     async def _link(self, node_id: int, deadline: Deadline) -> Link:
         host, port = self._broker.address_of(node_id)

@@ -26,9 +26,6 @@ from qanat.log.runtime.flusher import Flusher
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
-_WORK_S = 0.0005
-"""Mean time that work on a thread takes."""
-
 _TASKS_KEPT = 1000
 """Tasks between two looks for those that are done."""
 
@@ -72,8 +69,10 @@ class _Jump:
 class SimLoop(asyncio.BaseEventLoop):
     """One seed, one history."""
 
-    def __init__(self, seed: int | str) -> None:
+    def __init__(self, seed: int | str, work_s: float = 0.0005) -> None:
         super().__init__()
+        self._work_s = work_s
+        """Mean time that work on a thread takes."""
         self.random = Random(f"loop {seed}")
         self._now = 0.0
         self._selector = _Jump(self)
@@ -188,7 +187,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def thread_time(self, thread: int) -> float:
         """When a thread that may be busy will have done one more piece of work."""
         begin = max(self._now, self._busy_until.get(thread, 0.0))
-        end = self._busy_until[thread] = begin + self.random.expovariate(1 / _WORK_S)
+        end = self._busy_until[thread] = begin + self.random.expovariate(1 / self._work_s)
         return end
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:

@@ -26,6 +26,8 @@ class Plan(Struct, frozen=True):
     """Whether somebody moves partitions, and makes and deletes topics."""
     has_group: bool
     """Whether somebody commits offsets."""
+    work_s: float
+    """Mean time of a flush, and of whatever else is done on a thread."""
 
     @staticmethod
     def of(seed: int) -> Plan:
@@ -49,4 +51,5 @@ class Plan(Struct, frozen=True):
             transactors=random.randint(0, 1),
             has_operator=random.random() < 0.4,
             has_group=random.random() < 0.4,
+            work_s=random.choice((0.0005, 0.0005, 0.01)),
         )

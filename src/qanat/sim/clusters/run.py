@@ -70,7 +70,7 @@ class ClusterRun:
         """What else is set for the topic."""
 
     def run(self) -> Report:
-        loop = SimLoop(self.seed)
+        loop = SimLoop(self.seed, self.plan.work_s)
         loop.set_exception_handler(_ignore)
         asyncio.set_event_loop(loop)
         try:

@@ -35,7 +35,7 @@ class Bug(Struct, frozen=True):
     """One way in which the product could be wrong."""
 
     corner_case: str
-    """The line of the checklist that it breaks."""
+    """The line of the checklist that it breaks (C), or the goal (T)."""
     put_in: Callable[[Patches], None]
     found_at: int
     """The first seed that showed it when it was last looked for."""
