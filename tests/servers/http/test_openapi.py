@@ -54,7 +54,7 @@ def test_what_is_asked_is_counted(node: ServedNode) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_no_drawn_request_finds_an_answer_that_the_document_does_not_know(node: ServedNode) -> None:
+def test_no_drawn_request_finds_an_answer_that_the_document_does_not_know(node: ServedNode, tmp_path: Path) -> None:
     """Property-based: schemathesis draws requests from the document, good ones and bad ones."""
     node.post("/api/v1/topics", {"name": "0", "partitions": 1})
     command = [
@@ -71,6 +71,6 @@ def test_no_drawn_request_finds_an_answer_that_the_document_does_not_know(node: 
         "--no-color",
     ]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
 
     assert done.returncode == 0, done.stdout[-6000:]
