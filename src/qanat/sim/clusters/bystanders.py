@@ -7,12 +7,14 @@ Each of them knows what it was told, and notes down in `problems` what contradic
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from random import Random
+from typing import Any
 
 from qanat.connection.cluster import Address, Cluster
 from qanat.connection.committed import commit_offsets, committed_offsets
 from qanat.connection.deadline import Deadline
+from qanat.connection.faults import check
 from qanat.connection.fetching import FetchLimits, fetch
 from qanat.connection.producer import Producer
 from qanat.model.errors import QanatError
@@ -81,13 +83,17 @@ class Bystanders:
             )
 
     async def look_at_the_end(self) -> None:
-        """Whether what was committed is there when everything is healed."""
-        if self._committed < 0:
-            return
+        """Whether what was committed is there when everything is healed, and what was deleted is not."""
+        if self._committed >= 0:
+            await self._insist(lambda cluster: self._look(cluster, TopicPartition(self._topic, 0)))
+        if self._gone:
+            await self._insist(self._read)
+
+    async def _insist(self, act: Callable[[Cluster], Coroutine[Any, Any, None]]) -> None:
         async with asyncio.timeout(60), Cluster(self._bootstrap, "final", _OPERATION_S) as cluster:
             while True:
                 try:
-                    await self._look(cluster, TopicPartition(self._topic, 0))
+                    await act(cluster)
                     return
                 except QanatError:
                     await asyncio.sleep(0.1)
@@ -115,7 +121,7 @@ class Bystanders:
     # Topics that come and go
 
     async def recreate(self, name: str) -> None:
-        """Make a topic, write to it, read it, delete it: nothing of an earlier life may come back."""
+        """Make a topic, write to it, delete it: nothing of an earlier life may come back."""
         while not self.is_over:
             async with Cluster(self._bootstrap, name, _OPERATION_S) as cluster:
                 try:
@@ -126,28 +132,32 @@ class Bystanders:
 
     async def _live_once(self, cluster: Cluster) -> None:
         deadline = Deadline.after(_OPERATION_S)
-        self._life += 1
-        created = CreateTopicsRequest([CreatableTopic(_BRIEF, 1, self._replicas, [], [])], 8000)
-        await cluster.call_controller(ApiKey.CREATE_TOPICS, created, deadline)
+        await self._begin_life(cluster, deadline)
         producer = await Producer.idempotent(cluster, deadline)
         for _ in range(self._random.randint(1, 5)):
             value = str(self._life).encode()
             await producer.send(_BRIEF, {0: encode_batch([Record(0, wall_ms(), b"", value)])}, deadline)
             await self._pause(0.02)
-        await self._read(cluster, deadline)
         await self._pause(0.6)
         deleted = DeleteTopicsRequest([_BRIEF], [DeleteTopicState(_BRIEF)], 8000)
         answer = await cluster.call_controller(ApiKey.DELETE_TOPICS, deleted, deadline)
         if not answer.responses[0].error_code:
             self._gone = self._life
 
-    async def _read(self, cluster: Cluster, deadline: Deadline) -> None:
+    async def _begin_life(self, cluster: Cluster, deadline: Deadline) -> None:
+        self._life += 1
+        created = CreateTopicsRequest([CreatableTopic(_BRIEF, 1, self._replicas, [], [])], 8000)
+        await cluster.call_controller(ApiKey.CREATE_TOPICS, created, deadline)
+
+    async def _read(self, cluster: Cluster) -> None:
+        """Look for what was deleted, when nobody is left who does not know it yet."""
+        deadline = Deadline.after(_OPERATION_S)
+        await self._begin_life(cluster, deadline)
         view = await cluster.topic(_BRIEF, deadline)
         link = await cluster.node_link(view.leaders[0], deadline)
         for row in await fetch(link, _BRIEF, {0: 0}, FetchLimits(max_wait_ms=100), deadline):
+            check(_BRIEF, row.error_code)
             for record in row.records:
                 life = int(bytes(record.value or b"0"))
                 if life <= self._gone:
-                    self.problems.append(
-                        f"resurfaced: {_BRIEF}@{record.offset} is of life {life}, deleted before life {self._life}"
-                    )
+                    self.problems.append(f"resurfaced: {_BRIEF}@{record.offset} is of life {life}, which was deleted")

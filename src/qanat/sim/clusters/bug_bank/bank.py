@@ -28,6 +28,10 @@ def _copies(*faults: str, **wanted: object) -> Callable[[Plan], bool]:
     return fits
 
 
+def _sole_copies(plan: Plan) -> bool:
+    return plan.replicas == 1 and "disk error" in plan.faults
+
+
 BUGS = (
     Bug(
         "C01",
@@ -49,7 +53,7 @@ BUGS = (
     Bug("C22", replication.show_what_is_not_committed, 0, _copies()),
     Bug("C30", replication.forget_producers_on_followers, 0, _copies()),
     Bug("C19", replication.mix_topics_of_one_name, 0, _copies(has_operator=True)),
-    Bug("C65", durability.go_on_after_a_failed_sync, 0, _copies("disk error")),
+    Bug("C65", durability.go_on_after_a_failed_sync, 0, _sole_copies),
     Bug("T7", durability.follow_without_fsync, 0, _copies("power loss of all", work_s=0.01)),
     Bug("T7", durability.commit_without_the_leaders_disk, 0, _copies("power loss", "power loss of all", work_s=0.01)),
     Bug("C17", durability.acknowledge_when_leadership_ends, 0, _copies("pause", "partition")),

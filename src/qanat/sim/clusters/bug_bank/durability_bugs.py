@@ -21,7 +21,7 @@ from qanat.wire.kafka.messages.fetch import PartitionData
 
 
 def follow_without_fsync(patches: Patches) -> None:
-    """A follower says that it has what is not on its disk yet."""
+    """T7: a follower says that it has what is not on its disk yet."""
     append = _FollowedLeader._append
 
     def appended(followed: _FollowedLeader, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
@@ -33,7 +33,7 @@ def follow_without_fsync(patches: Patches) -> None:
 
 
 def commit_without_the_leaders_disk(patches: Patches) -> None:
-    """The leader counts what followers have, and not whether its own disk has it."""
+    """T7: the leader counts what followers have, and not whether its own disk has it."""
     committed = Leader.committed
 
     def by_followers(leader: Leader, own_offset: int) -> int | None:
