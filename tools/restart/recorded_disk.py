@@ -100,9 +100,6 @@ class RecordedFiles:
     def remove_directory(self, path: str) -> None:
         self._both(lambda: self._real.remove_directory(path), lambda: self._disk.shadow.remove_directory(path))
 
-    def forget_cache(self) -> None:
-        self._file.forget_cache()
-
     def rename(self, old: str, new: str) -> None:
         self._both(lambda: self._real.rename(old, new), lambda: self._disk.shadow.rename(old, new))
 
@@ -164,6 +161,9 @@ class RecordedFile:
     def sync(self) -> None:
         with self._disk.syncing(self._shadow):
             self._real.sync()
+
+    def forget_cache(self) -> None:
+        self._real.forget_cache()
 
     def rename(self, path: str) -> None:
         with self._disk.lock:

@@ -93,7 +93,10 @@ class Produce:
         if self._request.acks not in (ALL, NONE, 1):
             return ErrorCode.INVALID_REQUIRED_ACKS
         if self._version >= _TOPIC_IDS_FROM:
-            return broker.partition_by_id(topic.topic_id, number)
+            found = broker.partition_by_id(topic.topic_id, number)
+            if isinstance(found, ErrorCode) or self._connection.is_inter_broker:
+                return found
+            return broker.writable_partition(found.at.topic, number)
         if self._connection.is_inter_broker:
             return broker.partition(topic.name, number)  # Brokers write to internal topics as well.
         return broker.writable_partition(topic.name, number)
