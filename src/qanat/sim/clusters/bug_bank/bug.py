@@ -38,7 +38,7 @@ class Bug(Struct, frozen=True):
     """The line of the checklist that it breaks (C), or the goal (T)."""
     put_in: Callable[[Patches], None]
     found_at: int
-    """The first seed that showed it when it was last looked for."""
+    """The first seed that showed it when it was last looked for; 0 where none did, in the lives that were tried."""
     may_show: Callable[[Plan], bool]
     """Whether a seed's plan holds what it takes; others are passed over."""
 

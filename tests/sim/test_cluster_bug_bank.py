@@ -1,0 +1,45 @@
+"""A sample of the bug bank: known bugs, put back into the product, are found where they were found before.
+
+All of them: `make bug-bank`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from qanat.sim.clusters.bug_bank.bank import BUGS, look_for
+from qanat.sim.clusters.bug_bank.bug import Bug, Patches
+
+QUICK = (
+    "show_what_is_not_committed",
+    "acknowledge_when_leadership_ends",
+    "mix_topics_of_one_name",
+    "never_truncate",
+    "take_answers_of_the_leader_before",
+)
+MOST_SEEDS = 2
+
+
+def test_the_bank_is_large_enough_and_names_each_bug_once() -> None:
+    names = [bug.name for bug in BUGS]
+
+    assert len(names) == len(set(names)) >= 20
+    assert all(bug.corner_case in (bug.put_in.__doc__ or "") for bug in BUGS), "each says what it breaks"
+
+
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.name in QUICK], ids=lambda bug: bug.name)
+@pytest.mark.timeout(300)
+def test_the_simulation_finds(bug: Bug) -> None:
+    found = look_for(bug, MOST_SEEDS, bug.found_at)
+
+    assert found.report is not None, f"{bug.name} passes for nothing in {found.seeds} lives from seed {bug.found_at}"
+
+
+def test_what_was_put_in_is_taken_out() -> None:
+    for bug in BUGS:
+        with Patches() as patches:
+            bug.put_in(patches)
+            put = [(owner, name, before) for owner, name, before in patches._before]
+            assert all(vars(owner)[name] is not before for owner, name, before in put)
+            assert put
+        assert all(vars(owner)[name] is before for owner, name, before in put)
