@@ -39,6 +39,8 @@ CONVERGED_S = 60.0
 _TOPIC = "t"
 _CHECK_S = 0.05
 _PROBLEMS_KEPT = 10
+_LOOKS = 40
+"""How often is looked whether clients get anything done in a healed cluster."""
 
 
 class Report(Struct):
@@ -122,6 +124,10 @@ class ClusterRun:
         await faults.strike()
         await faults.heal()
         await asyncio.sleep(1.0)
+        for _ in range(_LOOKS):
+            if clients.history.acknowledged:
+                break
+            await asyncio.sleep(0.5)  # They wait for the answer of a machine that is gone, or has just come back.
         clients.is_over = bystanders.is_over = True
         await asyncio.wait(working)
         await self._converge(clients)

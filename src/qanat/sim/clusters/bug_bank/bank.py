@@ -63,11 +63,11 @@ BUGS = (
     Bug("C10", election.take_an_empty_disk_for_the_old_one, 0, _copies("lost disk")),
     Bug("C13", election.take_a_crash_for_a_stop, 0, _copies("power loss", is_synced=False)),
     Bug("C13", election.let_eligible_replicas_stay, 0, _copies()),
-    Bug("C16", election.control_by_lease_alone, 0, _copies("pause", "store cut")),
+    Bug("C16", election.control_by_lease_alone, 28, _copies("pause", "store cut")),
     Bug("C81", election.change_sets_without_comparing, 0, _copies("pause", "store cut")),
     Bug("C02", election.keep_an_epoch_when_the_leader_changes, 30, _copies()),
     Bug("C13", election.drop_a_member_without_a_word, 27, _copies()),
-    Bug("C80", election.never_reconcile, 0, _copies("watch gap")),
+    Bug("C80", election.never_reconcile, 47, _copies("watch gap")),
     Bug(
         "C38",
         transaction.send_markers_before_the_verdict_is_durable,
@@ -75,7 +75,9 @@ BUGS = (
         _copies("kill", "power loss", "pause", transactors=1),
     ),
     Bug("C39", transaction.give_up_a_marker, 0, _copies("kill", "power loss", "pause", transactors=1)),
-    Bug("C38", transaction.leave_prepared_transactions_alone, 27, _copies("kill", "power loss", "pause", transactors=1)),
+    Bug(
+        "C38", transaction.leave_prepared_transactions_alone, 27, _copies("kill", "power loss", "pause", transactors=1)
+    ),
     Bug("C50", transaction.load_nothing, 5, _copies("kill", "power loss", "pause", transactors=1)),
     Bug("C34", transaction.abort_without_fencing, 0, _copies("kill", "power loss", "pause", transactors=1)),
     Bug(
