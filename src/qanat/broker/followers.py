@@ -234,7 +234,9 @@ class _FollowedLeader:
         if row.diverging_epoch is not None and row.diverging_epoch.end_offset >= 0:
             diverging = Epoch(row.diverging_epoch.epoch, row.diverging_epoch.end_offset)
             own = _as_epoch(log.end_of_epoch(LeaderEpoch(diverging.epoch)))
-        step = next_step(error_code(row.error_code), diverging, own, row.log_start_offset, log.end_offset)
+        step = next_step(
+            error_code(row.error_code), diverging, own, row.log_start_offset, log.log_start_offset, log.end_offset
+        )
         match step:
             case Take():
                 return self._append(copy, row)

@@ -57,10 +57,14 @@ _STALE = (
 )
 
 
-def next_step(error: ErrorCode, diverging: Epoch | None, own: Epoch | None, leader_start: int, own_end: int) -> Step:
+def next_step(
+    error: ErrorCode, diverging: Epoch | None, own: Epoch | None, leader_start: int, own_start: int, own_end: int
+) -> Step:
     """What to do. `own` is our epoch at or below the diverging one; `leader_start` where the leader's copy starts."""
     if error is ErrorCode.OFFSET_OUT_OF_RANGE:
-        return StartAt(leader_start) if leader_start > own_end else Wait(is_stale=False)
+        # A copy without records has no epoch by which the leader could tell it where to go back to.
+        is_lost = leader_start > own_end or own_start == own_end
+        return StartAt(leader_start) if is_lost else Wait(is_stale=False)
     if error is not ErrorCode.NONE:
         return Wait(is_stale=error in _STALE)
     if diverging is None:
