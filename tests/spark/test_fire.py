@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.interop.conftest import ROOT
 
-RECORDS = 24_000
+RECORDS = 9_000
 
 
 @pytest.mark.timeout(900)
@@ -18,7 +18,7 @@ def test_every_record_is_copied_once_and_in_order_while_driver_worker_and_broker
     from tools.spark_fire.conductor import copy_under_fire
 
     kills = ["driver", "worker", "broker"]
-    outcome = copy_under_fire(tmp_path, "local[2,20]", RECORDS, 3_000, kills, seed=1)
+    outcome = copy_under_fire(tmp_path, "local[2,20]", RECORDS, 1_500, kills, seed=1)
 
     assert outcome.problems == []
     assert {name: outcome.kills[name] for name in kills} == dict.fromkeys(kills, 1)
