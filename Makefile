@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
 # Tests run in this many processes; a failure reads the same in one: make test JOBS=0
-JOBS   ?= 2
+JOBS   ?= 3
 # make sim: how long, and which seeds (a range such as 1-200, or one seed to replay)
 SECONDS ?=
 SEEDS   ?=
@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: spark-fire spark-connector bench-spark help setup demo test check format codec clients bench bench-kafka bench-http sim bug-bank stores restart queue fuzz docs dist clean distclean
+.PHONY: spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-http sim sim-log bug-bank stores restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -39,7 +39,10 @@ demo: $(READY) ## see Qanat at work: a broker, the pipeline on Spark, the log; t
 	@$(BIN)/python -m qanat.app.demo $(ARGS)
 
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci -m "not long" $(ARGS)
+
+test-long: $(READY) ## the tests that take long, or compare with Apache Kafka and etcd where they can be had
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci -m long $(ARGS)
 
 clients: $(READY) ## try every Kafka client and rewrite the table in docs/protocols/kafka.md
 	@QANAT_CLIENT_RESULTS=.cache/clients.json $(BIN)/python -m pytest -q -n 0 --maxfail 3 tests/clients/test_matrix.py tests/clients/test_transactions.py $(ARGS)

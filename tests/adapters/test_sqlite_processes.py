@@ -28,6 +28,8 @@ from contextlib import aclosing
 from qanat.adapters.sqlite_store import SqliteStore
 from qanat.cluster.store import *
 
+pytestmark = pytest.mark.long
+
 path, name, seconds, lease_ms = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
 
 async def main():

@@ -39,6 +39,7 @@ def run(folder: Path, *arguments: str) -> int:
     return main.run(["bench", "log", "--quick", "--rounds", "3", "--dir", str(folder), *arguments])
 
 
+@pytest.mark.long
 def test_every_figure_is_measured_and_nothing_is_left_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.app.processes import qanat
 from tests.interop.conftest import kafka_jars
 from tests.interop.kafka_broker import KafkaBroker
+
+pytestmark = pytest.mark.long
 
 __all__ = ["kafka_jars"]
 

@@ -11,6 +11,8 @@ import pytest
 from bench import __main__ as command
 from bench import rounds, workloads
 
+pytestmark = pytest.mark.long
+
 TINY = tuple(replace(one, count=200 if one.rate else 100) for one in workloads.WORKLOADS)
 
 

@@ -128,6 +128,7 @@ def make_safe(properties: Path, made: Certificates, port: int) -> None:
     properties.write_text(text + KAFKAS.format(server=made.server, authority=made.authority))
 
 
+@pytest.mark.long
 async def test_kafka_lets_us_in_by_every_mechanism_and_keeps_us(
     kafka_jars: Path, tmp_path: Path, made: Certificates
 ) -> None:

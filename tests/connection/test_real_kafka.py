@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.interop.conftest import kafka_jars
 from tests.interop.kafka_broker import KafkaBroker
 
@@ -13,6 +14,8 @@ from qanat.connection.offsets import list_bounds
 from qanat.connection.producing import produce
 from qanat.wire.compression import Codec
 from qanat.wire.records import Record, encode_batch
+
+pytestmark = pytest.mark.long
 
 __all__ = ["kafka_jars"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.interop.log_writer import LIMIT, NOW, LogWriter, Producer
 from tests.interop.scenarios import COMPACTED_MS, DELETE_RETENTION_MS, compact, compacted
 
@@ -11,6 +12,8 @@ from qanat.log.jobs import run_now
 from qanat.log.lookup import TimestampedOffset, find_timestamp, newest_timestamp
 from qanat.log.retention import begin_retention
 from qanat.wire.records import Record
+
+pytestmark = pytest.mark.long
 
 HOUR_MS = 3_600_000
 

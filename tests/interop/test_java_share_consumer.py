@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from tests.servers.kafka.raw import RawClient
 from tools.kafka_jars import java_command
@@ -12,6 +13,8 @@ from tools.kafka_jars import java_command
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.messages import incremental_alter_configs as altering
 from qanat.wire.kafka.registry import ApiKey
+
+pytestmark = pytest.mark.long
 
 PROGRAM = Path(__file__).parent / "java" / "ShareQueue.java"
 SECONDS = 120

@@ -39,6 +39,8 @@ from qanat.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest
 from qanat.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest
 from qanat.wire.kafka.registry import ApiKey
 
+pytestmark = pytest.mark.long
+
 
 @dataclass(frozen=True, slots=True)
 class Both:

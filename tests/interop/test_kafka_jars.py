@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tools.kafka_jars import JarsUnavailableError, have_jars
 
+pytestmark = pytest.mark.long
+
 JAVA_17 = "echo 'openjdk version \"17.0.15\" 2025-04-15' >&2"
 JAVA_8 = "echo 'openjdk version \"1.8.0_402\"' >&2"
 BRINGS_JARS = """

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.conformance.play import Play
 from tests.groups.consumers import ClassicConsumer, Consumer, beat, join
 from tests.groups.shell import SECOND, Entry, Shell, subscription
@@ -27,6 +28,8 @@ from qanat.wire.kafka.messages.find_coordinator import FindCoordinatorRequest
 from qanat.wire.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, decode_records, encode_batch
+
+pytestmark = pytest.mark.long
 
 _PART = re.compile(r"(?:key|payload): (\{.*?\})(?= payload:|$)")
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from qanat.spark.session import session
 from qanat.spark.shipping import pack, settings
 
+pytestmark = pytest.mark.long
+
 master, bootstrap, folder = sys.argv[1:]
 archive = Path(folder) / "qanat-lib.tar.gz"
 pack(archive)

@@ -138,6 +138,7 @@ def test_a_backup_is_restored_with_all_that_it_was(
     run("replay", lake=lake, verify="true")
 
 
+@pytest.mark.long
 def test_a_point_in_time_is_restored_and_a_difference_is_found(
     broker: EmbeddedBroker, run: Run, topic: str, tmp_path: Path
 ) -> None:
@@ -199,6 +200,7 @@ def alone() -> Iterator[EmbeddedBroker]:
         yield running
 
 
+@pytest.mark.long
 def test_an_archive_that_is_killed_has_each_record_once(
     spark: SparkSession, alone: EmbeddedBroker, tmp_path: Path
 ) -> None:

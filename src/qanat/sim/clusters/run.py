@@ -9,6 +9,7 @@ clients saw goes to `checker`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -75,6 +76,7 @@ class ClusterRun:
         loop = SimLoop(self.seed, self.plan.work_s)
         loop.set_exception_handler(_ignore)
         asyncio.set_event_loop(loop)
+        gc.disable()  # A life is short, and `bury` collects what it leaves.
         try:
             with self._watching_commits():
                 loop.run_until_complete(self._live_until_enough(loop))
@@ -87,6 +89,7 @@ class ClusterRun:
             asyncio.set_event_loop(None)
             loop.bury()
             self.machines.clear()
+            gc.enable()
         return self.report
 
     async def _live_until_enough(self, loop: SimLoop) -> None:
