@@ -14,9 +14,12 @@ from contextlib import aclosing
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from qanat.adapters.sqlite_store import SqliteStore
 from qanat.cluster.store import Compacted, EventKind
+
+pytestmark = pytest.mark.long
 
 PROCESSES = int(os.environ.get("QANAT_STORE_PROCESSES", "4"))
 SECONDS = float(os.environ.get("QANAT_STORE_SECONDS", "3"))
@@ -27,8 +30,6 @@ import asyncio, json, sys, time
 from contextlib import aclosing
 from qanat.adapters.sqlite_store import SqliteStore
 from qanat.cluster.store import *
-
-pytestmark = pytest.mark.long
 
 path, name, seconds, lease_ms = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
 

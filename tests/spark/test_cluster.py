@@ -11,13 +11,13 @@ from tests.interop.conftest import ROOT
 
 from qanat.testing import EmbeddedBroker
 
+pytestmark = pytest.mark.long
+
 JOB = """
 import sys
 from pathlib import Path
 from qanat.spark.session import session
 from qanat.spark.shipping import pack, settings
-
-pytestmark = pytest.mark.long
 
 master, bootstrap, folder = sys.argv[1:]
 archive = Path(folder) / "qanat-lib.tar.gz"
