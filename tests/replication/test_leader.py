@@ -147,10 +147,3 @@ def test_a_replica_that_left_the_partition_is_forgotten() -> None:
     made.stored((0, 2), (0, 2), 2)
 
     assert not made.asked(1, 5, 10, 10, 3)
-
-
-def test_lag_is_told() -> None:
-    made = leader()
-    made.asked(1, 5, 7, 10, 1)
-
-    assert (made.lag_of(1, 10), made.lag_of(2, 10)) == (3, -1)

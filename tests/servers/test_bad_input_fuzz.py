@@ -12,11 +12,8 @@ import time
 from pathlib import Path
 from random import SystemRandom
 
-import pytest
 from tests.servers.mutations import Mutator
 from tests.servers.victim import Victim, ending
-
-pytestmark = pytest.mark.long
 
 SECONDS = float(os.environ.get("QANAT_FUZZ_SECONDS", "8"))
 LONGEST_WAIT_S = 1.0

@@ -120,13 +120,6 @@ class InternalTopic(Generic[Hosted]):
         """The partitions that there are."""
         return list(range(len(self._broker.metadata.image.topics[self.name].partitions))) if self.is_there else []
 
-    async def load_all(self) -> None:
-        """Load every shard that has something to tell, without being asked."""
-        for number in self.numbers():
-            partition = self._broker.partition(self.name, number)
-            if isinstance(partition, Partition) and partition.log.end_offset > 0:
-                await self.shard(number)
-
     def take_over(self, partition: Partition) -> None:
         """We lead this partition from now on: load its shard without being asked, where it has something to tell."""
         self.drop(partition)

@@ -17,12 +17,13 @@ from qanat.cluster import keys, values
 from qanat.cluster.elections import Rules, prefer, settle
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.nodes import Nodes
-from qanat.cluster.store import OPERATIONS_MAX, Absent, Compare, CreatedAt, Operation, Put, Revision
+from qanat.cluster.store import OPERATIONS_MAX, Compare, CreatedAt, Operation, Put, Revision
 
 PARTITIONS_AT_ONCE = OPERATIONS_MAX // 2
 """Partitions of one commit."""
 
 RulesOf = Callable[[str], Rules]
+State = values.PartitionState
 
 
 class PartitionChange(Struct, frozen=True):
@@ -47,21 +48,17 @@ class Commit(Struct, frozen=True):
 
 def partitions_to_settle(image: MetadataImage, rules_of: RulesOf, topics: Iterable[str]) -> Iterator[PartitionChange]:
     """Everything about these topics that is not as it should be."""
-    nodes = Nodes.of(image)
-    for name in topics:
-        topic = image.topics.get(name)
-        if topic is None:
-            continue
-        rules = rules_of(name)
-        for number in range(len(topic.partitions)):
-            before = image.state(topic, number)
-            after = settle(before, nodes, rules)
-            if after is not before:
-                yield PartitionChange(topic, number, before, after)
+    return _changed(image, rules_of, topics, settle)
 
 
 def leaders_to_move(image: MetadataImage, rules_of: RulesOf, topics: Iterable[str]) -> Iterator[PartitionChange]:
     """Partitions that are not led by their first replica although they could be."""
+    return _changed(image, rules_of, topics, prefer)
+
+
+def _changed(
+    image: MetadataImage, rules_of: RulesOf, topics: Iterable[str], decide: Callable[[State, Nodes, Rules], State]
+) -> Iterator[PartitionChange]:
     nodes = Nodes.of(image)
     for name in topics:
         topic = image.topics.get(name)
@@ -70,7 +67,7 @@ def leaders_to_move(image: MetadataImage, rules_of: RulesOf, topics: Iterable[st
         rules = rules_of(name)
         for number in range(len(topic.partitions)):
             before = image.state(topic, number)
-            after = prefer(before, nodes, rules)
+            after = decide(before, nodes, rules)
             if after is not before:
                 yield PartitionChange(topic, number, before, after)
 
@@ -83,8 +80,3 @@ def commits(image: MetadataImage, controller: Revision, changes: Sequence[Partit
             (CreatedAt(keys.CONTROLLER, controller), *(image.unchanged(change.key) for change in piece)),
             tuple(Put(change.key, values.encode(change.after)) for change in piece),
         )
-
-
-def candidacy(node_id: int) -> tuple[Compare, values.Controller]:
-    """What a broker that wants to be controller compares and writes, under its lease."""
-    return Absent(keys.CONTROLLER), values.Controller(node_id=node_id)

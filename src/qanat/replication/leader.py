@@ -114,11 +114,6 @@ class Leader:
     def _maximal(self) -> tuple[int, ...]:
         return self.in_sync if self._pending is None else (*self.in_sync, *self._pending)
 
-    def lag_of(self, node_id: int, end_offset: int) -> int:
-        """How many records a follower misses; -1 where it has not asked yet."""
-        follower = self._followers.get(node_id)
-        return -1 if follower is None or follower.offset == _UNKNOWN else max(end_offset - follower.offset, 0)
-
     # The in-sync set
 
     def change_wanted(

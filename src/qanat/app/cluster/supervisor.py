@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,6 +50,8 @@ class Supervisor:
         self._restart_after_s = restart_after_s
         self._brokers = [_Broker(one) for one in plan.brokers]
         self._is_stopping = False
+        self.all_given_up = asyncio.Event()
+        """Set when no broker is left to be watched."""
 
     def log_path(self, node_id: int) -> Path:
         return Path(self.plan.data_dir) / f"broker-{node_id}.log"
@@ -56,6 +59,7 @@ class Supervisor:
     async def start(self) -> None:
         """Start every broker; returns once all of them answer."""
         _make_folder(self.plan.data_dir)
+        _require_free_ports(self.plan)
         for broker in self._brokers:
             await self._launch(broker)
         for broker in self._brokers:
@@ -129,14 +133,21 @@ class Supervisor:
             node_id = broker.plan.node_id
             if broker.failed_starts >= _FAILED_STARTS_MAX:
                 event("broker given up", level="error", broker=node_id, last_words=self._last_words(node_id))
+                self._give_up(broker)
                 return
             if code and self._restart_after_s is None:
                 event("broker ended", level="error", broker=node_id, code=code)
+                self._give_up(broker)
                 return
             event("broker ended: starting it again", level="warning" if code else "info", broker=node_id, code=code)
             await asyncio.sleep(_AFTER_STOP_S if not code else self._restart_after_s or 0)
             await self._launch(broker)
             self.write_memory()
+
+    def _give_up(self, broker: _Broker) -> None:
+        broker.process = None
+        if all(one.process is None for one in self._brokers):
+            self.all_given_up.set()
 
     def _last_words(self, node_id: int) -> str:
         path = self.log_path(node_id)
@@ -144,6 +155,23 @@ class Supervisor:
             [line for line in path.read_text(errors="replace").splitlines() if line.strip()] if path.exists() else []
         )
         return f"{lines[-1][:300] if lines else 'it said nothing'} (all of it: {path})"
+
+
+def _require_free_ports(plan: ClusterPlan) -> None:
+    """Refuse a port that somebody listens on: whoever answers there would be taken for our broker."""
+    for broker in plan.brokers:
+        for port in (broker.port, broker.inter_broker_port, broker.http_port):
+            if port is None:
+                continue
+            with socket.socket() as taken:
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    taken.bind(("127.0.0.1", port))
+                except OSError as fault:
+                    raise ClusterError(
+                        f"broker {broker.node_id} cannot have port {port}: {fault.strerror}; stop what is using it, or "
+                        "choose another --port or --http-port"
+                    ) from None
 
 
 def _make_folder(path: str) -> None:

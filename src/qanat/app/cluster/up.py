@@ -127,7 +127,12 @@ async def _serve(plan: ClusterPlan, restart_after_s: float | None) -> int:
             tell("waiting for them to find each other")
             await _gathered(plan)
         print(_banner(plan, supervisor), flush=True)
-        await stop.wait()
+        ends = {asyncio.create_task(stop.wait()), asyncio.create_task(supervisor.all_given_up.wait())}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
+        if supervisor.all_given_up.is_set():
+            raise ClusterError(f"no broker is left: see the logs in {plan.data_dir}")
         print("stopping", file=sys.stderr, flush=True)
     finally:
         await supervisor.stop()

@@ -200,7 +200,30 @@ FAMILIES: tuple[_Family, ...] = (
     ),
     # Topics and logs
     _one("qanat_topics", "gauge", "Topics, internal ones included.", lambda o: len(o.broker.metadata.image.topics)),
-    _one("qanat_partitions", "gauge", "Partitions that this broker hosts.", lambda o: len(o.broker.partitions)),
+    _one("qanat_partitions", "gauge", "Partitions that this broker holds.", lambda o: len(o.broker.hosting.logs)),
+    _one("qanat_partitions_led", "gauge", "Partitions that this broker leads.", lambda o: len(o.broker.partitions)),
+    _one(
+        "qanat_partitions_under_replicated",
+        "gauge",
+        "Partitions that this broker leads and that lack a replica in sync.",
+        lambda o: sum(
+            len(one.leader.in_sync) < len(one.leader.replicas)
+            for one in o.broker.partitions.values()
+            if one.leader is not None
+        ),
+    ),
+    _one(
+        "qanat_replicated_bytes_total",
+        "counter",
+        "Bytes that leaders sent to this broker as their follower.",
+        lambda o: o.broker.counters.replicated_bytes,
+    ),
+    _one(
+        "qanat_is_controller",
+        "gauge",
+        "1 where this broker is the controller.",
+        lambda o: int(o.broker.controlling.is_controller),
+    ),
     _one(
         "qanat_topics_created_total",
         "counter",
