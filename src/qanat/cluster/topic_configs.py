@@ -144,7 +144,7 @@ def checked(configs: Mapping[str, str | None], check_configs: CheckConfigs) -> d
         value = configs[name]
         if value is None:
             return _bad(f"Null value not supported for topic configs: {name}")
-        if len(value.encode()) > VALUE_BYTES_MAX:
+        if 4 * len(value) > VALUE_BYTES_MAX and len(value.encode()) > VALUE_BYTES_MAX:
             return _bad(
                 f"The configuration value of {name} cannot be added because it exceeds the maximum value size of "
                 f"{VALUE_BYTES_MAX} bytes."

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NewType
+from functools import lru_cache
+from typing import NamedTuple, NewType
 from uuid import UUID
 
 Offset = NewType("Offset", int)
@@ -23,9 +24,11 @@ NO_PRODUCER_EPOCH = ProducerEpoch(-1)
 NO_SEQUENCE = Sequence(-1)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """A partition by name; printed the way Kafka names its directory."""
+class TopicPartition(NamedTuple):
+    """A partition by name; printed the way Kafka names its directory.
+
+    A tuple, because it is hashed and compared on every path.
+    """
 
     topic: str
     partition: int
@@ -52,6 +55,7 @@ class TopicId:
         return TopicId(UUID(bytes=raw))
 
     @staticmethod
+    @lru_cache(maxsize=1 << 14)  # Asked again and again for the same topics.
     def parse(text: str) -> TopicId:
         from base64 import urlsafe_b64decode
 

@@ -44,9 +44,9 @@ def refresh(turn: Turn, group: ConsumerGroup, *, is_changed: bool) -> None:
 def topics_digest(names: Iterable[str], topics: TopicView) -> int:
     """A number that changes with the topics that a group reads, their ids and their partitions; 0 for none."""
     digest, is_empty = blake2b(digest_size=_DIGEST_BYTES), True
-    for name in sorted(name for name in names if topics.topic_id(name) is not None):
-        topic_id, count = topics.topic_id(name), topics.partition_count(name)
-        if topic_id is not None and count is not None:
+    found = sorted((name, topic_id) for name in names if (topic_id := topics.topic_id(name)) is not None)
+    for name, topic_id in found:
+        if (count := topics.partition_count(name)) is not None:
             is_empty = False
             digest.update(topic_id + count.to_bytes(4, "big"))
     return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)

@@ -54,7 +54,9 @@ async def _alter(resource: AlterConfigsResource, context: Context, *, is_dry_run
     for config in resource.configs:
         if config.value is None:
             return missing_value(config.name)
-    wanted = {config.name: config.value for config in resource.configs}
+    wanted: dict[str, str | None] = {}
+    async for piece in context.breaths.pieces(resource.configs):
+        wanted.update((config.name, config.value) for config in piece)
     broker, name = context.broker, resource.resource_name
 
     def decide(image: MetadataImage) -> ConfigPlan | Rejection:

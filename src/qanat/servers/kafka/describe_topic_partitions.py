@@ -32,7 +32,10 @@ async def handle(request: DescribeTopicPartitionsRequest, context: Context) -> D
     start = "" if cursor is None else cursor.topic_name
     if cursor is not None and ((asked and start not in asked) or cursor.partition_index < 0):
         return _refused(asked)
-    names = [name for name in sorted(set(asked or broker.metadata.image.topics)) if name >= start]
+    await context.breaths.take()
+    wanted = {name for name in asked or broker.metadata.image.topics if name >= start}
+    await context.breaths.take()
+    names = sorted(wanted)
     left = max(min(request.response_partition_limit, PAGE_PARTITIONS_MAX), 1)
     response = DescribeTopicPartitionsResponse(topics=[])
     async for name in context.breaths.over(names):

@@ -40,7 +40,10 @@ def handle(request: ListOffsetsRequest, context: Context) -> object:
 async def _answer(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     is_committed = request.isolation_level == _READ_COMMITTED
     topics: list[ListOffsetsTopicResponse] = []
-    times = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    times: Counter[tuple[str, int]] = Counter()
+    async for topic in context.breaths.over(request.topics):
+        async for piece in context.breaths.pieces(topic.partitions):
+            times.update((topic.name, asked.partition_index) for asked in piece)
     async for topic in context.breaths.over(request.topics):
         answer = ListOffsetsTopicResponse(topic.name, [])
         topics.append(answer)
