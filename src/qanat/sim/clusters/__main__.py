@@ -3,6 +3,8 @@
     python -m qanat.sim.clusters --seconds 600          as many seeds as fit, from a place of its own
     python -m qanat.sim.clusters --seeds 1-200          these
     python -m qanat.sim.clusters --seeds 17 --twice     one seed again, and whether it gives one trace
+    python -m qanat.sim.clusters --seeds 1-10000 --notes FILE
+                                                        a long sweep, which goes on where it was stopped
 
 Exit status 1 where a seed failed. Ctrl-C ends the sweep and reports what was done so far.
 """
@@ -10,11 +12,14 @@ Exit status 1 where a seed failed. Ctrl-C ends the sweep and reports what was do
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
+from itertools import count
+from pathlib import Path
 
 from qanat.sim.clusters.run import Report
-from qanat.sim.clusters.sweep import Totals, reports, run_seed, run_twice
+from qanat.sim.clusters.sweep import Notebook, Totals, reports, run_seed, run_twice
 
 _DEFAULT_SECONDS = 30.0
 _SHOWN = 10
@@ -22,13 +27,18 @@ _SHOWN = 10
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    totals = Totals()
+    totals, notebook = Totals(), Notebook(options.notes)
+    for report in notebook.reports:
+        totals.add(report)
+    gc.freeze()  # What is imported stays: no life has to look at it when it is buried.
     started = time.monotonic()
     try:
         seconds = options.seconds if options.seconds is not None or options.seeds is not None else _DEFAULT_SECONDS
         act = run_twice if options.twice else run_seed
-        for report in reports(act, options.seeds, options.first, seconds, options.jobs):
+        seeds = notebook.left(options.seeds if options.seeds is not None else count(options.first))
+        for report in reports(act, seeds, seconds, options.jobs):
             totals.add(report)
+            notebook.note(report)
             _show_progress(totals, report, time.monotonic() - started)
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
@@ -42,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=_range, help="which, as 1-200 or 17")
     parser.add_argument("--first", type=int, default=1, help="the first seed of a sweep by time")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--notes", type=Path, help="where to note what came of each seed; those noted are passed over")
     parser.add_argument("--twice", action="store_true", help="run each seed two times and compare")
     return parser
 

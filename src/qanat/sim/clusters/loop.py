@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import heapq
 import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
+from heapq import heappop, heappush
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -38,6 +38,10 @@ class Owner:
         self.is_paused = False
         self.is_dead = False
 
+    @property
+    def is_stopped(self) -> bool:
+        return self.is_paused or self.is_dead
+
     def __repr__(self) -> str:
         state = " dead" if self.is_dead else " paused" if self.is_paused else ""
         return f"<Owner {self.name}{state}>"
@@ -51,21 +55,6 @@ class DeadlockError(Exception):
     """Everybody waits, and no timer will end that."""
 
 
-class _Jump:
-    """A selector that never has anything, and lets the time go by instead of waiting."""
-
-    def __init__(self, loop: SimLoop) -> None:
-        self._loop = loop
-
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise DeadlockError("nobody can go on: everything waits, and there is no timer")
-        self._loop.jump(timeout)
-        return []
-
-    def close(self) -> None: ...
-
-
 class SimLoop(asyncio.BaseEventLoop):
     """One seed, one history."""
 
@@ -75,7 +64,8 @@ class SimLoop(asyncio.BaseEventLoop):
         """Mean time that work on a thread takes."""
         self.random = Random(f"loop {seed}")
         self._now = 0.0
-        self._selector = _Jump(self)
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers_begun = 0
         self._busy_until: dict[int, float] = {}
         self._kept: dict[Owner, deque[asyncio.Handle]] = {}
         self.steps = 0
@@ -91,61 +81,80 @@ class SimLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._now
 
-    def jump(self, seconds: float) -> None:
-        self._now += max(seconds, 0.0)
-
     # What the base class asks for
 
     def _process_events(self, event_list: object) -> None: ...
 
     def _write_to_self(self) -> None: ...
 
-    def _run_once(self) -> None:
-        self.steps += 1
-        if self._kept or any(_is_stopped(handle) for handle in self._ready):
-            self._sort_out()
-        super()._run_once()  # type: ignore[misc]
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timers_begun += 1
+        heappush(self._timers, (when, self._timers_begun, timer))
+        return timer
 
-    def _sort_out(self) -> None:
-        """Drop what belongs to the dead, keep what belongs to the paused."""
-        ready: deque[asyncio.Handle] = self._ready  # type: ignore[has-type]
-        self._ready = deque(handle for handle in ready if not self._took(handle))
-        timers = [timer for timer in self._scheduled if not self._took_if_due(timer)]  # type: ignore[has-type]
-        heapq.heapify(timers)
-        self._scheduled = timers
+    def call_soon(
+        self, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
 
-    def _took(self, handle: asyncio.Handle) -> bool:
-        owner = _owner(handle)
-        if owner.is_dead:
-            handle.cancel()
-            return True
-        if owner.is_paused:
-            self._kept.setdefault(owner, deque()).append(handle)
-            return True
+    def get_debug(self) -> bool:
         return False
 
-    def _took_if_due(self, timer: asyncio.TimerHandle) -> bool:
-        owner = _owner(timer)
-        return owner.is_dead or (owner.is_paused and timer.when() <= self._now + self._clock_resolution)  # type: ignore[attr-defined]
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It is passed over when its time comes."""
+
+    def _run_once(self) -> None:
+        """Everything that is ready; when nothing is, whatever comes next."""
+        self.steps += 1
+        ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
+        timers = self._timers
+        if not ready:
+            self._jump()
+        now = self._now
+        while timers and timers[0][0] <= now:
+            ready.append(heappop(timers)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                owner = _owner(handle)
+                if not owner.is_stopped:
+                    handle._run()
+                elif owner.is_paused and not owner.is_dead:
+                    self._kept.setdefault(owner, deque()).append(handle)
+
+    def _jump(self) -> None:
+        """Let the time go by until somebody has something to do."""
+        timers = self._timers
+        while timers and (timers[0][2]._cancelled or _owner(timers[0][2]).is_dead):
+            heappop(timers)
+        if timers:
+            self._now = max(timers[0][0], self._now)
+        elif not self._stopping:  # type: ignore[attr-defined]
+            raise DeadlockError("nobody can go on: everything waits, and there is no timer")
 
     # Machines
 
     def pause(self, owner: Owner) -> None:
         """Let nothing of a machine run until `resume`; its clock goes on."""
         owner.is_paused = True
-        self._kept.setdefault(owner, deque())
 
     def resume(self, owner: Owner) -> None:
         owner.is_paused = False
-        for handle in self._kept.pop(owner, ()):
-            if not handle.cancelled():
-                self._ready.append(handle)
+        self._ready.extend(self._kept.pop(owner, ()))  # type: ignore[attr-defined]
 
     def kill(self, owner: Owner) -> None:
         """Nothing of a machine ever runs again."""
         owner.is_dead = True
         self._kept.pop(owner, None)
-        self._sort_out()
 
     def bury(self) -> None:
         """End every task that is left, after the run: what its clean-up code would like to do is of no interest."""
@@ -157,8 +166,8 @@ class SimLoop(asyncio.BaseEventLoop):
                     with suppress(BaseException):
                         task.get_coro().close()
             self.begun.clear()
-            self._ready.clear()
-            self._scheduled.clear()
+            self._ready.clear()  # type: ignore[attr-defined]
+            self._timers.clear()
             gc.collect()
             self.close()
         finally:
@@ -212,11 +221,6 @@ def _kept_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> as
 
 def _owner(handle: asyncio.Handle) -> Owner:
     return handle._context.get(OWNER, NOBODY)  # type: ignore[attr-defined,no-any-return]
-
-
-def _is_stopped(handle: asyncio.Handle) -> bool:
-    owner = _owner(handle)
-    return owner.is_dead or owner.is_paused
 
 
 class SimFlusher(Flusher):

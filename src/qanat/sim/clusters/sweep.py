@@ -1,13 +1,15 @@
-"""Many lives of clusters: as many seeds as there is time for, in several processes."""
+"""Many lives of clusters: as many seeds as there is time for, in several processes, over several evenings."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from itertools import count, islice
+from itertools import islice
+from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.json import Decoder, encode
 
 from qanat.sim.clusters.run import ClusterRun, Report
 
@@ -34,6 +36,27 @@ class Totals(Struct):
             self.failed.append(report)
 
 
+class Notebook:
+    """What came of the seeds so far, a line for each in a file: a sweep that was stopped goes on where it was."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.reports: list[Report] = []
+        if path is not None and path.exists():
+            whole = path.read_bytes().rpartition(b"\n")[0]  # The last line may be torn.
+            path.write_bytes(whole + b"\n" if whole else b"")
+            self.reports = Decoder(Report).decode_lines(whole)
+
+    def left(self, seeds: Iterable[int]) -> Iterator[int]:
+        done = {report.seed for report in self.reports}
+        return (seed for seed in seeds if seed not in done)
+
+    def note(self, report: Report) -> None:
+        if self._path is not None:
+            with self._path.open("ab") as file:
+                file.write(encode(report) + b"\n")
+
+
 def run_seed(seed: int) -> Report:
     return ClusterRun(seed).run()
 
@@ -46,12 +69,10 @@ def run_twice(seed: int) -> Report:
     return second
 
 
-def reports(
-    act: Callable[[int], Report], seeds: Sequence[int] | None, first: int, seconds: float | None, jobs: int
-) -> Iterator[Report]:
-    """What came of these seeds, or of all from `first` on, until the time is up."""
+def reports(act: Callable[[int], Report], seeds: Iterable[int], seconds: float | None, jobs: int) -> Iterator[Report]:
+    """What came of these seeds, until the time is up."""
     started = time.monotonic()
-    left = iter(seeds if seeds is not None else count(first))
+    left = iter(seeds)
 
     def is_over() -> bool:
         return seconds is not None and time.monotonic() - started >= seconds
