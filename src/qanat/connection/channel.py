@@ -107,6 +107,11 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.close()
             await asyncio.wait([self._lost], timeout=_CLOSE_S)
 
+    def abort(self) -> None:
+        """Close at once, without a farewell; whoever still waits is told."""
+        if self._transport is not None:
+            self._transport.abort()
+
     # What the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

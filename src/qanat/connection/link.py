@@ -70,6 +70,10 @@ class Link:
     async def close(self) -> None:
         await self._channel.close()
 
+    def abort(self) -> None:
+        """Close without waiting for it."""
+        self._channel.abort()
+
     def version_of(self, api_key: ApiKey, at_most: int | None = None) -> int:
         """The latest version that both sides speak, up to one; raises `NotOfferedError` where there is none."""
         api = APIS[api_key]

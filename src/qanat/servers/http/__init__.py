@@ -5,11 +5,12 @@
 - `application`  from a request to its answer; `exchange` one of them; `problems` errors as documents (RFC 9457)
 - `operations`   what an operation is; `table` all of them; `openapi`, `documentation` told to others
 - `caller`       who asks
-- `asking`       Kafka requests asked on a caller's behalf: of this broker, or of the one that leads
+- `asking`       Kafka requests asked on a caller's behalf: of this broker, or of the one that leads; `links` over what
 - `door`         the parts that operations share
 - `topics`       topics by name, created on first use
 - `produce`      operations that write; `incoming` records as they come, `plain_lines` very many of them,
-                 `producing` into partitions, `produced` answers; `quick_produce` the short way of a single record
+                 `batching` into batches, `producing` into partitions, `forwarding` into those of other brokers,
+                 `produced` answers; `quick_produce` the short way of a single record
 - `consume`      operations that read; `told` records as they are told, `reading` out of partitions
 - `streams`, `websocket`  records as they come; `pump` never more than a client can take, `stream_limits` how many
 - `idempotency`  keys under which a request is written once; `transaction` how, with a note of its answer

@@ -2,11 +2,13 @@
 
 The HTTP door has no rules of its own for topics, groups or records: whatever it is asked becomes a request of the
 Kafka protocol, passes the same guards under the caller's name, and is answered by the same handler. Where another
-broker leads the partition or keeps the group, the request goes there over `broker.peers`; guards are asked here, where
-the caller is known.
+broker leads the partition or keeps the group, the request goes there over a connection of `links`; guards are asked
+here, where the caller is known.
 
-Rule 1: an answer that may be another a moment later (a leader moved) is asked for again until the deadline.
-Rule 2: a write that broke on its way to another broker is not repeated: nobody knows whether it was done.
+Rule 1: an answer that may be another a moment later (a leader moved, a broker died) is asked for again until the
+        deadline. Whatever is asked of a coordinator may be asked twice.
+Rule 2: a write that broke on its way to another broker is repeated by `forwarding` only, which can be told from its
+        repeat.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.security.authorization import Operation
 from qanat.servers.http.caller import CLIENT_ID, Caller
+from qanat.servers.http.links import Links
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.kafka.apis import SERVED, Handler, ServedApi
 from qanat.servers.kafka.dispatch import Context, Dispatcher
@@ -41,6 +44,8 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 _BY_NAME_AT_MOST = {ApiKey.PRODUCE: 12, ApiKey.FETCH: 12, ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9}
 """Later versions know topics by id only."""
+UNANSWERED = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
+"""Faults of a connection: whether the request arrived is not known."""
 _PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 0.5
 
@@ -65,6 +70,7 @@ class Asking:
         self._dispatcher = dispatcher
         self._gate = gate
         self.timeout_s = timeout_s
+        self.links = Links(broker)
         self.nobody = Caller(None)
         """The door itself, for what it does on nobody's behalf."""
 
@@ -130,7 +136,7 @@ class Asking:
                 response = await self.ask(caller, api_key, request, await self.coordinator(key, kind))
             except (Problem, QanatError) as fault:
                 code = fault.error if isinstance(fault, Problem) else fault.code
-                if code not in RETRIABLE or deadline.left_seconds <= pause:
+                if (code not in RETRIABLE and code not in UNANSWERED) or deadline.left_seconds <= pause:
                     raise
             else:
                 code = error_code(code_of(response))
@@ -148,7 +154,7 @@ class Asking:
 
         async def forward(guarded: Any, _: Context) -> Any:
             at_most = _BY_NAME_AT_MOST.get(api_key)
-            return await self.broker.peers.call(node_id, api_key, guarded, self._patience(guarded), at_most=at_most)
+            return await self.links.call(node_id, api_key, guarded, self._patience(guarded), at_most=at_most)
 
         there = _Elsewhere(served.key, served.first_version, served.last_version, served.module, forward=forward)
         return await self._guarded(there, request, self._context(caller, api_key, _version(served)))

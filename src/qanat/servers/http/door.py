@@ -52,4 +52,5 @@ class Door:
         self.metrics.start()
 
     def close(self) -> None:
+        self.asking.links.close()
         self.metrics.close()

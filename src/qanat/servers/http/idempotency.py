@@ -28,11 +28,11 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.model.placement import partition_of
+from qanat.servers.http.batching import batches_of, encoded
 from qanat.servers.http.exchange import Reply
 from qanat.servers.http.incoming import Outgoing, now_ms
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.produced import ProducedOrNot, told_many, told_one
-from qanat.servers.http.producing import batches_of, encoded
 from qanat.servers.http.told import records_of
 from qanat.servers.http.transaction import FENCED, Transactions
 

@@ -1,5 +1,6 @@
 """Records into partitions: where each goes, batches of one turn of the loop, and what became of each record.
 
+Where this broker leads, records go straight into the log; where another does, `forwarding` sees to them.
 Records that arrive in the same turn for the same partition leave as one batch: a hundred clients with one record
 each cost the log one append, and nobody waits longer for it.
 
@@ -20,9 +21,9 @@ from qanat.connection.faults import OutOfTimeError
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
+from qanat.servers.http.batching import BATCH_BYTES, Result, batches_of, encoded, size_of
+from qanat.servers.http.forwarding import NOT_KNOWN, Forwarding
 from qanat.servers.http.problems import Problem, problem_of
-from qanat.wire.batch_header import HEADER_SIZE
-from qanat.wire.compression import Codec
 from qanat.wire.kafka.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -31,8 +32,6 @@ from qanat.wire.kafka.messages.produce import (
 )
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.key_hash import partition_of
-from qanat.wire.record_writer import encode_records
-from qanat.wire.records import BatchFields, sealed
 
 if TYPE_CHECKING:
     from qanat.servers.http.asking import Asking
@@ -40,17 +39,10 @@ if TYPE_CHECKING:
     from qanat.servers.http.incoming import Outgoing
 
 ACKS = {"all": -1, "leader": 1, "none": 0}
-BATCH_BYTES = 512 * 1024
-"""Records of one batch together, unless one alone is larger."""
-_RECORD_OVERHEAD = 24
-_PLAIN = BatchFields()
+MOVED = -1
 _PAUSE_S = 0.05
 _NOT_WRITTEN = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE)
-"""A leader that moved: nothing was written, and the next attempt goes where it is now."""
-
-Result = int | Problem
-"""A record's offset, or why it has none."""
-
+"""Nobody leads yet: nothing was written. A broker that is alone is never replaced as a leader."""
 
 Park = Callable[[Coroutine[Any, Any, None]], object]
 Waiting = tuple["Outgoing", asyncio.Future[int]]
@@ -71,8 +63,8 @@ class Lane:
         self._bytes = 0
 
     def add(self, record: Outgoing) -> asyncio.Future[int]:
-        """Its offset, once it is on disk."""
-        size = _size(record)
+        """Its offset, once it is on disk; `MOVED` where it was not written because another leads by now."""
+        size = size_of(record)
         if self._bytes + size > BATCH_BYTES and self._waiting:
             self._leave()
         if not self._waiting:
@@ -111,7 +103,10 @@ class Lane:
             for one in waiting:
                 self._append([one])
         elif not waiting[0][1].done():
-            waiting[0][1].set_exception(fault)
+            if fault.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                waiting[0][1].set_result(MOVED)
+            else:
+                waiting[0][1].set_exception(fault)
 
 
 def _acknowledge(
@@ -157,6 +152,7 @@ class Producing:
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
         self._broker = asking.broker
+        self._forwarding = Forwarding(asking)
         self._lanes: dict[Partition, Lane] = {}
         self._turns: dict[str, int] = {}
 
@@ -197,20 +193,24 @@ class Producing:
     async def write_one(self, caller: Caller, record: Outgoing, acks: int) -> int:
         """The offset of one record; -1 where nobody waited for it."""
         partition = self.direct(record.topic, record.partition, acks)
-        if partition is None:
-            (result,) = await self.write(caller, [record], acks)
-            if isinstance(result, Problem):
-                raise result
-            return result
-        if acks == -1:
+        if partition is not None and acks != -1:
+            return await self._write_hastily(partition, record, acks)
+        if partition is not None:
             lane = self._lanes.get(partition)
             if lane is None:
                 lane = self._lane(partition)
             try:
-                return await lane.add(record)
+                offset = await lane.add(record)
             except QanatError as fault:
-                raise _problem(fault.code, record, str(fault)) from None
-        return await self._write_hastily(partition, record, acks)
+                # Another began to lead when the record was in our log, and perhaps in nobody else's.
+                doubt = f"; {NOT_KNOWN}" if fault.code is ErrorCode.NOT_LEADER_OR_FOLLOWER else ""
+                raise _problem(fault.code, record, f"{fault}{doubt}") from None
+            if offset != MOVED:
+                return offset
+        (result,) = await self.write(caller, [record], acks)
+        if isinstance(result, Problem):
+            raise result
+        return result
 
     def _lane(self, partition: Partition) -> Lane:
         if len(self._lanes) > len(self._broker.partitions):
@@ -254,10 +254,10 @@ class Producing:
         written: list[tuple[list[int], Written]] = []
         for first, end in batches_of(numbers, records):
             chosen = numbers[first:end]
-            batch = encoded([records[number] for number in chosen])
             if partition is None:
                 await self._append_asking(caller, at, chosen, records, results, acks)
                 continue
+            batch = encoded([records[number] for number in chosen])
             try:
                 written.append((chosen, partition.append_now(batch) or await partition.append(batch)))
             except QanatError:
@@ -280,38 +280,38 @@ class Producing:
         results: list[Result],
         acks: int,
     ) -> None:
-        outcome = await self.append(caller, at, encoded([records[number] for number in chosen]), acks)
-        if isinstance(outcome, int):
-            for offset, number in enumerate(chosen, outcome):
-                results[number] = offset
-        elif len(chosen) == 1 or outcome.status >= 500:
-            for number in chosen:
-                results[number] = outcome
+        rows = [records[number] for number in chosen]
+        if not self._asking.is_alone or self._asking.leader(*at) != self._broker.node_id:
+            self._asking.require_write(caller, (at.topic,))
+            outcomes = await self._forwarding.write(at, rows, acks)
         else:
-            for number in chosen:
-                results[number] = await self.append(caller, at, encoded([records[number]]), acks)
+            outcomes = await self._append_here(caller, at, rows, acks)
+        for number, outcome in zip(chosen, outcomes, strict=True):
+            results[number] = outcome
 
-    async def append(self, caller: Caller, at: TopicPartition, batch: bytearray, acks: int) -> Result:
-        """One batch into one partition, wherever its leader is; its first offset, or why not."""
-        # Without an answer we would have none to give either: acks=0 is asked for as acks=1.
+    async def _append_here(
+        self, caller: Caller, at: TopicPartition, records: Sequence[Outgoing], acks: int
+    ) -> list[Result]:
+        """The same where there is nobody else: through the guards, and with everybody's own refusal."""
+        outcome = await self._append(caller, at, encoded(records), acks)
+        if isinstance(outcome, int):
+            return list(range(outcome, outcome + len(records)))
+        if len(records) == 1 or outcome.status >= 500:
+            return [outcome] * len(records)
+        return [await self._append(caller, at, encoded([record]), acks) for record in records]
+
+    async def _append(self, caller: Caller, at: TopicPartition, batch: bytearray, acks: int) -> Result:
         data = PartitionProduceData(at.partition, memoryview(batch))
         timeout_ms = round(self._asking.timeout_s * 1000)
+        # Without an answer we would have none to give either: acks=0 is asked for as acks=1.
         request = ProduceRequest(None, acks or 1, timeout_ms, [TopicProduceData(at.topic, partition_data=[data])])
         deadline = Deadline.after(self._asking.timeout_s)
         while True:
-            try:
-                response: ProduceResponse = await self._asking.ask(
-                    caller, ApiKey.PRODUCE, request, self._asking.leader(at.topic, at.partition)
-                )
-            except QanatError as fault:
-                return problem_of(
-                    fault.code,
-                    f"topic {at.topic} partition {at.partition}",
-                    f"{fault}; whether the records were written is not known: repeat with an Idempotency-Key",
-                )
+            response: ProduceResponse = await self._asking.ask(caller, ApiKey.PRODUCE, request)
             answer = response.responses[0].partition_responses[0]
             if not answer.error_code:
                 return int(answer.base_offset)
+            # A topic that was made a moment ago has no leader yet.
             if answer.error_code not in _NOT_WRITTEN or deadline.left_seconds <= _PAUSE_S:
                 return problem_of(answer.error_code, f"topic {at.topic} partition {at.partition}", answer.error_message)
             await deadline.pause(_PAUSE_S)
@@ -323,36 +323,3 @@ def _problem(code: ErrorCode, record: Outgoing, message: str) -> Problem:
 
 def _code(fault: BaseException | None) -> ErrorCode:
     return fault.code if isinstance(fault, QanatError) else ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def _size(record: Outgoing) -> int:
-    headers = sum([len(name) + len(text or b"") for name, text in record.headers]) if record.headers else 0
-    return _RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"") + headers
-
-
-def batches_of(numbers: Sequence[int], records: Sequence[Outgoing]) -> list[tuple[int, int]]:
-    """Where to cut a partition's records, so that no batch is too large."""
-    cuts: list[tuple[int, int]] = []
-    first = size = 0
-    for place, number in enumerate(numbers):
-        one = _size(records[number])
-        if size + one > BATCH_BYTES and place > first:
-            cuts.append((first, place))
-            first, size = place, 0
-        size += one
-    cuts.append((first, len(numbers)))
-    return cuts
-
-
-def encoded(records: Sequence[Outgoing], fields: BatchFields = _PLAIN) -> bytearray:
-    """A batch of these records."""
-    base = records[0].timestamp
-    latest = base
-    rows = []
-    for delta, record in enumerate(records):
-        timestamp = record.timestamp
-        if timestamp > latest:
-            latest = timestamp
-        rows.append((0, timestamp - base, delta, record.key, record.value, record.headers))
-    payload = encode_records(rows, HEADER_SIZE)
-    return sealed(payload, fields, Codec.NONE, len(rows), len(rows) - 1, base, latest)
