@@ -214,15 +214,6 @@ def _with_two_replicas(stage: Stage):  # type: ignore[no-untyped-def]
     return replace(stage.plan, replicas=2)
 
 
-def test_c22_a_follower_shows_consumers_nothing_so_nothing_beyond_its_high_watermark() -> None:
-    async def script(stage: Stage) -> None:
-        await stage.send(b"one")
-        row = await _fetch(stage, stage.followers[0], FetchPartition(0, fetch_offset=0))
-        assert (row.error_code, len(row.records or b"")) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
-
-    play(script)
-
-
 def test_c23_a_leader_whose_disk_fails_leads_no_more_and_acknowledges_nothing() -> None:
     async def script(stage: Stage) -> None:
         broken = stage.leader

@@ -8,6 +8,7 @@
 - `controlling`        the controller's part, played by one broker at a time
 - `suspicions`         brokers whose process has ended, noticed at once
 - `followers`          copies of partitions that others lead, kept up by fetching
+- `nearby_reads`       consumers that read from a follower in their rack
 - `in_sync_sets`       followers' progress, and changes of the in-sync sets
 - `peers`              questions to other brokers
 - `partition`          the leader's side of one partition: appends, reads, who waits for either

@@ -22,6 +22,7 @@ from qanat.broker.hosting import Hosting
 from qanat.broker.in_sync_sets import InSyncSets
 from qanat.broker.membership import Membership
 from qanat.broker.metadata import MetadataKeeper
+from qanat.broker.nearby_reads import CopyReader, NearbyReads
 from qanat.broker.partition import Partition
 from qanat.broker.peers import Peers
 from qanat.broker.settings import BrokerSettings
@@ -110,6 +111,7 @@ class Broker:
         self.membership.on_joined = self._on_joined
         self.controlling = Controlling(self, self.membership, self.rules_of)
         self.in_sync_sets = InSyncSets(self)
+        self.nearby_reads = NearbyReads(self)
         self.suspicions = Suspicions(self)
         self.peers = Peers(self)
         self._random = random.Random(seed)
@@ -311,6 +313,13 @@ class Broker:
         at = TopicPartition(topic, number)
         found = self.partitions.get(at)
         return self.hosting.why_missing(at) if found is None else found
+
+    def readable_copy(self, topic: str, topic_id: bytes, number: int) -> CopyReader | None:
+        """Our copy of a partition that another leads, for consumers to read; named by `topic`, or by id without it."""
+        if not topic:
+            known = self.metadata.image.topics_by_id.get(TopicId(uuid.UUID(bytes=topic_id)))
+            topic = "" if known is None else known.name
+        return self.nearby_reads.copy_of(TopicPartition(topic, number))
 
     def writable_partition(self, topic: str, number: int) -> Partition | ErrorCode:
         """The same for clients' records: internal topics are written by their owners only."""

@@ -5,7 +5,8 @@ request's limit; the first partition with records gives at least one batch. A
 fetch that finds less than it wants parks until enough has been written, or its
 time is up; it never polls.
 
-Consumers read what is committed; followers read to the end of the log, and what they ask for says what they have.
+Consumers read what is committed, here or in a copy of ours (`nearby_reads`); followers read to the end of the log, and
+what they ask for says what they have.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from qanat.broker.breaths import Breaths
-from qanat.broker.partition import Partition
+from qanat.broker.nearby_reads import NOBODY, Readable
 from qanat.log.aborted import AbortedTransaction
 from qanat.log.leader_epochs import EpochEnd
 from qanat.log.reading import LogRead
@@ -31,13 +32,19 @@ FEW_PARTITIONS = 200
 class Wanted(NamedTuple):
     """What is asked of one partition; `partition` is the reason where there is none."""
 
-    partition: Partition | ErrorCode
+    partition: Readable | ErrorCode
     offset: int
     max_bytes: int
     leader_epoch: int
     """The epoch that the asker believes in, or -1."""
     last_fetched_epoch: int = -1
     """The epoch of the record before `offset` in the asker's copy, or -1."""
+    start_offset: int = -1
+    """Where a follower's copy starts."""
+    preferred: int = NOBODY
+    """The broker that the asker had better ask, or -1."""
+    told_high: int | None = None
+    """The high watermark that a follower knows of, where it should hear of a higher one at once."""
 
 
 @dataclass(slots=True)
@@ -53,6 +60,8 @@ class Found:
     size: int = 0
     diverging: EpochEnd | None = None
     """Where the asker's copy stops being ours (KIP-595)."""
+    preferred: int = NOBODY
+    """The broker to ask instead (KIP-392), or -1."""
 
 
 class Fetch:
@@ -69,7 +78,8 @@ class Fetch:
     ) -> None:
         self._wanted = wanted
         self._is_follower = is_follower
-        self._partitions = [one.partition for one in wanted if isinstance(one.partition, Partition)]
+        self._is_hurried = is_follower and any(one.told_high is not None for one in wanted)
+        self._partitions = [one.partition for one in wanted if not isinstance(one.partition, ErrorCode)]
         self._max_bytes = max_bytes
         self._min_bytes = min_bytes
         self._is_committed = is_committed
@@ -78,10 +88,16 @@ class Fetch:
         self.found: list[Found] = []
         self.size = 0
         self.is_cold = False
+        self._has_news = False
+        """Whether something else than records should be told at once."""
 
     @property
     def is_enough(self) -> bool:
-        return self.size >= self._min_bytes or any(found.error or found.diverging for found in self.found)
+        return (
+            self.size >= self._min_bytes
+            or self._has_news
+            or any(found.error or found.diverging for found in self.found)
+        )
 
     def try_now(self) -> bool:
         """Read everything that is in memory; False where a partition would have to wait for the disk."""
@@ -91,7 +107,7 @@ class Fetch:
         return not self.is_cold
 
     def _begin(self) -> None:
-        self.found, self.size, self.is_cold = [], 0, False
+        self.found, self.size, self.is_cold, self._has_news = [], 0, False, False
         self._readable_bytes = self._readable()
 
     def _readable(self) -> int:
@@ -106,7 +122,7 @@ class Fetch:
         found, end_offset = self._bounds(wanted)
         if end_offset is None:
             return found
-        assert isinstance(wanted.partition, Partition)
+        assert not isinstance(wanted.partition, ErrorCode)
         try:
             read = (
                 wanted.partition.read_now(wanted.offset, self._room(wanted), end_offset) if self._has_room() else None
@@ -129,7 +145,7 @@ class Fetch:
         async for wanted in breaths.over(self._wanted):
             found, end_offset = self._bounds(wanted)
             if end_offset is not None and self._has_room():
-                assert isinstance(wanted.partition, Partition)
+                assert not isinstance(wanted.partition, ErrorCode)
                 try:
                     read = await wanted.partition.read(wanted.offset, self._room(wanted), end_offset)
                     if not self._is_complete(wanted, read):
@@ -141,7 +157,7 @@ class Fetch:
 
     def _is_complete(self, wanted: Wanted, read: LogRead) -> bool:
         """Whether all that goes with a read is in memory: aborted transactions, for who wants to leave them out."""
-        assert isinstance(wanted.partition, Partition)
+        assert not isinstance(wanted.partition, ErrorCode)
         return not (self._is_committed and read.slices) or wanted.partition.has_aborted_at_hand(
             wanted.offset, read.next_offset
         )
@@ -166,6 +182,11 @@ class Fetch:
         log = partition.log
         found = Found(ErrorCode.NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
         found.aborted = () if self._is_committed else None
+        if wanted.preferred >= 0:
+            found.preferred, self._has_news = wanted.preferred, True
+            return found, None
+        if wanted.told_high is not None and found.high_watermark > wanted.told_high:
+            self._has_news = True
         if diverges(wanted, partition):
             found.diverging = _parting(wanted, partition)
             return found if found.diverging else Found(ErrorCode.OFFSET_OUT_OF_RANGE), None
@@ -174,7 +195,7 @@ class Fetch:
         return found, found.last_stable_offset if self._is_committed else found.high_watermark
 
     def _take(self, wanted: Wanted, found: Found, read: LogRead) -> Found:
-        assert isinstance(wanted.partition, Partition)
+        assert not isinstance(wanted.partition, ErrorCode)
         size = read.size
         if size > self._max_bytes - self.size and self.size > 0:
             return found  # One batch, larger than what is left: its turn comes with the next request.
@@ -204,7 +225,7 @@ class Fetch:
 
         def wake() -> None:
             is_over = any(partition.is_retired for partition in partitions)
-            has_enough = is_over or self._written() >= needed
+            has_enough = is_over or self._written() >= needed or self._has_moved()
             if has_enough and not woken.done():
                 woken.set_result(None)
             elif not woken.done():
@@ -213,6 +234,8 @@ class Fetch:
         def wait() -> None:
             for partition in partitions:
                 partition.wait_for_more(wake, is_follower=self._is_follower)
+                if self._is_hurried:
+                    partition.wait_for_more(wake)
 
         wait()
         if self._readable() != self._readable_bytes:
@@ -227,8 +250,15 @@ class Fetch:
                 partition.stop_waiting(wake)
         return True
 
+    def _has_moved(self) -> bool:
+        """Whether a follower that should hear of every high watermark has not heard of this one."""
+        return self._is_hurried and any(
+            not isinstance(one.partition, ErrorCode) and one.partition.log.high_watermark > found.high_watermark
+            for one, found in zip(self._wanted, self.found, strict=True)
+        )
 
-def diverges(wanted: Wanted, partition: Partition) -> bool:
+
+def diverges(wanted: Wanted, partition: Readable) -> bool:
     """Whether the asker's copy is not the beginning of our log."""
     if wanted.last_fetched_epoch < 0:
         return False
@@ -236,7 +266,7 @@ def diverges(wanted: Wanted, partition: Partition) -> bool:
     return end.end_offset < 0 or end.epoch < wanted.last_fetched_epoch or end.end_offset < wanted.offset
 
 
-def _parting(wanted: Wanted, partition: Partition) -> EpochEnd | None:
+def _parting(wanted: Wanted, partition: Readable) -> EpochEnd | None:
     """Where a copy that is not the beginning of our log stops being it; None where that is not known."""
     end = partition.log.end_of_epoch(LeaderEpoch(wanted.last_fetched_epoch))
     return None if end.epoch < 0 or end.end_offset < 0 else end

@@ -57,17 +57,17 @@ class FollowedLeaders:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._leaders: dict[int, _FollowedLeader] = {}
-        self._copies: dict[TopicPartition, Copy] = {}
+        self.copies: dict[TopicPartition, Copy] = {}
         self.busy: dict[TopicPartition, asyncio.Future[None]] = {}
         """Copies that are being cut, with when that will be over."""
         self._is_closed = False
 
     def follow(self, copy: Copy) -> None:
         """Keep a copy up with its leader from now on, if it has one."""
-        if self._copies.get(copy.at) == copy or self._is_closed:
+        if self.copies.get(copy.at) == copy or self._is_closed:
             return
         self.leave(copy.at)
-        self._copies[copy.at] = copy
+        self.copies[copy.at] = copy
         if copy.leader < 0 or copy.leader == self._broker.node_id:
             return  # Nobody leads, or it is not yet settled who does.
         leader = self._leaders.get(copy.leader)
@@ -76,7 +76,8 @@ class FollowedLeaders:
         leader.add(copy)
 
     def leave(self, at: TopicPartition) -> None:
-        copy = self._copies.pop(at, None)
+        copy = self.copies.pop(at, None)
+        self._broker.nearby_reads.left(at)
         if copy is not None and (leader := self._leaders.get(copy.leader)) is not None:
             leader.remove(at)
 
@@ -260,19 +261,22 @@ class _FollowedLeader:
         return None
 
     def _append(self, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
-        log, flushed = copy.log, None
+        log, flushed, size = copy.log, None, 0
         records = row.records
         if records is not None and len(records):
             assert isinstance(records, memoryview | bytes | bytearray), "a message that was read holds its bytes"
             flushed = self._broker.runtime.append_replicated(log, records)
-            self._broker.counters.replicated_bytes += len(records)
+            size = len(records)
+            self._broker.counters.replicated_bytes += size
         log.advance_high_watermark(min(row.high_watermark, log.end_offset))
         if log.log_start_offset < row.log_start_offset <= log.high_watermark:
             log.advance_log_start(row.log_start_offset)
+        self._broker.nearby_reads.copied(copy.at, size)
         return flushed
 
     def _cut(self, copy: Copy, act: Callable[[], object]) -> None:
         """Cut a copy beside everything else; until that is done nobody asks for it and nobody leads it."""
+        self._broker.nearby_reads.left(copy.at)
         over = self._busy[copy.at] = asyncio.get_running_loop().create_future()
 
         async def cut() -> None:

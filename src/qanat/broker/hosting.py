@@ -51,6 +51,8 @@ class Followers(Protocol):
 
     busy: dict[TopicPartition, asyncio.Future[None]]
     """Copies that are being cut, with when that will be over: nobody may lead them before."""
+    copies: dict[TopicPartition, Copy]
+    """Those that are kept up, or will be when somebody leads."""
 
     def follow(self, copy: Copy) -> None: ...
 

@@ -49,11 +49,12 @@ class InSyncSets:
                 if number % 100 == 99:
                     await asyncio.sleep(0)
 
-    def asked(self, partition: Partition, node_id: int, broker_epoch: int, offset: int) -> bool:
-        """A follower has everything before `offset`; False where it may not ask."""
+    def asked(self, partition: Partition, node_id: int, broker_epoch: int, offset: int, start_offset: int = 0) -> bool:
+        """A follower has everything from `start_offset` to `offset`; False where it may not ask."""
         leader = partition.leader
         end_offset = partition.log.end_offset
-        if leader is None or not leader.asked(node_id, broker_epoch, offset, end_offset, self._broker.steady_ms()):
+        now_ms = self._broker.steady_ms()
+        if leader is None or not leader.asked(node_id, broker_epoch, offset, end_offset, now_ms, start_offset):
             return False
         partition.advance()
         if node_id not in leader.in_sync and not leader.is_changing:

@@ -12,6 +12,11 @@ _MIB = 1024 * 1024
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
+_PACKAGE = "org.apache.kafka.common.replica."
+LEADER_SELECTORS = (None, "", "LeaderSelector", f"{_PACKAGE}LeaderSelector")
+"""Ways to say that consumers read from leaders only."""
+RACK_AWARE_SELECTORS = ("RackAwareReplicaSelector", f"{_PACKAGE}RackAwareReplicaSelector")
+
 
 class BrokerSettings(Settings, frozen=True):
     """One broker's settings. Defaults are Qanat's (docs: settings)."""
@@ -28,6 +33,8 @@ class BrokerSettings(Settings, frozen=True):
     """Port on which other brokers of the cluster are answered; 0 takes a free one, without it there are no others."""
     broker_rack: str | None = None
     """Where this broker stands: replicas of a partition are spread over racks."""
+    replica_selector_class: str | None = None
+    """`RackAwareReplicaSelector`: consumers that name their rack read from a replica there, others from leaders."""
     broker_session_timeout_ms: Positive = 6000
     """How long a broker that the metadata store hears nothing of still counts as alive."""
     replica_lag_time_max_ms: Positive = 10_000
@@ -76,3 +83,10 @@ class BrokerSettings(Settings, frozen=True):
     """Port of `GET /metrics` for Prometheus; 0 takes a free one, and without it nothing is served."""
     metrics_per_partition: bool = False
     """Whether sizes and offsets of logs are told for every partition, and not only for every topic."""
+
+    def __post_init__(self) -> None:
+        if self.replica_selector_class not in (*LEADER_SELECTORS, *RACK_AWARE_SELECTORS):
+            raise ValueError(
+                f"replica.selector.class = {self.replica_selector_class!r}: known are RackAwareReplicaSelector and "
+                "LeaderSelector, with or without Kafka's package before the name"
+            )

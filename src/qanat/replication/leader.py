@@ -22,11 +22,13 @@ _UNKNOWN = -1
 class Progress:
     """How far one follower is."""
 
-    __slots__ = ("asked_ms", "caught_up_ms", "end_before", "epoch", "offset")
+    __slots__ = ("asked_ms", "caught_up_ms", "end_before", "epoch", "offset", "start_offset")
 
     def __init__(self, now_ms: int) -> None:
         self.offset = _UNKNOWN
         """Everything below is on its disk."""
+        self.start_offset = 0
+        """Where its copy starts."""
         self.epoch = NEVER
         """The broker's epoch in which it last asked."""
         self.asked_ms = now_ms
@@ -81,8 +83,11 @@ class Leader:
         for node_id in [node_id for node_id in self._followers if node_id not in replicas]:
             del self._followers[node_id]
 
-    def asked(self, node_id: int, broker_epoch: int, offset: int, end_offset: int, now_ms: int) -> bool:
-        """A follower asks for `offset`, having everything before; False where it is none of ours, or an old process."""
+    def asked(
+        self, node_id: int, broker_epoch: int, offset: int, end_offset: int, now_ms: int, start_offset: int = 0
+    ) -> bool:
+        """A follower asks for `offset`, having everything from `start_offset` on; False where it is none of ours, or an
+        old process."""
         follower = self._followers.get(node_id)
         if follower is None or broker_epoch < follower.epoch:
             return False
@@ -94,6 +99,7 @@ class Leader:
         elif follower.end_before and offset >= follower.end_before:
             follower.caught_up_ms = max(follower.caught_up_ms, follower.asked_ms)
         follower.offset = offset
+        follower.start_offset = start_offset
         follower.end_before = end_offset
         follower.asked_ms = now_ms
         return True
@@ -110,6 +116,13 @@ class Leader:
                     return None
                 lowest = min(lowest, follower.offset)
         return lowest
+
+    def held_by(self, node_id: int) -> tuple[int, int]:
+        """From where to where a follower certainly has everything; an empty range where it has not said."""
+        follower = self._followers.get(node_id)
+        if follower is None or follower.offset == _UNKNOWN:
+            return 0, _UNKNOWN
+        return follower.start_offset, follower.offset
 
     def _maximal(self) -> tuple[int, ...]:
         return self.in_sync if self._pending is None else (*self.in_sync, *self._pending)

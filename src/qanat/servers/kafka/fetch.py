@@ -2,7 +2,7 @@
 
 v4   record batches; isolation level and aborted transactions    v5   log start offset
 v7   fetch sessions (KIP-227)    v9   the asker's leader epoch    v10  zstd may be sent
-v11  rack id (fetching from the nearest replica comes with the cluster)
+v11  rack id, and the replica to ask instead (KIP-392); from here on consumers may ask followers
 v12  flexible; last fetched epoch, diverging epochs    v13  topics by id
 v15  a replica names itself in a tagged field    v16  node endpoints    v17  replica directory id
 
@@ -33,6 +33,7 @@ from qanat.wire.kafka.messages.fetch import (
 
 _READ_COMMITTED = 1
 _TOPIC_IDS_FROM = 13
+_COPIES_FROM = 11
 
 
 def handle(request: FetchRequest, context: Context) -> object:
@@ -45,16 +46,26 @@ def handle(request: FetchRequest, context: Context) -> object:
         return FetchResponse(error_code=session)
     if len(asked) > FEW_PARTITIONS:
         return _answer_in_turns(request, context, asked, session)
-    fetch = _fetch(request, context, [_wanted(key, what, context) for key, what in asked.items()])
+    fetch = _fetch(request, context, asked, [_wanted(key, what, context) for key, what in asked.items()], session)
     if fetch.try_now() and (fetch.is_enough or request.max_wait_ms <= 0 or not asked):
         return _response(asked, fetch, session, is_full=_is_full(request))
     return _later(request, context, fetch, asked, session)
 
 
-def _fetch(request: FetchRequest, context: Context, wanted: list[Wanted]) -> Fetch:
+def _fetch(
+    request: FetchRequest,
+    context: Context,
+    asked: dict[PartitionKey, Asked],
+    wanted: list[Wanted],
+    session: FetchSession | None,
+) -> Fetch:
     follower = _follower(request)
     if follower >= 0:
         _take_note(request, context, follower, wanted)
+        if session is not None and context.broker.nearby_reads.is_on:
+            _hurry(asked, wanted, session)
+    elif context.version >= _COPIES_FROM:
+        _look_nearby(request, context, asked, wanted)
     return Fetch(
         wanted,
         min(request.max_bytes, context.broker.settings.fetch_max_bytes),
@@ -78,8 +89,30 @@ def _take_note(request: FetchRequest, context: Context, follower: int, wanted: l
         if isinstance(partition, Partition) and one.leader_epoch == partition.leader_epoch:
             if _diverges_here(one, partition):
                 continue  # What it has is not ours: it says so after it has cut that off.
-            if not context.broker.in_sync_sets.asked(partition, follower, epoch, one.offset):
+            if not context.broker.in_sync_sets.asked(partition, follower, epoch, one.offset, one.start_offset):
                 wanted[place] = one._replace(partition=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _hurry(asked: dict[PartitionKey, Asked], wanted: list[Wanted], session: FetchSession) -> None:
+    """Let a follower hear at once of what is committed: its consumers wait for that."""
+    for place, key in enumerate(asked):
+        if (told := session.told.get(key)) is not None:
+            wanted[place] = wanted[place]._replace(told_high=told.high_watermark)
+
+
+def _look_nearby(
+    request: FetchRequest, context: Context, asked: dict[PartitionKey, Asked], wanted: list[Wanted]
+) -> None:
+    """A consumer reads our copy of what others lead, and is sent to a copy in its own rack of what we lead."""
+    nearby = context.broker.nearby_reads
+    rack = request.rack_id if request.rack_id and nearby.is_on else ""
+    for (place, one), key in zip(enumerate(wanted), asked, strict=True):
+        if one.partition is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            copy = context.broker.readable_copy(key.topic, key.topic_id, key.partition)
+            if copy is not None:
+                wanted[place] = one._replace(partition=copy)
+        elif rack and isinstance(one.partition, Partition):
+            wanted[place] = one._replace(preferred=nearby.preferred(one.partition, rack, one.offset))
 
 
 def _diverges_here(wanted: Wanted, partition: Partition) -> bool:
@@ -129,7 +162,7 @@ async def _answer_in_turns(
     request: FetchRequest, context: Context, asked: dict[PartitionKey, Asked], session: FetchSession | None
 ) -> object:
     wanted = [_wanted(key, what, context) async for key, what in context.breaths.over(asked.items())]
-    fetch = _fetch(request, context, wanted)
+    fetch = _fetch(request, context, asked, wanted, session)
     await fetch.read_in_turns(context.breaths)
     if fetch.is_enough or request.max_wait_ms <= 0:
         return await _response_in_turns(request, context, asked, fetch, session)
@@ -193,7 +226,14 @@ def _wanted(key: PartitionKey, asked: Asked, context: Context) -> Wanted:
         partition = broker.partition_by_id(key.topic_id, key.partition)
     else:
         partition = broker.partition(key.topic, key.partition)
-    return Wanted(partition, asked.fetch_offset, asked.max_bytes, asked.current_leader_epoch, asked.last_fetched_epoch)
+    return Wanted(
+        partition,
+        asked.fetch_offset,
+        asked.max_bytes,
+        asked.current_leader_epoch,
+        asked.last_fetched_epoch,
+        asked.log_start_offset,
+    )
 
 
 def _response(
@@ -215,7 +255,10 @@ def _tell(
     for key, found in rows:
         told = Told(found.high_watermark, found.last_stable_offset, found.log_start_offset)
         is_told = session is None or session.is_worth_telling(
-            key, told, has_records=found.size > 0, has_error=bool(found.error) or found.diverging is not None
+            key,
+            told,
+            has_records=found.size > 0,
+            has_error=bool(found.error) or found.diverging is not None or found.preferred >= 0,
         )
         if is_full or is_told:
             topic = topics.setdefault(
@@ -244,5 +287,6 @@ def _partition(number: int, found: Found) -> PartitionData:
         found.log_start_offset,
         diverging_epoch=diverging,
         aborted_transactions=aborted,
+        preferred_read_replica=found.preferred,
         records=found.read.views() if found.read is not None else b"",
     )

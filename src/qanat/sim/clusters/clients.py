@@ -28,11 +28,15 @@ _TRANSACTION_MS = 5000
 class Clients:
     """Everybody who uses the cluster in one run."""
 
-    def __init__(self, bootstrap: Sequence[Address], topic: str, partitions: int, seed: int | str) -> None:
+    def __init__(
+        self, bootstrap: Sequence[Address], topic: str, partitions: int, seed: int | str, *, reads_nearby: bool = False
+    ) -> None:
         self._bootstrap = list(bootstrap)
         self._topic = topic
         self._partitions = partitions
         self._random = Random(f"clients {seed}")
+        self._nearby = Random(f"nearby {seed}") if reads_nearby else None
+        """Draws which broker is asked for records, where it is not the leader."""
         self._numbers = count()
         self._transactions = count()
         self.history = History()
@@ -122,13 +126,15 @@ class Clients:
     async def _poll(
         self, name: str, cluster: Cluster, positions: dict[int, int], timeout_s: float, *, is_final: bool = False
     ) -> int:
-        """One fetch from every leader; how many records came."""
+        """One fetch from every leader, or from whoever is asked instead; how many records came."""
         deadline = Deadline.after(timeout_s)
-        view = await cluster.topic(self._topic, deadline)
+        asked = dict((await cluster.topic(self._topic, deadline)).leaders)
+        if self._nearby is not None and not is_final:
+            asked = {number: self._nearby.randrange(len(self._bootstrap)) for number in asked}
         found = 0
-        for leader in dict.fromkeys(view.leaders.values()):
-            link = await cluster.node_link(leader, deadline)
-            wanted = {number: positions[number] for number, one in view.leaders.items() if one == leader}
+        for node_id in dict.fromkeys(asked.values()):
+            link = await cluster.node_link(node_id, deadline)
+            wanted = {number: positions[number] for number, one in asked.items() if one == node_id}
             limits = FetchLimits(max_wait_ms=100, is_committed_only=True)
             for row in await fetch(link, self._topic, wanted, limits, deadline):
                 if row.error_code:

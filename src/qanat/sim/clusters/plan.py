@@ -28,6 +28,8 @@ class Plan(Struct, frozen=True):
     """Whether somebody commits offsets."""
     work_s: float
     """Mean time of a flush, and of whatever else is done on a thread."""
+    reads_nearby: bool = False
+    """Whether consumers read from whichever replica chance gives them, and not from leaders."""
 
     @staticmethod
     def of(seed: int) -> Plan:
@@ -52,4 +54,6 @@ class Plan(Struct, frozen=True):
             has_operator=random.random() < 0.4,
             has_group=random.random() < 0.4,
             work_s=random.choice((0.0005, 0.0005, 0.01)),
+            # Drawn apart: what every seed stood for before stays so.
+            reads_nearby=brokers > 1 and Random(f"nearby {seed}").random() < 0.25,
         )

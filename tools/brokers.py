@@ -1,0 +1,162 @@
+"""Several brokers as real processes that can be started, stopped and killed one by one: for tests and measurements.
+
+Unlike `qanat cluster up`, nobody starts a broker again that has died, and each may have settings of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._metadata import ClusterMetadata
+from confluent_kafka.cimpl import NewTopic
+
+PATIENCE_S = 90.0
+_LOOK_S = 0.05
+
+
+class BrokerProcesses:
+    """Brokers 0 to n-1 over one data directory, as a context; whatever still runs at its end is killed."""
+
+    def __init__(
+        self,
+        folder: Path,
+        count: int = 3,
+        settings: Mapping[str, str] | None = None,
+        own: Mapping[int, Mapping[str, str]] | None = None,
+        *,
+        python: Sequence[str] = (sys.executable,),
+    ) -> None:
+        self.folder = folder
+        self.settings = {"default.replication.factor": "3", "min.insync.replicas": "2", **(settings or {})}
+        self.own = own or {}
+        self._python = tuple(python)
+        ports = free_ports(2 * count)
+        self.ports, self._inter_broker_ports = ports[:count], ports[count:]
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            for node_id in range(len(self.ports)):
+                self.start(node_id)
+            self.until(lambda seen: len(seen.brokers) == len(self.ports), "every broker is registered")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(self.address(node_id) for node_id in range(len(self.ports)))
+
+    def address(self, node_id: int) -> str:
+        return f"127.0.0.1:{self.ports[node_id]}"
+
+    def log(self, node_id: int) -> str:
+        """What a broker has said so far, in all its lives."""
+        return self._log_file(node_id).read_text()
+
+    def _log_file(self, node_id: int) -> Path:
+        return self.folder / f"broker-{node_id}.log"
+
+    # Processes
+
+    def start(self, node_id: int) -> None:
+        """Start a broker, and do not wait for it."""
+        told = {
+            **self.settings,
+            **self.own.get(node_id, {}),
+            "inter.broker.port": str(self._inter_broker_ports[node_id]),
+            "http.port": "-1",
+        }
+        command = [
+            *(*self._python, "-m", "qanat.app", "start", "--log-format", "json"),
+            *("--port", str(self.ports[node_id]), "--node-id", str(node_id), "--data-dir", str(self.folder / "data")),
+            *(word for name, value in told.items() for word in ("-X", f"{name}={value}")),
+        ]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("QANAT_")}
+        with self._log_file(node_id).open("ab") as log:
+            self.processes[node_id] = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=environment | {"XDG_CONFIG_HOME": "/nonexistent"},
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill(self, node_id: int) -> None:
+        """End a broker without a word."""
+        self.processes[node_id].kill()
+        self.processes[node_id].wait()
+
+    def stop(self, node_id: int) -> int:
+        """Stop a broker in good order; its exit code."""
+        self.processes[node_id].send_signal(signal.SIGTERM)
+        return self.processes[node_id].wait(PATIENCE_S)
+
+    # Looking
+
+    def look(self, topic: str | None = None) -> ClusterMetadata:
+        """What the cluster says of itself."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return admin.list_topics(topic, timeout=10) if topic else admin.list_topics(timeout=10)
+
+    def until(self, condition: Callable[[ClusterMetadata], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+        """Wait until what the cluster says of itself is so."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            for node_id, process in self.processes.items():
+                code = process.poll()
+                assert code in (None, 0, -signal.SIGKILL, -signal.SIGTERM), (
+                    f"broker {node_id}: {self.log(node_id)[-2000:]}"
+                )
+            try:
+                if condition(self.look()):
+                    return
+            except Exception as fault:  # noqa: BLE001 - nobody answers yet; the deadline says when that is too long
+                last = str(fault)
+            else:
+                last = "it is not so"
+            assert time.monotonic() < deadline, f"in vain: {what} ({last})"
+            time.sleep(_LOOK_S)
+
+    def until_in_sync(self, topic: str, patience_s: float = PATIENCE_S) -> None:
+        """Wait until every replica of a topic is in sync and every partition has a leader."""
+
+        def is_whole(seen: ClusterMetadata) -> bool:
+            rows = seen.topics[topic].partitions.values() if topic in seen.topics else ()
+            return bool(rows) and all(one.leader >= 0 and len(one.isrs) == len(one.replicas) for one in rows)
+
+        self.until(is_whole, f"{topic} is in sync everywhere", patience_s)
+
+    def create(self, topic: str, partitions: int = 1, replicas: int = 3, **configs: str) -> None:
+        """Make a topic and wait until it is in sync."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.create_topics([NewTopic(topic, partitions, replicas, config=configs)])[topic].result(PATIENCE_S)
+        self.until_in_sync(topic)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
