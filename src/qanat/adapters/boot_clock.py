@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -17,8 +18,7 @@ def boottime_ms() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class BootClock:
+class BootClock(Struct, frozen=True):
     """Milliseconds since the boot that `boot_id` names."""
 
     boot_id: str

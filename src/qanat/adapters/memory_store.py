@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from qanat.adapters.kept_lease import RENEWALS_PER_LIFE
 from qanat.cluster.store import (
@@ -44,8 +45,7 @@ HISTORY_EVENTS = 10_000
 """Events kept for watchers; an eighth more may gather before the oldest go."""
 
 
-@dataclass(slots=True)
-class _Term:
+class _Term(Struct):
     """How long a lease lasts, and until when."""
 
     ttl_ms: int

@@ -15,9 +15,10 @@ import socket
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from qanat.adapters.storage_engines import FileEngine
 from qanat.app.compose import Logs, open_log_directory
@@ -52,8 +53,7 @@ _EVERYWHERE = ("", "0.0.0.0", "::")
 OnFault = Callable[[KafkaConnection, BaseException], None]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSettings:
+class NodeSettings(Struct, frozen=True):
     """Everything that one node is told."""
 
     data_dir: str = "data"

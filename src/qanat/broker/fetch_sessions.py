@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from qanat.model.error_codes import ErrorCode
 
@@ -46,8 +47,7 @@ class Told(NamedTuple):
     log_start_offset: int
 
 
-@dataclass(slots=True)
-class FetchSession:
+class FetchSession(Struct):
     """One consumer's standing request."""
 
     session_id: int

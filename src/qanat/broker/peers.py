@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError
-from qanat.connection.link import Link
 from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
+    from qanat.connection.deadline import Deadline
+    from qanat.connection.link import Link
 
 
 class Peers:
@@ -31,6 +31,8 @@ class Peers:
         self, node_id: int, api_key: ApiKey, request: Any, timeout_s: float, *, at_most: int | None = None
     ) -> Any:
         """The answer of a broker."""
+        from qanat.connection.deadline import Deadline
+
         deadline = Deadline.after(timeout_s)
         link = await self._link(node_id, deadline)
         try:
@@ -42,6 +44,8 @@ class Peers:
             raise
 
     async def _link(self, node_id: int, deadline: Deadline) -> Link:
+        from qanat.connection.link import Link  # With all of TLS and SASL, which a lone broker starts faster without.
+
         host, port = self._broker.address_of(node_id)
         async with self._opening.setdefault(node_id, asyncio.Lock()):
             link = self._links.get(node_id)

@@ -9,7 +9,8 @@ remembered, so that tools and scripts made for Kafka run, and says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from qanat.broker.setting_kinds import LONG_MAX, Form, SettingKind
 from qanat.log.settings import LogSettings
@@ -29,8 +30,7 @@ def _long(least: int) -> Form:
     return Form(SettingKind.LONG, least)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSetting:
+class TopicSetting(Struct, frozen=True):
     """One row of the table."""
 
     name: str
@@ -120,11 +120,11 @@ _ROWS = (
         "fsync at least this often where `flush.messages` alone would wait longer.",
         "log.flush.interval.ms",
     ),
-    _idle(
+    TopicSetting(
         "follower.replication.throttled.replicas",
         _REPLICAS,
         "",
-        "Replicas whose followers fetch at a limited rate, as `partition:broker,...` or `*`.",
+        "Replicas that catch up at no more than the broker's `follower.replication.throttled.rate`: `partition:broker,...` or `*`.",
     ),
     _log(
         "index.interval.bytes",
@@ -132,11 +132,11 @@ _ROWS = (
         "Bytes of log between two entries of the sparse index.",
         "log.index.interval.bytes",
     ),
-    _idle(
+    TopicSetting(
         "leader.replication.throttled.replicas",
         _REPLICAS,
         "",
-        "Replicas that leaders serve at a limited rate, as `partition:broker,...` or `*`.",
+        "Leaders that send to replicas that catch up at no more than `leader.replication.throttled.rate`: `partition:broker,...` or `*`.",
     ),
     _idle(
         "local.retention.bytes",
@@ -278,8 +278,7 @@ TOPIC_SETTINGS: Mapping[str, TopicSetting] = {row.name: row for row in _ROWS}
 _OF_LOG = frozenset(LogSettings.__struct_encode_fields__)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSettings:
+class TopicSettings(Struct, frozen=True):
     """One topic's settings, read: what its logs obey, and what the broker does."""
 
     log: LogSettings

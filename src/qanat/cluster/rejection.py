@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from qanat.model.error_codes import ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Struct, frozen=True):
     """Why a request is refused: Kafka's code, and one sentence for a person."""
 
     code: ErrorCode

@@ -7,7 +7,8 @@ They are hints that save work after a crash; none is believed over a log
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple
+
+from msgspec.structs import astuple
 
 from qanat.log.recovery import Checkpoint
 from qanat.model.ids import TopicPartition

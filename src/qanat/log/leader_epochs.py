@@ -13,9 +13,10 @@ Rule 2: a leader's epoch is entered when it takes over, even if it never appends
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from qanat.model.ids import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 
@@ -29,8 +30,7 @@ class EpochStart(NamedTuple):
     start_offset: Offset
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEnd:
+class EpochEnd(Struct, frozen=True):
     """The largest epoch at or below the one asked for, and the offset after its last record."""
 
     epoch: LeaderEpoch

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from qanat.log.aborted import AbortedTransaction
 from qanat.log.admission import Admitted
@@ -58,8 +58,7 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
     """Whether the bargain (`flush.messages`) is that the batch reaches the disk before it is acknowledged."""
 
 
-@dataclass(slots=True)
-class ClosedSegment:
+class ClosedSegment(Struct):
     """A segment that the log has moved on from and that waits to be sealed."""
 
     segment: Segment

@@ -16,8 +16,9 @@ Who may end a transaction, and when, is the coordinator's business (`transaction
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from qanat.log.aborted import AbortedTransaction
 from qanat.log.files import Buffer
@@ -79,8 +80,7 @@ class ProducerState:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedTransaction:
+class CompletedTransaction(Struct, frozen=True):
     """A transaction whose marker is in the log at `last_offset`."""
 
     producer_id: int

@@ -15,9 +15,8 @@ Rule 3: recovery only removes names and shortens tails, so doing it twice, or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
+from msgspec import Struct
 
 from qanat.log import names
 from qanat.log.files import Files
@@ -36,8 +35,7 @@ from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
 _LEFTOVERS = (names.CLEANED, names.TRUNCATED, TEMPORARY_SUFFIX)
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """What the directory's checkpoint files say of one partition; all of it may be wrong."""
 
     log_start_offset: int = 0

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, NewType
 from uuid import UUID
+
+from msgspec import Struct
 
 Offset = NewType("Offset", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
@@ -37,8 +38,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicId:
+class TopicId(Struct, frozen=True):
     """A topic's identity: unlike its name, never used twice."""
 
     value: UUID

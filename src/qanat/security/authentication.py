@@ -10,12 +10,12 @@ Rule 2: secrets are compared in constant time, and an unknown name takes as long
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+
+class Principal(Struct, frozen=True):
     """Somebody: `User:alice`."""
 
     name: str
@@ -29,23 +29,20 @@ ANONYMOUS = Principal("ANONYMOUS")
 """Everybody on a listener that asks for no authentication."""
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
+class Challenge(Struct, frozen=True):
     """There is more to say: the client's next token is awaited."""
 
     token: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """The client is who it says; `token` is the last word, where the mechanism has one."""
 
     principal: Principal
     token: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The client is not let in; the reason is for the log."""
 
     reason: str

@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Self
 
-from msgspec.structs import replace as replace_fields
+from msgspec.structs import replace
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.adapters.storage_engines import MemoryEngine
@@ -75,7 +74,7 @@ class BrokerHere:
             self.faults.beyond = dispatcher.interceptor
         dispatcher.interceptor = self.faults.intercept
         # The port is kept over a restart.
-        broker = replace_fields(self._settings.broker, port=node.listener.port)
+        broker = replace(self._settings.broker, port=node.listener.port)
         self._settings = replace(self._settings, broker=broker)
         self._node = node
 

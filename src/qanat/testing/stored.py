@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from qanat.broker.broker import Broker
 from qanat.broker.partition import Partition
@@ -13,8 +13,7 @@ _READ_BYTES = 4 * 1024 * 1024
 _DECODED_BYTES_MAX = 1024 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
+class StoredRecord(Struct, frozen=True):
     """One record and where it lies; `timestamp` in milliseconds."""
 
     topic: str

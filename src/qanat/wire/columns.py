@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from qanat.model.errors import BatchTooLargeError
 from qanat.wire.batch_header import HEADER_SIZE, Buffer
@@ -34,8 +35,7 @@ INT64_MAX = 2**63 - 1
 _PLAIN = BatchFields()
 
 
-@dataclass(slots=True)
-class BinaryColumn:
+class BinaryColumn(Struct):
     """Row i is `data[offsets[i]:offsets[i + 1]]`, or null if its validity bit is 0."""
 
     validity: Buffer | None
@@ -44,8 +44,7 @@ class BinaryColumn:
     null_count: int = 0
 
 
-@dataclass(slots=True)
-class Columns:
+class Columns(Struct):
     """One set of columns of equal length; `header_offsets` cuts the header columns into rows."""
 
     offsets: array[int] | memoryview

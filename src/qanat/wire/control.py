@@ -7,8 +7,8 @@ Raft has some) are somebody's, and no fault.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 
 from qanat.model.errors import CorruptBatchError
 from qanat.wire.batch_header import Buffer
@@ -26,8 +26,7 @@ _LIMIT_BYTES = 1024 * 1024
 """Control batches are tiny; a larger one is not opened."""
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(NamedTuple):
     """How a transaction ended, and the epoch of the coordinator that says so."""
 
     is_commit: bool

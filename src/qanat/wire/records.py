@@ -12,10 +12,11 @@ batch with log append time every record has the header's max timestamp.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from qanat.model.errors import CorruptBatchError, InvalidRecordError
 from qanat.wire.batch_header import (
@@ -63,8 +64,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     attributes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class BatchFields:
+class BatchFields(Struct, frozen=True):
     """What a batch's header says besides its records; the defaults are a plain producer's."""
 
     base_offset: int = 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 
 from qanat.security.authentication import Principal

@@ -6,11 +6,10 @@ import gzip
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace as with_fields
+from msgspec.structs import replace
 from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 
 
@@ -153,7 +152,7 @@ def test_more_connections_than_allowed_are_told_to_come_later(strict: ServedNode
 
 def test_topics_are_not_created_where_that_is_switched_off() -> None:
     settings = node_settings()
-    closed = replace(settings, broker=with_fields(settings.broker, auto_create_topics_enable=False))
+    closed = replace(settings, broker=replace(settings.broker, auto_create_topics_enable=False))
     with served(closed) as node:
         answer = refused(node.post("/produce", {"topic": "new", "value": 1}), 404, "there is no topic new")
         assert answer.json["error"] == "UNKNOWN_TOPIC_OR_PARTITION"

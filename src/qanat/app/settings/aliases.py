@@ -7,7 +7,8 @@ A row without one is accepted, and a notice says why it has no effect.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _HOUR_MS = 60 * 60 * 1000
 _THREADS = "one event loop serves all connections; there are no threads to count"
@@ -18,8 +19,7 @@ _STORE = "the metadata store decides it; there is no separate controller"
 _ONE_COPY = "there is one copy of each partition yet"
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(Struct, frozen=True):
     """One row."""
 
     given: str

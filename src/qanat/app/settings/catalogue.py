@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from qanat.app.settings.metadata import MetadataSettings
 from qanat.app.settings.own import OwnSettings
@@ -30,8 +31,7 @@ STRUCTS: tuple[type[Settings], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """One setting. Its owner is a struct, or the topic setting whose default it is."""
 
     name: str

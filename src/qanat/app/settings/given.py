@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from qanat.model.errors import InvalidSettingError
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """A name, its value as text, and where it was found: `qanat.yml line 3`, `environment variable DATA_DIR`."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from qanat.app.node import NodeSettings
 from qanat.app.settings.aliases import BY_KEY, BY_VARIABLE, Alias
@@ -35,8 +36,7 @@ _LISTENERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A node's settings, and what its owner should be told about them."""
 
     settings: NodeSettings

@@ -7,8 +7,9 @@ Rule 2: the same question has the same answer, whatever the order of its parts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from qanat.model.ids import TopicPartition
 
@@ -16,8 +17,7 @@ Assignment: TypeAlias = Mapping[str, tuple[TopicPartition, ...]]
 """Partitions by member, in order; every member is there, if only with nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class AssignedMember:
+class AssignedMember(Struct, frozen=True):
     """What an assignor is told of a member."""
 
     topics: tuple[str, ...]

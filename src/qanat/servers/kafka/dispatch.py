@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     from qanat.groups.requests import Sight
 
 
-@dataclass(slots=True)
-class Context:
+class Context(Struct):
     """Who asks, in which version, and the broker that is asked."""
 
     broker: Broker
