@@ -1,7 +1,7 @@
 """etcd on this machine: finding the program, and running members of our own for local clusters and tests.
 
 Qanat talks to any etcd (`metadata.etcd.endpoints`). This is for those who have none yet: `qanat cluster up --store
-etcd` starts one member beside its brokers. Members listen on loopback only.
+etcd` starts one member beside its brokers. Members listen on loopback unless told otherwise.
 """
 
 from __future__ import annotations
@@ -50,21 +50,22 @@ class MemberPlan:
     folder: Path
     client_port: int
     peer_port: int
+    host: str = "127.0.0.1"
 
     @property
     def client_url(self) -> str:
-        return f"http://127.0.0.1:{self.client_port}"
+        return f"http://{self.host}:{self.client_port}"
 
     @property
     def peer_url(self) -> str:
-        return f"http://127.0.0.1:{self.peer_port}"
+        return f"http://{self.host}:{self.peer_port}"
 
 
 def plan_members(folder: Path, count: int, first_port: int | None = None) -> list[MemberPlan]:
     """Members below `folder`; from `first_port` on, or where there are free ports."""
     ports = list(range(first_port, first_port + 2 * count)) if first_port is not None else _free_ports(2 * count)
     return [
-        MemberPlan(f"member-{number}", folder / f"member-{number}", *ports[2 * number : 2 * number + 2])
+        MemberPlan(f"member-{number}", folder / f"member-{number}", ports[2 * number], ports[2 * number + 1])
         for number in range(count)
     ]
 
@@ -73,10 +74,18 @@ class EtcdMember:
     """A running etcd, or one that was stopped and can be started again on its data."""
 
     def __init__(
-        self, program: str, plan: MemberPlan, cluster: Sequence[MemberPlan], options: Sequence[str] = ()
+        self,
+        program: str,
+        plan: MemberPlan,
+        cluster: Sequence[MemberPlan],
+        options: Sequence[str] = (),
+        before: Sequence[str] = (),
     ) -> None:
+        """`before` are words in front of the program's, of a command that becomes it."""
         self.plan = plan
+        self._program = program
         self._command = [
+            *before,
             program,
             *("--name", plan.name),
             *("--data-dir", str(plan.folder)),
@@ -117,12 +126,12 @@ class EtcdMember:
         deadline = time.monotonic() + _START_TIMEOUT_S
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
-                socket.create_connection(("127.0.0.1", self.plan.client_port), timeout=1).close()
+                socket.create_connection((self.plan.host, self.plan.client_port), timeout=1).close()
             except OSError:
                 time.sleep(0.02)
             else:
                 return
-        raise StoreUnavailableError(f"etcd ({self._command[0]}) did not start: {_last_words(self.log)}; see {self.log}")
+        raise StoreUnavailableError(f"etcd ({self._program}) did not start: {_last_words(self.log)}; see {self.log}")
 
     def stop(self) -> None:
         """End it in order, or by force where it does not."""

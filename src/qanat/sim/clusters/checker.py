@@ -4,10 +4,13 @@ The names are those of Jepsen's queue analyses. Each check reads the whole histo
 words. A history in which nothing was acknowledged is wrong as well: it has shown nothing.
 
 Rule: an operation whose outcome is unknown may have happened, or not, or not yet; it never counts as failed.
+
+Real clusters (`tools.chaos`) are judged by the same checks, partition by partition: their histories are long.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
 from qanat.sim.clusters.history import History, Outcome, Poll, Send
@@ -15,6 +18,11 @@ from qanat.sim.clusters.history import History, Outcome, Poll, Send
 
 def problems(history: History) -> list[str]:
     """Everything that is wrong with a history."""
+    return [*partition_problems(history), *transaction_problems(history)]
+
+
+def partition_problems(history: History) -> list[str]:
+    """What can be wrong within a partition: the history may be that of one, or of all."""
     checks = (
         _empty,
         _inconsistent_offsets,
@@ -23,7 +31,6 @@ def problems(history: History) -> list[str]:
         _invented,
         _duplicates,
         _lost_and_unseen,
-        _torn_transactions,
         _skips_and_steps_back,
         _sends_out_of_order,
     )
@@ -98,8 +105,8 @@ def _lost_and_unseen(history: History) -> Iterator[str]:
         yield f"lost-write: {_show(value)} was read from partition {partition} and is there no more"
 
 
-def _torn_transactions(history: History) -> Iterator[str]:
-    """Some of a transaction is read, and some of it is not."""
+def transaction_problems(history: History) -> Iterator[str]:
+    """Some of a transaction is read, and some of it is not. Needs every partition that it wrote to."""
     seen = _seen(poll for poll in history.polls if poll.is_final)
     transactions: dict[int, list[Send]] = {}
     for send in history.sends:
@@ -125,7 +132,8 @@ def _skips_and_steps_back(history: History) -> Iterator[str]:
             yield f"nonmonotonic-poll: {poll.client} asked for {poll.position} and got {offsets[0]}"
         if not offsets:
             continue
-        covered = [offset for offset in present[poll.partition] if poll.position <= offset <= offsets[-1]]
+        there = present[poll.partition]
+        covered = there[bisect_left(there, poll.position) : bisect_right(there, offsets[-1])]
         if skipped := sorted(set(covered) - set(offsets)):
             yield f"poll-skip: {poll.client} passed over {skipped[:5]} of partition {poll.partition}"
 

@@ -1,0 +1,89 @@
+"""`python -m tools.chaos`: exit status 1 where anything is wrong, or where too little happened to show much."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import signal
+import sys
+from pathlib import Path
+from tempfile import mkdtemp
+
+from tools.chaos.network import NetworkUnavailableError
+from tools.chaos.plan import KINDS
+from tools.chaos.run import Run, Wanted
+
+from qanat.model.errors import StoreUnavailableError
+
+
+def main() -> int:
+    given = _parser().parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    wanted = Wanted(
+        store=given.store,
+        seed=given.seed,
+        seconds=given.seconds,
+        period_s=given.period,
+        rate=given.rate,
+        least_rate=given.least_rate,
+        least_faults=given.least_faults,
+        kinds=tuple(given.kind or KINDS),
+    )
+    folder = Path(mkdtemp(prefix="qanat-chaos-", dir=given.folder))
+    run = Run(wanted, folder, _tell)
+    is_good = False
+    try:
+        findings = asyncio.run(run.play())
+        is_good = findings.is_good
+        print(f"\r{findings.table()}")
+    except (NetworkUnavailableError, StoreUnavailableError) as fault:
+        print(f"skipped: {fault}")
+        is_good = True
+    except KeyboardInterrupt:
+        print("\rinterrupted; everything is cleaned up")
+        return 130
+    finally:
+        if is_good and not given.keep:
+            shutil.rmtree(folder)
+        else:
+            print(f"logs and journals: {folder}")
+    return 0 if is_good else 1
+
+
+def _tell(line: str) -> None:
+    end = "" if sys.stdout.isatty() else "\n"
+    if sys.stdout.isatty() or not line.lstrip()[:1].isdigit() or _is_due():
+        print(f"\r{line:<100}", end=end, flush=True)
+
+
+_told = 0
+
+
+def _is_due() -> bool:
+    """Into a file, one line in a hundred."""
+    global _told
+    _told += 1
+    return _told % 100 == 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.chaos", description="Three brokers in network namespaces, beaten up under real clients."
+    )
+    parser.add_argument("--store", choices=("sqlite", "etcd"), default="sqlite", help="where metadata lives")
+    parser.add_argument("--seconds", type=float, default=1800.0, help="how long faults come (default 1800)")
+    parser.add_argument("--seed", type=int, default=1, help="of the plan of faults (default 1)")
+    parser.add_argument("--period", type=float, default=5.0, help="seconds from one fault to the next (default 5)")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="only faults of this kind; may be repeated")
+    parser.add_argument("--rate", type=int, default=7000, help="records a second that are tried (default 7000)")
+    parser.add_argument("--least-rate", type=float, default=5000.0, help="less between faults fails (default 5000)")
+    parser.add_argument("--least-faults", type=int, default=20, help="fewer of any kind fail (default 20)")
+    parser.add_argument("--folder", help="where to keep what is written while it runs (default: the temporary folder)")
+    parser.add_argument("--keep", action="store_true", help="keep it also when all is well")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

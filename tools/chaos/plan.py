@@ -1,0 +1,44 @@
+"""Which faults come when, drawn from a seed: the same seed, the same plan.
+
+Kinds come in shuffled rounds, so that each has its share whenever a run ends. Most faults are over before the next
+begins; those that are not meet it on another broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+KINDS = ("kill", "pause", "partition", "one-way", "disk full", "fsync error", "store", "stop")
+DISK_KINDS = frozenset({"disk full", "fsync error"})
+_SHORTEST_S, _LONGEST_S = 0.3, 4.5
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """One fault, decided but for what it meets."""
+
+    number: int
+    kind: str
+    at_s: float
+    """When it begins, after the first record."""
+    lasts_s: float
+    broker: int
+    detail: float
+    """Chosen from 0 to 1: what else there is to decide in a fault of this kind."""
+
+
+def plan_faults(
+    seed: int, seconds: float, brokers: int, period_s: float, kinds: Sequence[str] = KINDS
+) -> Iterator[PlannedFault]:
+    """Faults for so many seconds, one in every period, of these kinds."""
+    random = Random(f"chaos {seed}")
+    left: list[str] = []
+    for number in range(int(seconds / period_s)):
+        if not left:
+            left = random.sample(kinds, len(kinds))
+        kind, broker, detail = left.pop(), random.randrange(brokers), random.random()
+        at_s = (number + random.uniform(0.2, 0.4)) * period_s
+        lasts_s = random.triangular(_SHORTEST_S, _LONGEST_S, 1.5)
+        yield PlannedFault(number, kind, at_s, lasts_s, broker, detail)

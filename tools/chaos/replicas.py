@@ -1,0 +1,39 @@
+"""Whether all copies of a partition are the same, byte by byte, as they lie on the brokers' disks."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from qanat.app.stored_segments import batches_of
+
+_LOOK_S = 0.5
+
+
+async def await_same_copies(folders: Sequence[Path], topics: dict[str, int], seconds: float) -> list[str]:
+    """Wait until copies are the same; what still differs in the end."""
+    missing = [(topic, number) for topic, count in topics.items() for number in range(count)]
+    deadline = time.monotonic() + seconds
+    while True:
+        looks = {place: await asyncio.to_thread(_look, folders, *place) for place in missing}
+        missing = [place for place, copies in looks.items() if len(set(copies)) > 1]
+        if not missing or time.monotonic() > deadline:
+            return [f"replicas differ: {topic}-{number} is {looks[topic, number]}" for topic, number in missing]
+        await asyncio.sleep(_LOOK_S)
+
+
+def _look(folders: Sequence[Path], topic: str, number: int) -> list[str]:
+    return [_copy(folder / f"{topic}-{number}") for folder in folders]
+
+
+def _copy(folder: Path) -> str:
+    """Its end, and a digest of its batches."""
+    digest, end = hashlib.blake2b(digest_size=8), 0
+    for path in sorted(folder.glob("*.log")):
+        for _, header, batch in batches_of(path):
+            digest.update(batch)
+            end = header.next_offset
+    return f"{end}/{digest.hexdigest()}"
