@@ -54,6 +54,8 @@ class GroupCoordinator:
         self._settings = settings
         self._assignors = assignors
         self._clocks = Clocks(steady_ms, broker.runtime.clock_ms)
+        self.client_sessions_ms: dict[str, int] = {}
+        """Sessions of clients that have their own, by client id: a door that speaks for others sets it (HTTP)."""
         self.topic: InternalTopic[HostedGroups] = InternalTopic(
             broker,
             OFFSETS_TOPIC,
@@ -74,7 +76,7 @@ class GroupCoordinator:
 
     async def _host(self, partition: Partition) -> HostedGroups:
         own_settings = self._broker.group_configs.of
-        shard = GroupShard(self._settings, Topics(self._broker), self._assignors, own_settings)
+        shard = GroupShard(self._settings, Topics(self._broker), self._assignors, own_settings, self.client_sessions_ms)
         await replay(partition, lambda batch: _apply_batch(shard, batch))
         return HostedGroups(shard, partition, self._clocks, self._broker.counters)
 

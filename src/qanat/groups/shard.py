@@ -15,7 +15,7 @@ How the shell drives it; the rules behind this are in `decisions`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 from qanat.groups.assignors.assignor import Assignor
@@ -84,9 +84,11 @@ class GroupShard:
         topics: TopicView,
         assignors: dict[str, Assignor] | None = None,
         own_settings: Callable[[str], OwnSettings] | None = None,
+        client_sessions_ms: Mapping[str, int] | None = None,
     ) -> None:
         installed = assignors or built_in(settings.assignor_names)
-        self._state = ShardState(settings, topics, installed, own_settings=own_settings)
+        own = {} if client_sessions_ms is None else client_sessions_ms
+        self._state = ShardState(settings, topics, installed, own_settings=own_settings, client_sessions_ms=own)
         self._is_started = False
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ deliver replies and set timers through it, so that nothing is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -66,6 +66,8 @@ class ShardState:
     """What expressions stand for in one revision."""
     own_settings: Callable[[str], OwnSettings] | None = None
     """Settings of single groups, by their ids; None where nothing can be set for them."""
+    client_sessions_ms: Mapping[str, int] = field(default_factory=dict)
+    """How long members of the new protocol may be silent whose client has a session of its own, by client id."""
     timers: Timers[Timer] = field(default_factory=Timers)
     tickets: int = 0
 

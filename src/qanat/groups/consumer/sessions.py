@@ -19,7 +19,8 @@ def renew_session(turn: Turn, group: ConsumerGroup, member: ConsumerMemberRecord
     if member.classic is not None:
         delay_ms = member.classic.session_timeout_ms
     else:
-        delay_ms = turn.own_settings(group.group_id).consumer_session_timeout_ms
+        delay_ms = turn.state.client_sessions_ms.get(member.client_id, 0)
+        delay_ms = delay_ms or turn.own_settings(group.group_id).consumer_session_timeout_ms
     _schedule(turn, Timer(TimerKind.SESSION, group.group_id, member.member_id), delay_ms)
 
 

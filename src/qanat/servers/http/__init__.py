@@ -12,7 +12,8 @@
                  `batching` into batches, `producing` into partitions, `forwarding` into those of other brokers,
                  `produced` answers; `quick_produce` the short way of a single record
 - `consume`      operations that read; `told` records as they are told, `reading` out of partitions
-- `streams`, `websocket`  records as they come; `pump` never more than a client can take, `stream_limits` how many
+- `streams`, `websocket`  records as they come; `following` from several brokers, `pump` never more than a client can
+                 take, `stream_limits` how many
 - `idempotency`  keys under which a request is written once; `transaction` how, with a note of its answer
 - `subscribe`    operations of group members; `members` joins and beats for them
 - `queues`       operations of share groups: acquire, acknowledge

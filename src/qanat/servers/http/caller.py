@@ -15,7 +15,8 @@ from typing import Any
 from qanat.security.authentication import ANONYMOUS, Accepted, Authenticator, Principal
 from qanat.servers.http.problems import Problem
 
-CLIENT_ID = "http"
+CLIENT_ID = "qanat-http"
+"""What this door calls itself, here and at other brokers; members of groups with this name have its session."""
 _CHALLENGE = ((b"www-authenticate", b'Basic realm="qanat", charset="UTF-8"'),)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.servers.http.asking import Asking
+from qanat.servers.http.caller import CLIENT_ID
 from qanat.servers.http.idempotency import Idempotency
 from qanat.servers.http.members import Members
 from qanat.servers.http.producing import Producing
@@ -47,6 +48,7 @@ class Door:
         self.metrics = MetricsText(broker, kafka)
         self.metrics.http = self.counters
         self.is_stopping = False
+        broker.groups.client_sessions_ms[CLIENT_ID] = settings.http_session_timeout_ms
 
     def start(self) -> None:
         self.metrics.start()

@@ -266,7 +266,7 @@ async def _ends(exchange: Exchange, topic: str, numbers: list[int]) -> dict[int,
     if not there:
         return {}
     try:
-        return await exchange.door.reading.offsets_at(exchange.caller, topic, there, LATEST)
+        return await exchange.door.reading.offsets_at(exchange.caller, topic, there, LATEST, may_lack=True)
     except Problem:
         return {}  # Nobody can say now, or the caller may not know.
 

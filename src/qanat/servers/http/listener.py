@@ -91,7 +91,6 @@ class HttpListener:
         for connection in list(connections):
             if isinstance(connection, HttpProtocol):
                 connection.look(now)
-        self.door.members.look()
         self.door.counters.connections = len(connections)
         self.door.counters.streams = self.door.streams.count
         self._looking = loop.call_later(LOOK_S, self._look)

@@ -4,14 +4,12 @@ A member is its id. Its epoch and what it has are asked of the coordinator where
 any node can answer. What a client was told last it is taken to obey: a partition that was taken from it in one answer
 counts as let go with its next heartbeat.
 
-Rule: a member that is silent for `http.session.timeout.ms` is out. The node that keeps the group sees to it; where that
-      is another, the group's own session does.
+Rule: a member that is silent for `http.session.timeout.ms` is out, whichever nodes it spoke to: the group's coordinator
+      sees to it, which knows this door's members by their client id (`Door`).
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
 import uuid
 from typing import TYPE_CHECKING
 
@@ -53,8 +51,6 @@ class Members:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._silent_at: dict[tuple[str, str], float] = {}
-        """When each member that we keep the group of is out, unless it is heard of."""
 
     async def find(self, exchange: Exchange, group: str, member_id: str) -> MemberView:
         """A member as its coordinator knows it; raises a problem where there is none."""
@@ -117,7 +113,6 @@ class Members:
         return await self._told(exchange, group, known.member_id, response)
 
     async def leave(self, exchange: Exchange, group: str, member_id: str) -> None:
-        self._silent_at.pop((group, member_id), None)
         request = ConsumerGroupHeartbeatRequest(group, member_id, _LEAVE)
         response = await self._ask(exchange, group, request)
         check(response.error_code, f"member {member_id} of group {group}", response.error_message)
@@ -125,8 +120,6 @@ class Members:
     async def _told(
         self, exchange: Exchange, group: str, member_id: str, response: ConsumerGroupHeartbeatResponse
     ) -> Membership:
-        if await self._door.asking.coordinator(group) == self._door.broker.node_id:
-            self._silent_at[group, member_id] = time.monotonic() + self._door.settings.http_session_timeout_ms / 1000
         if response.assignment is None:
             assignment = (await self.find(exchange, group, member_id)).assignment
         else:
@@ -150,18 +143,3 @@ class Members:
             exchange.caller, group, ApiKey.CONSUMER_GROUP_HEARTBEAT, request, lambda answer: int(answer.error_code)
         )
         return response
-
-    def look(self) -> None:
-        """Once a second: let members go that were silent for too long."""
-        now = time.monotonic()
-        silent = [who for who, at in self._silent_at.items() if at <= now]
-        for group, member_id in silent:
-            del self._silent_at[group, member_id]
-            self._door.broker.park(self._let_go(group, member_id))
-
-    async def _let_go(self, group: str, member_id: str) -> None:
-        request = ConsumerGroupHeartbeatRequest(group, member_id, _LEAVE)
-        asking = self._door.asking
-        async with asyncio.timeout(asking.timeout_s):
-            # Whoever has left already, or lost its session, is not missed.
-            await asking.ask(asking.nobody, ApiKey.CONSUMER_GROUP_HEARTBEAT, request)

@@ -7,9 +7,10 @@ was read and not yet sent is dropped, and read again from the same place when th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from qanat.servers.http.following import Following
 from qanat.servers.http.reading import Cursor
 from qanat.servers.http.told import Encoding, Message, records_of, told
 
@@ -61,36 +62,33 @@ class Pump:
         self._encoding = encoding
         self._render = render
 
-    async def pieces(self, flow: Flow) -> AsyncIterator[list[bytes]]:
+    async def pieces(self, flow: Flow) -> AsyncGenerator[list[bytes], None]:
         """Rendered records, a piece at a time; an empty piece after a silence."""
         reading = self._door.reading
-        while True:
-            if flow.write_paused:
-                await self._drain(flow)
-            positions = dict(enumerate(self.cursor.offsets))
-            rows = await reading.fetch(
-                self._caller,
-                self._topic,
-                positions,
-                max_bytes=FETCH_BYTES,
-                wait_ms=SILENCE_MS,
-                is_committed=self._is_committed,
-            )
-            has_any = False
-            for row in rows:
-                await reading.check(self._caller, self._topic, row, positions[row.partition_index])
-                if row.error_code:
-                    await asyncio.sleep(_PAUSE_S)
-                    continue
-                for piece in self._of(row):
-                    has_any = True
-                    yield piece
+        following = Following(reading, self._caller, self._topic, FETCH_BYTES, SILENCE_MS, self._is_committed)
+        try:
+            while True:
+                if flow.write_paused:
+                    following.stop()
+                    await self._drain(flow)
+                has_any = False
+                positions = dict(enumerate(self.cursor.offsets))
+                for row in await following.rows(positions):
+                    await reading.check(self._caller, self._topic, row, positions[row.partition_index])
+                    if row.error_code:
+                        await asyncio.sleep(_PAUSE_S)
+                        continue
+                    for piece in self._of(row):
+                        has_any = True
+                        yield piece
+                        if flow.write_paused:
+                            break
                     if flow.write_paused:
                         break
-                if flow.write_paused:
-                    break
-            if not has_any:
-                yield []
+                if not has_any:
+                    yield []
+        finally:
+            following.stop()
 
     async def _drain(self, flow: Flow) -> None:
         try:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from qanat.broker.share_sessions import Member
+from qanat.connection.faults import RETRIABLE, UnreachableError, error_code
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
 from qanat.servers.http.consume import Count, Wait
@@ -126,15 +127,18 @@ async def acquire(exchange: Exchange) -> Acquired:
     member_id = wanted.member_id or str(uuid.uuid4())
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(wanted.timeout_ms, door.settings.http_poll_max_ms) / 1000
+    patience = loop.time() + door.asking.timeout_s
     count = min(wanted.count, door.settings.http_max_poll_records)
     while True:
         assignment = await _beat(exchange, group, member_id, names)
         left_ms = round(max(0.0, deadline - loop.time()) * 1000)
         if assignment:
             # A new member of a busy group may be given partitions only with its next heartbeat.
-            found = await _fetch(exchange, group, member_id, assignment, wanted, count, min(left_ms, 5_000))
-            if found.messages or left_ms == 0:
+            found, is_moving = await _fetch(exchange, group, member_id, assignment, wanted, count, min(left_ms, 5_000))
+            if found.messages or (left_ms == 0 and not (is_moving and loop.time() < patience)):
                 return found
+            if is_moving:
+                await asyncio.sleep(_LOOK_AGAIN_S)
         elif left_ms == 0:
             return Acquired(member_id, [], 0)
         else:
@@ -193,7 +197,9 @@ async def _fetch(
     wanted: ToAcquire,
     count: int,
     wait_ms: int,
-) -> Acquired:
+) -> tuple[Acquired, bool]:
+    """Records of every leader that answers, and whether one of them does not: it is being replaced."""
+    is_moving = False
     messages: list[QueueMessage] = []
     lock_ms = 0
     by_leader = _by_leader(exchange, assignment)
@@ -211,18 +217,25 @@ async def _fetch(
             share_acquire_mode=_EXACTLY,
             topics=topics,
         )
-        response: ShareFetchResponse = await exchange.door.asking.ask(
-            exchange.caller, ApiKey.SHARE_FETCH, request, leader
-        )
+        try:
+            response: ShareFetchResponse = await exchange.door.asking.ask(
+                exchange.caller, ApiKey.SHARE_FETCH, request, leader
+            )
+        except UnreachableError:
+            is_moving = True
+            continue
         _end_session(exchange, group, member_id)
         check(response.error_code, f"queue {group}", response.error_message)
         lock_ms = response.acquisition_lock_timeout_ms
         for topic in response.responses:
             for row in topic.partitions:
+                if error_code(row.error_code) in RETRIABLE:
+                    is_moving = True
+                    continue
                 messages += _told(exchange, bytes(topic.topic_id), row, wanted.encoding)
         if len(messages) >= count:
             break
-    return Acquired(member_id, messages, lock_ms)
+    return Acquired(member_id, messages, lock_ms), is_moving
 
 
 def _by_leader(exchange: Exchange, assignment: Assignment) -> dict[int, list[FetchTopic]]:

@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from qanat.cluster import values
-from qanat.connection.faults import RETRIABLE, error_code
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import RETRIABLE, OutOfTimeError, UnreachableError, error_code
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.told import Encoding, Message, records_of, told
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from qanat.wire.kafka.messages.list_offsets import (
     ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
@@ -30,9 +32,10 @@ if TYPE_CHECKING:
 
 EARLIEST, LATEST = -2, -1
 _NO_SESSION_EPOCH = -1
+_NO_LEADER = ErrorCode.LEADER_NOT_AVAILABLE
 _PAUSE_S = 0.05
-_MOVES_MAX = 100
-"""Attempts at a partition whose leader moves."""
+_OTHERS_WAIT_S = 5.0
+"""How long partitions that have a leader, and nothing to tell, wait for one that has none."""
 
 
 class Cursor:
@@ -73,26 +76,58 @@ class Reading:
 
     # Where
 
+    def leader(self, topic: str, partition: int) -> int:
+        return self._asking.leader(topic, partition)
+
     async def offsets_at(
-        self, caller: Caller, topic: str, partitions: Sequence[int], timestamp: int, *, is_committed: bool = False
+        self,
+        caller: Caller,
+        topic: str,
+        partitions: Sequence[int],
+        timestamp: int,
+        *,
+        is_committed: bool = False,
+        may_lack: bool = False,
     ) -> dict[int, int]:
-        """The offset of each partition at a time, `EARLIEST` or `LATEST`; the end where nothing is so late."""
-        by_leader: dict[int, list[int]] = {}
-        for partition in partitions:
-            by_leader.setdefault(self._asking.leader(topic, partition), []).append(partition)
+        """The offset of each partition at a time, `EARLIEST` or `LATEST`; the end where nothing is so late.
+
+        A partition whose leader moves is waited for; with `may_lack` it is left out instead.
+        """
         found: dict[int, int] = {}
-        for leader, numbers in by_leader.items():
-            wanted = [ListOffsetsPartition(number, timestamp=timestamp) for number in numbers]
-            request = ListOffsetsRequest(-1, int(is_committed), [ListOffsetsTopic(topic, wanted)])
-            response: ListOffsetsResponse = await self._asking.ask(caller, ApiKey.LIST_OFFSETS, request, leader)
-            for row in response.topics[0].partitions:
-                if row.error_code:
-                    raise problem_of(row.error_code, f"topic {topic} partition {row.partition_index}")
-                found[row.partition_index] = row.offset
+        left, deadline = list(partitions), Deadline.after(self._asking.timeout_s)
+        while left:
+            by_leader: dict[int, list[int]] = {}
+            for partition in left:
+                by_leader.setdefault(self._asking.leader(topic, partition), []).append(partition)
+            left = []
+            for leader, numbers in by_leader.items():
+                for row in await self._list_offsets(caller, topic, numbers, timestamp, leader, is_committed):
+                    code = error_code(row.error_code)
+                    if code is ErrorCode.NONE:
+                        found[row.partition_index] = row.offset
+                    elif code in RETRIABLE and may_lack:
+                        continue
+                    elif code in RETRIABLE and deadline.left_seconds > _PAUSE_S:
+                        left.append(row.partition_index)
+                    else:
+                        raise problem_of(code, f"topic {topic} partition {row.partition_index}")
+            if left:
+                await deadline.pause(_PAUSE_S)
         missing = [partition for partition, offset in found.items() if offset < 0]
         if missing:
-            found |= await self.offsets_at(caller, topic, missing, LATEST, is_committed=is_committed)
+            found |= await self.offsets_at(caller, topic, missing, LATEST, is_committed=is_committed, may_lack=may_lack)
         return found
+
+    async def _list_offsets(
+        self, caller: Caller, topic: str, numbers: Sequence[int], timestamp: int, leader: int, is_committed: bool
+    ) -> list[ListOffsetsPartitionResponse]:
+        wanted = [ListOffsetsPartition(number, timestamp=timestamp) for number in numbers]
+        request = ListOffsetsRequest(-1, int(is_committed), [ListOffsetsTopic(topic, wanted)])
+        try:
+            response: ListOffsetsResponse = await self._asking.ask(caller, ApiKey.LIST_OFFSETS, request, leader)
+        except (UnreachableError, OutOfTimeError):
+            return [ListOffsetsPartitionResponse(number, _NO_LEADER) for number in numbers]
+        return response.topics[0].partitions
 
     async def cursor(self, caller: Caller, topic: values.Topic, timestamp: int) -> Cursor:
         found = await self.offsets_at(caller, topic.name, range(len(topic.partitions)), timestamp)
@@ -116,9 +151,9 @@ class Reading:
             by_leader.setdefault(self._asking.leader(topic, partition), {})[partition] = offset
         if len(by_leader) == 1:
             ((leader, wanted),) = by_leader.items()
-            return await self._fetch_one(caller, topic, wanted, leader, max_bytes, wait_ms, is_committed)
+            return await self.fetch_one(caller, topic, wanted, leader, max_bytes, wait_ms, is_committed)
         tasks = [
-            self._fetch_one(caller, topic, wanted, leader, max_bytes, 0, is_committed)
+            self.fetch_one(caller, topic, wanted, leader, max_bytes, 0, is_committed)
             for leader, wanted in by_leader.items()
         ]
         rows = [row for part in await asyncio.gather(*tasks) for row in part]
@@ -137,7 +172,7 @@ class Reading:
     ) -> list[PartitionData]:
         """Wait at every leader; whoever has something first ends the waiting."""
         tasks = [
-            asyncio.create_task(self._fetch_one(caller, topic, wanted, leader, max_bytes, wait_ms, is_committed))
+            asyncio.create_task(self.fetch_one(caller, topic, wanted, leader, max_bytes, wait_ms, is_committed))
             for leader, wanted in by_leader.items()
         ]
         try:
@@ -147,7 +182,7 @@ class Reading:
             for task in tasks:
                 task.cancel()
 
-    async def _fetch_one(
+    async def fetch_one(
         self,
         caller: Caller,
         topic: str,
@@ -169,7 +204,11 @@ class Reading:
             session_epoch=_NO_SESSION_EPOCH,
             topics=[FetchTopic(topic, partitions=wanted)],
         )
-        response: FetchResponse = await self._asking.ask(caller, ApiKey.FETCH, request, leader)
+        try:
+            response: FetchResponse = await self._asking.ask(caller, ApiKey.FETCH, request, leader)
+        except (UnreachableError, OutOfTimeError):
+            # It is being replaced: reading may be repeated as often as one likes.
+            return [PartitionData(partition, error_code=_NO_LEADER) for partition in positions]
         return [row for one in response.responses for row in one.partitions]
 
     async def check(self, caller: Caller, topic: str, row: PartitionData, position: int) -> None:
@@ -207,14 +246,14 @@ class Reading:
         """Up to `count` records; `positions` are moved to where to go on."""
         messages: list[Message] = []
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + wait_ms / 1000
-        moves = 0
+        began = loop.time()
+        deadline = began + wait_ms / 1000
         while True:
             left_ms = 0 if messages else max(0, round((deadline - loop.time()) * 1000))
             rows = await self.fetch(
                 caller, topic, positions, max_bytes=max_bytes, wait_ms=left_ms, is_committed=is_committed
             )
-            has_moved = any(row.error_code for row in rows)
+            moving = [row for row in rows if row.error_code]
             size = 0
             for row in rows:
                 position = positions[row.partition_index]
@@ -222,11 +261,21 @@ class Reading:
                 if not row.error_code and len(messages) < count:
                     size += _take(row, positions, messages, count, encoding)
             max_bytes -= size
-            if has_moved and moves < _MOVES_MAX:
-                moves += 1
-                await asyncio.sleep(_PAUSE_S)
-            elif len(messages) >= count or max_bytes <= 0 or (not size and (messages or loop.time() >= deadline)):
+            if moving and not messages:
+                self._require_patience(topic, positions, moving, loop.time() - began)
+                if len(moving) == len(positions) or loop.time() < max(deadline, began + _OTHERS_WAIT_S):
+                    await asyncio.sleep(_PAUSE_S)
+                    continue
+            if len(messages) >= count or max_bytes <= 0 or (not size and (messages or loop.time() >= deadline)):
                 return messages
+
+    def _require_patience(
+        self, topic: str, positions: Mapping[int, int], moving: Sequence[PartitionData], waited_s: float
+    ) -> None:
+        """Raise what keeps every partition from being read, when that has lasted for too long."""
+        if len(moving) == len(positions) and waited_s >= self._asking.timeout_s:
+            row = moving[0]
+            raise problem_of(row.error_code, f"topic {topic} partition {row.partition_index}")
 
 
 def _take(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
 import msgspec
 
@@ -65,8 +66,9 @@ async def stream_topic(exchange: Exchange) -> object:
 async def _send_all(exchange: Exchange, pump: Pump) -> None:
     send = exchange.send
     try:
-        async for piece in pump.pieces(exchange.scope["flow"]):
-            await send({"type": "http.response.body", "body": b"".join(piece) or _STILL_THERE, "more_body": True})
+        async with aclosing(pump.pieces(exchange.scope["flow"])) as pieces:
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": b"".join(piece) or _STILL_THERE, "more_body": True})
     except SlowReaderError:
         event("stream closed: its client takes nothing", level="info", peer=exchange.caller.peer)
         exchange.abort()

@@ -133,50 +133,66 @@ async def leave_group(exchange: Exchange) -> Left:
 async def read_as_member(exchange: Exchange) -> GroupRecords:
     query: GroupRecordsQuery = exchange.query
     door, group, member_id = exchange.door, exchange.path["group"], exchange.path["member"]
-    membership = await door.members.beat(exchange, group, member_id)
-    committed = await fetch_committed(exchange, group)
-    messages: list[GroupMessage] = []
-    offsets: list[TopicOffset] = []
-    count = min(query.count, door.settings.http_max_poll_records)
-    names = sorted(membership.assignment)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(query.timeout_ms, door.settings.http_poll_max_ms) / 1000
+    while True:
+        membership = await door.members.beat(exchange, group, member_id)
+        # Who waits for longer than its session must be heard of meanwhile, and may be given other partitions.
+        found = await _read(exchange, membership, min(deadline, loop.time() + _beat_s(exchange)))
+        if found.messages or loop.time() >= deadline:
+            break
+    if query.auto_commit and found.offsets:
+        new: dict[str, dict[int, int]] = {}
+        for row in found.offsets:
+            new.setdefault(row.topic, {})[row.partition] = row.offset
+        await commit(exchange, group, new, member_id, membership.member_epoch)
+    return found
+
+
+def _beat_s(exchange: Exchange) -> float:
+    return exchange.door.settings.http_session_timeout_ms / 3000
+
+
+async def _read(exchange: Exchange, membership: Membership, deadline: float) -> GroupRecords:
+    """Records of a member's partitions as they are assigned now; until the deadline, where there are none."""
+    query: GroupRecordsQuery = exchange.query
+    door = exchange.door
+    loop = asyncio.get_running_loop()
+    committed = await fetch_committed(exchange, exchange.path["group"])
+    found = GroupRecords([], [], membership.assignment)
+    count = min(query.count, door.settings.http_max_poll_records)
+    names = sorted(membership.assignment)
     starts: dict[str, dict[int, int]] = {}
+    moved: dict[str, dict[int, int]] = {name: {} for name in names}
     for name in names:
         starts[name] = await _starts(exchange, name, membership.assignment[name], committed.get(name, {}), query)
     while True:
         for name in names:
-            if len(messages) >= count:
+            if len(found.messages) >= count:
                 break
             positions = dict(starts[name])
             left_ms = round(max(0.0, deadline - loop.time()) * 1000)
             # With one topic the broker wakes us; with several, each is looked at in turn.
-            wait_ms = 0 if messages else left_ms if len(names) == 1 else min(left_ms, 100)
-            found = await door.reading.read(
+            wait_ms = 0 if found.messages else left_ms if len(names) == 1 else min(left_ms, 100)
+            messages = await door.reading.read(
                 exchange.caller,
                 name,
                 positions,
-                count=count - len(messages),
+                count=count - len(found.messages),
                 max_bytes=door.settings.http_answer_max_bytes,
                 wait_ms=wait_ms,
                 is_committed=query.isolation == "read_committed",
                 encoding=query.encoding,
             )
-            messages += [_of(name, message) for message in found]
-            offsets += [
-                TopicOffset(name, number, offset)
-                for number, offset in positions.items()
-                if offset != starts[name][number]
-            ]
+            found.messages += [_of(name, message) for message in messages]
+            moved[name] |= {number: offset for number, offset in positions.items() if offset != starts[name][number]}
             starts[name] = positions
-        if messages or not names or loop.time() >= deadline:
-            break
-    if query.auto_commit and offsets:
-        new: dict[str, dict[int, int]] = {}
-        for row in offsets:
-            new.setdefault(row.topic, {})[row.partition] = row.offset
-        await commit(exchange, group, new, member_id, membership.member_epoch)
-    return GroupRecords(messages, offsets, membership.assignment)
+        found.offsets = [TopicOffset(name, *row) for name, rows in moved.items() for row in rows.items()]
+        if found.messages or loop.time() >= deadline:
+            return found
+        if not names:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+            return found
 
 
 async def _starts(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -108,9 +109,10 @@ async def serve_websocket(door: Door, scope: Scope, receive: Receive, send: Send
 async def _send_all(exchange: Exchange, pump: Pump) -> None:
     send = exchange.send
     try:
-        async for piece in pump.pieces(_Flow(exchange.scope["writable"])):
-            for text in piece:
-                await send({"type": "websocket.send", "text": text.decode()})
+        async with aclosing(pump.pieces(_Flow(exchange.scope["writable"]))) as pieces:
+            async for piece in pieces:
+                for text in piece:
+                    await send({"type": "websocket.send", "text": text.decode()})
     except SlowReaderError:
         await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": "nothing was taken for too long"})
     except Problem as problem:

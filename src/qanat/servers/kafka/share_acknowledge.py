@@ -12,7 +12,7 @@ from qanat.broker.share_sessions import FINAL_EPOCH, FIRST_EPOCH, Member
 from qanat.groups.consumer.records import TopicIdPartition
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
-from qanat.servers.kafka.share_acknowledgements import Said, acknowledge, end_session, settled
+from qanat.servers.kafka.share_acknowledgements import Said, acknowledge, end_exchange, end_session, settled
 from qanat.wire.kafka.messages.share_acknowledge import (
     PartitionData,
     ShareAcknowledgeRequest,
@@ -38,6 +38,7 @@ async def _answer(request: ShareAcknowledgeRequest, context: Context) -> ShareAc
     outcomes = await acknowledge(member, _said(request), context, may_renew=request.is_renew_ack)
     if request.share_session_epoch == FINAL_EPOCH:
         end_session(member, context)
+    end_exchange(member, context)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for at, error in (await settled(outcomes)).items():
         topic = topics.setdefault(at.topic_id, ShareAcknowledgeTopicResponse(at.topic_id, []))

@@ -76,7 +76,10 @@ async def settled(outcomes: dict[TopicIdPartition, Durable | ErrorCode]) -> Outc
 
 
 def watch(context: Context) -> None:
-    """When this client is gone, what it holds is given back: it has had its try, unless it was us who hung up."""
+    """When this client is gone, what it holds is given back: it has had its try, unless it was us who hung up.
+
+    Another broker's HTTP door speaks for members that come back by other ways: nothing is over when it is gone.
+    """
     shares, connection = context.broker.share_partitions, context.connection
     if connection in shares.watched:
         return
@@ -85,10 +88,17 @@ def watch(context: Context) -> None:
 
     def give_back(_: asyncio.Future[None]) -> None:
         for group_id, member_id in shares.sessions.lose(connection):
-            shares.release(group_id, member_id, is_attempt=not connection.is_let_go)
+            if not connection.is_inter_broker:
+                shares.release(group_id, member_id, is_attempt=not connection.is_let_go)
 
     gone.add_done_callback(give_back)
     connection.wait_with(gone)
+
+
+def end_exchange(member: Member, context: Context) -> None:
+    """Sessions are for clients that stay; where another broker asks for a member, one lasts for a single exchange."""
+    if context.connection.is_inter_broker:
+        context.broker.share_partitions.sessions.end(member)
 
 
 def end_session(member: Member, context: Context) -> None:

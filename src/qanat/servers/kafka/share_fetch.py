@@ -16,7 +16,15 @@ from qanat.groups.consumer.records import TopicIdPartition
 from qanat.groups.share.state_records import ShareKey
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
-from qanat.servers.kafka.share_acknowledgements import Outcomes, Said, acknowledge, end_session, settled, watch
+from qanat.servers.kafka.share_acknowledgements import (
+    Outcomes,
+    Said,
+    acknowledge,
+    end_exchange,
+    end_session,
+    settled,
+    watch,
+)
 from qanat.wire.kafka.messages.share_fetch import (
     AcquiredRecords,
     PartitionData,
@@ -49,6 +57,8 @@ async def _answer(request: ShareFetchRequest, context: Context) -> ShareFetchRes
         end_session(member, context)
     elif not request.is_renew_ack:
         rows = await _fetch(request, session, context)
+    if request.max_records > 0:
+        end_exchange(member, context)
     acknowledged = await settled(outcomes)
     policy = context.broker.share_partitions.policies.of(member.group_id)
     return ShareFetchResponse(
