@@ -133,6 +133,11 @@ class ClientSettings:
         return {name: "(secret)" if is_secret(name) else value for name, value in self.values.items()}
 
 
+def is_known(name: str) -> bool:
+    """Whether it is a setting of ours, under either's name."""
+    return name in MEANINGS or name in _OTHER_NAMES
+
+
 def is_secret(name: str) -> bool:
     return name.endswith(_SECRET_ENDINGS)
 
@@ -147,7 +152,7 @@ def settings_of(given: Mapping[str, str], origin: str) -> ClientSettings:
     """What was said in one place; raises `InvalidSettingError` at a name that is not known."""
     found: dict[str, str] = {}
     for name, value in given.items():
-        if name not in MEANINGS and name not in _OTHER_NAMES:
+        if not is_known(name):
             hint = did_you_mean(name, [*MEANINGS], "qanat -X list shows what there is")
             raise InvalidSettingError(f"{origin}: there is no client setting {name}{hint}")
         own = _OTHER_NAMES.get(name, name)
@@ -178,7 +183,7 @@ def settings_of_file(path: str) -> ClientSettings:
         reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8"
         raise InvalidSettingError(f"--command-config {path}: {reason}") from None
     given = properties(text)
-    known = {name: value for name, value in given.items() if name in MEANINGS or name in _OTHER_NAMES}
+    known = {name: value for name, value in given.items() if is_known(name)}
     return settings_of(known, f"--command-config {path}")
 
 

@@ -102,13 +102,9 @@ def build_app() -> App:
     log.command("qanat.app.log_commands:verify", name="verify", help="Read every byte and compare checksums.")
     log.command("qanat.app.log_commands:dump", name="dump", help="Show a segment's batches or records.")
     app.command(log)
-    bench = App(name="bench", help="Measure Qanat on this machine, each figure beside its physical limit.")
-    bench.command(
-        "qanat.app.bench.command:bench_log",
-        name="log",
-        help="Measure the log: append, group commit, read, look-up, columns, opening, memory.",
+    app.command(
+        _bench_commands(App(name="bench", help="Measure any cluster from outside, or the log on this machine."))
     )
-    app.command(bench)
     app.command("qanat.app.completion:completion", name="completion", help="Print a script for your shell.")
     return app
 
@@ -146,6 +142,21 @@ def _group_commands(group: App) -> App:
     group.command(f"{at}:delete", name="delete", help="Delete groups with their offsets.")
     group.command("qanat.app.group_reset:reset", name=["reset", "seek"], help="Let a group read again, or skip.")
     return group
+
+
+def _bench_commands(bench: App) -> App:
+    at = "qanat.app.bench.broker"
+    bench.command(f"{at}.produce:produce", name="produce", help="How fast records are taken.")
+    bench.command(f"{at}.consume:consume", name="consume", help="How fast records are given out.")
+    meaning = "How long a record takes from producer to consumer, at a fixed rate."
+    bench.command(f"{at}.end_to_end:end_to_end", name="end-to-end", help=meaning)
+    meaning = "How long a group needs until everybody reads again after members come and go."
+    bench.command(f"{at}.rebalance:rebalance", name="rebalance", help=meaning)
+    bench.command(f"{at}.partitions:partitions", name="partitions", help="What more and more partitions cost.")
+    bench.command(f"{at}.connections:connections", name="connections", help="What many connections cost.")
+    meaning = "The log on this machine, each figure beside its physical limit."
+    bench.command("qanat.app.bench.command:bench_log", name="log", help=meaning)
+    return bench
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,4 +1,6 @@
-"""`qanat bench`: the log's figures, each beside its physical limit on the same machine in the same run.
+"""`qanat bench log`: the log's figures, each beside its physical limit on the same machine in the same run.
+
+What measures brokers, here and elsewhere, is a room of its own: `broker`.
 
 - `command`     the command line: what to measure, where, how it is told
 - `figures`     a measured figure, what is required of it, and whether that is met

@@ -18,15 +18,32 @@ def describe(folder: Path) -> dict[str, str]:
     """Names and values, in the order in which a reader wants them."""
     compiled, interpreted = native_modules()
     return {
+        **_hardware(),
+        "file system": file_system(folder),
+        **_state(),
+        "per-record core": "interpreted" if interpreted or not compiled else "compiled (Cython)",
+        **{name: _version(name) for name in _PACKAGES},
+    }
+
+
+def describe_client() -> dict[str, str]:
+    """The same for a machine that only asks: its disk does not matter."""
+    return {**_hardware(), **_state()}
+
+
+def _hardware() -> dict[str, str]:
+    return {
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "memory": f"{_memory_bytes() / (1 << 30):.0f} GiB",
         "kernel": f"{platform.system()} {platform.release()}",
-        "file system": file_system(folder),
+    }
+
+
+def _state() -> dict[str, str]:
+    return {
         "load": f"{os.getloadavg()[1]:.1f} processes on average over the last five minutes",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "qanat": __version__,
-        "per-record core": "interpreted" if interpreted or not compiled else "compiled (Cython)",
-        **{name: _version(name) for name in _PACKAGES},
     }
 
 

@@ -8,7 +8,7 @@ not hold.
 - `fleet`    those measurements, late, doubled and broken ones among them, and the truth about them
 - `feeding`  how they get into the broker; another door is another function there
 - `rollups`  what came out, read without Spark and compared with the truth
-- `report`, `plot`  the page and the picture that stay
+- `report`   the page and the picture that stay
 - `broker`   a broker process, driven by librdkafka, killed and started again
 - `metrics`  made-up but lifelike measurements, and their plain totals to compare with
 - `chapters` the log driven directly: ingest durably, read back as columns, die and recover, compact

@@ -8,8 +8,8 @@ from pathlib import Path
 from time import gmtime, strftime
 
 from qanat.app.demo.fleet import Spot
-from qanat.app.demo.plot import line_chart
 from qanat.app.demo.rollups import Rollup
+from qanat.app.plot import line_chart
 
 PLOTTED = ("http.latency_ms", "web-03")
 _STYLE = """

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from time import gmtime, strftime
 
 WIDTH, HEIGHT = 900, 320
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 110, 36, 34
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 110, 36, 38
 _COLOURS = ("#2563eb", "#d97706", "#dc2626", "#059669", "#7c3aed")
 _GRID_LINES = 5
+_FEW = 12
+"""So few points are marked: a line through one of them would not be seen."""
 
 Points = Sequence[tuple[float, float]]
-"""Seconds since 1970, and a value."""
+"""Where, for example seconds since 1970, and a value."""
+Ticks = Sequence[tuple[float, str]]
+"""Where on the axis something is written, and what."""
 
 
-def line_chart(title: str, lines: Mapping[str, Points]) -> str:
-    """An SVG document with one line for each name."""
+def hours(first: float, last: float) -> Ticks:
+    """The time of day, for seconds since 1970."""
+    moments = [first + (last - first) * number / _GRID_LINES for number in range(_GRID_LINES + 1)]
+    return [(moment, strftime("%H:%M", gmtime(moment))) for moment in moments]
+
+
+def numbers(first: float, last: float) -> Ticks:
+    """Round numbers between two."""
+    step = round_step(((last - first) or 1) / _GRID_LINES)
+    begin = math.ceil(first / step)
+    return [(step * number, f"{step * number:,.6g}") for number in range(begin, math.floor(last / step) + 1)]
+
+
+def line_chart(
+    title: str, lines: Mapping[str, Points], ticks: Callable[[float, float], Ticks] = hours, axis: str = ""
+) -> str:
+    """An SVG document with one line for each name; `ticks` writes on the axis from its first to its last place."""
     points = [point for line in lines.values() for point in line]
     first, last = min(x for x, _ in points), max(x for x, _ in points)
     top = _GRID_LINES * round_step(max(y for _, y in points) / _GRID_LINES)
@@ -36,14 +55,19 @@ def line_chart(title: str, lines: Mapping[str, Points]) -> str:
         _, y = place(first, value)
         parts.append(f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e5e7eb"/>')
         parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" fill="#6b7280">{value:,.4g}</text>')
-        moment = first + (last - first) * number / _GRID_LINES
+    for moment, label in ticks(first, last):
         x, _ = place(moment, 0)
-        label = strftime("%H:%M", gmtime(moment))
-        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 12}" text-anchor="middle" fill="#6b7280">{label}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 16}" text-anchor="middle" fill="#6b7280">{escape(label)}</text>')
+    if axis:
+        x = (_LEFT + WIDTH - _RIGHT) / 2
+        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 2}" text-anchor="middle" fill="#6b7280">{escape(axis)}</text>')
     for number, (name, line) in enumerate(lines.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in line))
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        if len(line) <= _FEW:
+            dots = (place(*point) for point in line)
+            parts.extend(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in dots)
         y = _TOP + 14 + 18 * number
         parts.append(f'<text x="{WIDTH - _RIGHT + 12}" y="{y}" fill="{colour}">{escape(name)}</text>')
     return "".join(parts) + "</g></svg>\n"

@@ -1,0 +1,133 @@
+"""What a run is measured on: a topic of its own, made before and removed after it, or one that is there.
+
+Also groups that a run has made. Whatever ends the run, what was made is removed; where that fails, it is said by name.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from qanat.app.session import Target, run
+from qanat.app.streams import complain
+from qanat.connection.cluster import Cluster, TopicView
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import check
+from qanat.connection.offsets import list_bounds
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from qanat.wire.kafka.messages.delete_groups import DeleteGroupsRequest
+from qanat.wire.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from qanat.wire.kafka.registry import ApiKey
+
+PREFIX = "qanat-bench-"
+BROKERS_DEFAULT = -1
+_MAKE_S = 60.0
+"""The least that making thousands of partitions may take, whatever --timeout says of single answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInUse:
+    """The topic that is measured on."""
+
+    name: str
+    partitions: int
+    is_temporary: bool
+    brokers: tuple[tuple[str, int], ...]
+    """Where the cluster's brokers are."""
+
+
+def fresh_name() -> str:
+    return PREFIX + secrets.token_hex(4)
+
+
+@contextmanager
+def topic_in_use(target: Target, name: str | None, partitions: int, copies: int) -> Iterator[TopicInUse]:
+    """A topic that is there, by its name, or a new one that is gone afterwards."""
+    if name is not None:
+        yield run(target, lambda cluster: _found(cluster, name))
+        return
+    own = fresh_name()
+    with removed_afterwards(target, own):
+        yield run(target, lambda cluster: _made(cluster, own, partitions, copies))
+
+
+@contextmanager
+def removed_afterwards(target: Target, topic: str) -> Iterator[None]:
+    """Remove a topic of ours at the end, be it there or not."""
+    try:
+        yield
+    finally:
+        try:
+            run(target, lambda cluster: delete_topic(cluster, topic))
+        except (QanatError, KeyboardInterrupt) as fault:
+            complain(
+                f"the temporary topic may still be there ({fault or 'interrupted'}): qanat topic delete {topic} --yes"
+            )
+
+
+async def _found(cluster: Cluster, name: str) -> TopicInUse:
+    view = await cluster.topic(name, cluster.deadline())
+    return await _in_use(cluster, view, is_temporary=False)
+
+
+async def _made(cluster: Cluster, name: str, partitions: int, copies: int) -> TopicInUse:
+    return await _in_use(cluster, await create_topic(cluster, name, partitions, copies), is_temporary=True)
+
+
+async def _in_use(cluster: Cluster, view: TopicView, *, is_temporary: bool) -> TopicInUse:
+    metadata = await cluster.metadata([], cluster.deadline())
+    brokers = tuple((broker.host, broker.port) for broker in metadata.brokers)
+    return TopicInUse(view.name, len(view.leaders), is_temporary, brokers)
+
+
+async def create_topic(cluster: Cluster, name: str, partitions: int, copies: int) -> TopicView:
+    """Until every partition has a leader."""
+    deadline = Deadline.after(max(cluster.timeout_s, _MAKE_S))
+    request = CreateTopicsRequest([CreatableTopic(name, partitions, copies)], timeout_ms=deadline.left_ms)
+    response: CreateTopicsResponse = await cluster.call_controller(ApiKey.CREATE_TOPICS, request, deadline)
+    (result,) = response.topics
+    check("cannot make a temporary topic", result.error_code, result.error_message)
+
+    async def attempt() -> TopicView:
+        # A broker that has not heard of it yet says that there is none.
+        return await cluster.topic(name, deadline, may_create=False)
+
+    while True:
+        try:
+            return await attempt()
+        except QanatError as fault:
+            is_coming = getattr(fault, "code", None) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not is_coming or deadline.is_over:
+                raise
+        await deadline.pause(0.005)
+
+
+async def delete_topic(cluster: Cluster, name: str) -> None:
+    deadline = Deadline.after(max(cluster.timeout_s, _MAKE_S))
+    request = DeleteTopicsRequest([name], [DeleteTopicState(name)], timeout_ms=deadline.left_ms)
+    response: DeleteTopicsResponse = await cluster.call_controller(ApiKey.DELETE_TOPICS, request, deadline)
+    for result in response.responses:
+        if result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            check(f"cannot delete topic {name}", result.error_code, result.error_message)
+
+
+async def bounds_of(cluster: Cluster, name: str) -> dict[int, tuple[int, int]]:
+    """First offset and end of each partition, for those who read what is committed."""
+    deadline = cluster.deadline()
+    return await list_bounds(cluster, await cluster.topic(name, deadline), deadline, is_committed_only=True)
+
+
+def held(bounds: Mapping[int, tuple[int, int]]) -> int:
+    """Records at most: offsets may have gaps."""
+    return sum(end - first for first, end in bounds.values())
+
+
+async def forget_group(cluster: Cluster, group: str) -> None:
+    """Delete a group of ours; one that is not there is fine."""
+    deadline = cluster.deadline()
+    link = await cluster.coordinator_link(group, deadline)
+    await link.call(ApiKey.DELETE_GROUPS, DeleteGroupsRequest([group]), deadline)
