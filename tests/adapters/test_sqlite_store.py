@@ -25,7 +25,7 @@ from qanat.adapters.sqlite_database import SqliteDatabase
 from qanat.adapters.sqlite_store import POLL_MS, SqliteStore
 from qanat.adapters.sqlite_tables import SqliteTables
 from qanat.cluster.store import EMPTY_REVISION, Changes, Committed, Entry, Put, Revision, Snapshot
-from qanat.model.errors import StoreUnavailableError
+from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
 
 PRELUDE = """
 import asyncio, resource, sys
@@ -529,6 +529,32 @@ def test_the_lease_of_a_killed_process_ends(path: Path) -> None:
             await asyncio.to_thread(process.communicate)
 
     run(test())
+
+
+def test_a_lease_does_not_run_out_while_everybody_waits_for_a_lock(path: Path) -> None:
+    now_ms = [1_000]
+    clock = BootClock("boot", lambda: now_ms[0])
+    ours, other = (SqliteTables(SqliteDatabase(str(path), busy_timeout_ms=0), clock, 100) for _ in range(2))
+    kept, forsaken, over = ours.grant_lease(3_000), ours.grant_lease(3_000), ours.grant_lease(500)
+    intruder = apsw.Connection(str(path))
+    intruder.execute("BEGIN IMMEDIATE")
+    for _ in range(10):
+        now_ms[0] += 1_000
+        with pytest.raises(StoreUnavailableError):
+            other.expire_leases()
+    intruder.execute("ROLLBACK")
+    intruder.close()
+
+    other.expire_leases()
+    ours.keep_alive(kept)
+    with pytest.raises(LeaseExpiredError):
+        ours.keep_alive(over)  # It had run out before anybody waited.
+
+    now_ms[0] += 1_000
+    other.expire_leases()
+    ours.keep_alive(kept)
+    with pytest.raises(LeaseExpiredError):
+        ours.keep_alive(forsaken)
 
 
 def test_a_reboot_ends_all_leases(path: Path) -> None:

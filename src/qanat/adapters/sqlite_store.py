@@ -9,7 +9,8 @@ A watcher has no queue. It reads history from where it is, so nothing is lost or
 behind what is kept hears `Compacted`.
 
 Leases run on the clock since boot (`boot_clock`): setting the time does nothing, a reboot ends them all. Those that are
-kept are renewed on the thread as well, whatever the loop is busy with.
+kept are renewed on the thread as well, whatever the loop is busy with. Time in which nobody could write because
+somebody held the lock ends no lease: whoever gets the lock next gives the others a while to renew theirs.
 
 The thread is in `sqlite_thread`, the statements are in `sqlite_tables`, transactions in `sqlite_database`.
 """

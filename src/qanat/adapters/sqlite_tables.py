@@ -11,11 +11,13 @@ compares cannot change before it writes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, assert_never
 
 from qanat.adapters.boot_clock import BootClock
+from qanat.adapters.kept_lease import RENEWALS_PER_LIFE
 from qanat.adapters.sqlite_database import SqliteDatabase, SqliteValue
 from qanat.cluster.store import (
     EMPTY_REVISION,
@@ -73,6 +75,8 @@ class SqliteTables:
         self._database = database
         self._clock = clock
         self._history_events = history_events
+        self._asked_ms: int | None = None
+        """Since when we have waited to write, also in attempts that failed."""
         database.prepare(_SCHEMA, FORMAT)
 
     def close(self) -> None:
@@ -121,8 +125,7 @@ class SqliteTables:
     # Writing.
 
     def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Committed | Refused:
-        with self._database.writing():
-            self._expire()
+        with self._writing():
             current = tuple(self._entry(compare.key) for compare in compares)
             if not all(map(holds, compares, current)):
                 return Refused(current, self._revision())
@@ -134,15 +137,13 @@ class SqliteTables:
         raise _lease_is_over(gone[0])
 
     def grant_lease(self, ttl_ms: int) -> Lease:
-        with self._database.writing():
-            self._expire()
+        with self._writing():
             statement = "INSERT INTO leases (ttl_ms, boot_id, deadline_ms) VALUES (?, ?, ?) RETURNING id"
             lease_id = self._one(statement, ttl_ms, self._clock.boot_id, self._clock.now_ms() + ttl_ms)
             return Lease(LeaseId(lease_id), ttl_ms)
 
     def keep_alive(self, lease: Lease) -> None:
-        with self._database.writing():
-            self._expire()
+        with self._writing():
             statement = "UPDATE leases SET deadline_ms = ? + ttl_ms WHERE id = ?"
             self._rows(statement, self._clock.now_ms(), lease.lease_id)
             is_alive = self._database.changes() == 1
@@ -150,13 +151,12 @@ class SqliteTables:
             raise _lease_is_over(lease.lease_id)
 
     def revoke(self, lease: Lease) -> None:
-        with self._database.writing():
-            self._expire()
+        with self._writing():
             self._end_lease(lease.lease_id)
 
     def expire_leases(self) -> None:
-        with self._database.writing():
-            self._expire()
+        with self._writing():
+            pass
 
     # The parts of a transaction.
 
@@ -210,6 +210,24 @@ class SqliteTables:
         last = min(found, revision - 1)
         self._rows("DELETE FROM history WHERE revision <= ?", last)
         self._rows("UPDATE store SET compacted_revision = MAX(compacted_revision, ?)", last)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A transaction, which begins by ending the leases that are over."""
+        if self._asked_ms is None:
+            self._asked_ms = self._clock.now_ms()
+        with self._database.writing():
+            asked_ms, self._asked_ms = self._asked_ms, None
+            self._forgive(asked_ms)
+            self._expire()
+            yield
+
+    def _forgive(self, since_ms: int) -> None:
+        """Let leases live that ran out while we waited for the lock: those who keep them waited for it as well."""
+        now_ms = self._clock.now_ms()
+        update = """UPDATE leases SET deadline_ms = ?1 + ttl_ms / ?2
+            WHERE boot_id = ?3 AND deadline_ms BETWEEN ?4 AND ?1 AND ?1 - ?4 >= ttl_ms / ?2"""
+        self._rows(update, now_ms, RENEWALS_PER_LIFE, self._clock.boot_id, since_ms)
 
     def _expire(self) -> None:
         due = "SELECT id FROM leases WHERE boot_id != ? OR deadline_ms <= ? ORDER BY deadline_ms, id"

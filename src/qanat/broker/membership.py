@@ -121,6 +121,11 @@ class Membership:
             except (StoreUnavailableError, TimeoutError):
                 pass  # It runs out by itself.
 
+    @property
+    def registration(self) -> values.BrokerRegistration:
+        """What we say of ourselves, whether the store has it now or not."""
+        return self._registration()
+
     # Registering
 
     def _registration(self, *, is_stopping: bool = False) -> values.BrokerRegistration:

@@ -18,6 +18,7 @@ from qanat.wire.kafka.messages.describe_topic_partitions import (
     RequestCursor,
     TopicRequest,
 )
+from qanat.wire.kafka.messages.metadata import MetadataRequest
 from qanat.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest
 from qanat.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest
 from qanat.wire.kafka.registry import ApiKey
@@ -33,6 +34,18 @@ def test_the_cluster_is_described(broker: RunningBroker, client: RawClient, vers
     assert (answer.error_code, answer.cluster_id, answer.controller_id) == (0, CLUSTER_ID, 1)
     assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [(1, "127.0.0.1", broker.port)]
     assert (answer.cluster_authorized_operations, told.cluster_authorized_operations) == (NOT_ASKED, 8096)
+
+
+def test_a_broker_that_must_register_anew_still_tells_clients_of_itself(
+    broker: RunningBroker, client: RawClient
+) -> None:
+    async def forget() -> None:
+        broker.broker.metadata.image.brokers.clear()
+
+    broker.call(forget())
+
+    answer = client.ask(ApiKey.METADATA, 12, MetadataRequest([]))
+    assert [(one.node_id, one.host, one.port) for one in answer.brokers] == [(1, "127.0.0.1", broker.port)]
 
 
 def test_controllers_are_not_reached_here(client: RawClient) -> None:

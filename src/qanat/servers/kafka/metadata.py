@@ -145,12 +145,16 @@ def whereabouts(
 
 
 def response(broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    """These topics, and everybody who can be asked about more."""
+    """These topics, and everybody who can be asked about more: ourselves at least, also where we must register anew.
+
+    A client that is told of nobody has nobody left to ask, and some wait for ever then.
+    """
+    known = {broker.node_id: broker.membership.registration, **broker.metadata.image.brokers}
     brokers = [
         MetadataResponseBroker(
             registration.node_id, registration.listeners[0].host, registration.listeners[0].port, registration.rack
         )
-        for registration in broker.metadata.image.brokers.values()
+        for registration in known.values()
         if registration.listeners
     ]
     return MetadataResponse(0, brokers, broker.cluster_id, broker.controller_id, topics)
