@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-http sim sim-log bug-bank stores restart queue fuzz docs dist clean distclean
+.PHONY: spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-http sim sim-log bug-bank stores chaos restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -83,6 +83,9 @@ sim-log: $(READY) ## a log whose power is cut at every operation; make sim-log S
 stores: $(READY) ## metadata stores at length: 10,000 random operations on each, etcd away for 60 s, eight processes
 	@QANAT_STORE_OPERATIONS=10000 QANAT_STORE_OUTAGE_S=60 QANAT_STORE_ROUNDS=3 QANAT_STORE_PROCESSES=8 QANAT_STORE_SECONDS=30 \
 		$(BIN)/python -m pytest -q --timeout=0 tests/contracts/test_metadata_stores_agree.py tests/adapters/test_etcd_outages.py tests/adapters/test_sqlite_processes.py $(ARGS)
+
+chaos: $(READY) ## three real brokers under faults every five seconds; make chaos SECONDS=300 ARGS="--store etcd"
+	@$(BIN)/python -m tools.chaos --seconds $(or $(SECONDS),1800) $(ARGS)
 
 restart: $(READY) ## kill -9 a broker under load, then cut its power; make restart SECONDS=600
 	@$(BIN)/python -m tools.restart kill $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)

@@ -59,6 +59,7 @@ class Life:
         if fault is None:
             offset = getattr(future.result(), "offset", -1)
             self._journal.note_send(self._topic, at, number, Outcome.DONE, offset)
+            self._reports.reach(at, offset)
             self._reports.count(1)
         else:
             self.fault = fault
@@ -94,7 +95,7 @@ async def write(task: Task) -> None:
     for life in lives:
         await _finish(life, task, reports)
     journal.close()
-    reports.tell(acknowledged=reports.acknowledged, gap_s=round(reports.longest_gap_s, 3))
+    reports.tell_in_the_end()
 
 
 async def _use(life: Life, numbers: Iterator[int], task: Task, orders: Orders, pace: Pace, reports: Reports) -> None:

@@ -1,6 +1,7 @@
 """What every client's process shares: what it is told, how it paces itself, what it reports, the order to finish.
 
-A client reads its orders from standard input: a line, or the end of it, means to finish. It reports on standard output,
+A client reads its orders from standard input: a line, or the end of it, means to finish. Readers are told with it how
+far everything acknowledged goes, because a broker that was asked might not know yet. It reports on standard output,
 a JSON object a line. It ends with 0 when it has finished; any other end is an anomaly.
 """
 
@@ -49,11 +50,14 @@ class Orders:
     """Whether to finish."""
 
     def __init__(self) -> None:
+        self.ends: dict[str, dict[str, int]] = {}
+        """By topic and partition: after the last record that was acknowledged. For readers, once it is over."""
         self._finish = threading.Event()
         threading.Thread(target=self._listen, name="orders", daemon=True).start()
 
     def _listen(self) -> None:
-        sys.stdin.readline()
+        line = sys.stdin.readline()
+        self.ends = json.loads(line) if line.strip() else {}
         self._finish.set()
 
     @property
@@ -84,9 +88,14 @@ class Reports:
 
     def __init__(self) -> None:
         self.acknowledged = 0
+        self._ends: dict[int, int] = {}
         self.longest_gap_s = 0.0
         self._last_s = time.monotonic()
         self._next_s = 0.0
+
+    def reach(self, partition: int, offset: int) -> None:
+        """A record was acknowledged at this offset."""
+        self._ends[partition] = max(self._ends.get(partition, 0), offset + 1)
 
     def count(self, records: int) -> None:
         """Something was acknowledged just now."""
@@ -99,6 +108,9 @@ class Reports:
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + REPORT_S
             self.tell(acknowledged=self.acknowledged, gap_s=round(self.longest_gap_s, 3))
+
+    def tell_in_the_end(self) -> None:
+        self.tell(acknowledged=self.acknowledged, gap_s=round(self.longest_gap_s, 3), ends=self._ends)
 
     def tell(self, **facts: object) -> None:
         print(json.dumps(facts), flush=True)

@@ -21,13 +21,13 @@ def judge(journals: Path, topics: dict[str, int]) -> list[str]:
     """Everything that is wrong."""
     places = [(journals, topic, number) for topic, count in topics.items() for number in range(count)]
     with ProcessPoolExecutor(_PROCESSES, get_context("spawn")) as pool:
-        found = [problem for problems in pool.map(_judge_partition, places) for problem in problems]
-        for problems in pool.map(_judge_transactions, [(journals, topic, topics[topic]) for topic in topics]):
+        found = [problem for problems in pool.map(judge_partition, places) for problem in problems]
+        for problems in pool.map(judge_transactions, [(journals, topic, topics[topic]) for topic in topics]):
             found += problems
     return found
 
 
-def _judge_partition(place: tuple[Path, str, int]) -> list[str]:
+def judge_partition(place: tuple[Path, str, int]) -> list[str]:
     journals, topic, number = place
     gc.disable()  # Millions of values without a cycle among them.
     history = History(list(read_sends(journals, topic, number)), list(read_polls(journals, topic, number)))
@@ -43,7 +43,7 @@ def _unread_by_the_group(history: History) -> Iterator[str]:
             yield f"unread-by-group: no member was given {send.value.decode()}, at {send.partition}@{send.offset}"
 
 
-def _judge_transactions(topic: tuple[Path, str, int]) -> list[str]:
+def judge_transactions(topic: tuple[Path, str, int]) -> list[str]:
     journals, name, partitions = topic
     gc.disable()
     history = History()

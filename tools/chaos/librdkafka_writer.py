@@ -60,7 +60,9 @@ class Life:
         if at is None:
             return
         if fault is None:
-            self._journal.note_send(self._topic, at, number, Outcome.DONE, message.offset() or 0)
+            offset = message.offset() or 0
+            self._journal.note_send(self._topic, at, number, Outcome.DONE, offset)
+            self._reports.reach(at, offset)
             self._reports.count(1)
         else:
             self._reports.tell(note=f"{self._task.name}: a record was given up: {fault}")
@@ -96,7 +98,7 @@ def write(task: Task) -> None:
         reports.tell(anomaly=f"{task.name}: {len(life.unsettled)} records were not settled {FINISH_S:.0f} s after")
     life.abandon()
     journal.close()
-    reports.tell(acknowledged=reports.acknowledged, gap_s=round(reports.longest_gap_s, 3))
+    reports.tell_in_the_end()
 
 
 if __name__ == "__main__":

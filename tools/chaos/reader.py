@@ -5,7 +5,7 @@
 - `guest`  is another one, which leaves when it is told to finish
 - `final`  reads everything from the start, after all is healed
 
-When told to finish (`final`: at once), everybody but the guest reads to the ends that there are then.
+When told to finish, everybody but the guest reads on until it has everything that was acknowledged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from tools.chaos.journal import Journal, Seen, identity_of
 GROUP = "chaos"
 _BATCH = 2000
 _COMMIT_S = 0.5
-_WATERMARKS_S = 5.0
 _OPTIONS = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
@@ -60,7 +59,7 @@ class Reader:
 
     def read(self) -> None:
         self._begin()
-        while not self._orders.is_over and self._mode != "final":
+        while not self._orders.is_over:
             self._step()
         if self._mode != "guest":
             self._read_to_the_ends()
@@ -73,7 +72,7 @@ class Reader:
 
     def _read_to_the_ends(self) -> None:
         deadline = time.monotonic() + (FINISH_S if self._mode != "final" else 10 * FINISH_S)
-        ends = self._ends(deadline)
+        ends = self._ends()
         while (missing := self._missing(ends)) and time.monotonic() < deadline:
             self._step()
         if missing:
@@ -97,24 +96,13 @@ class Reader:
         for one in partitions:
             self._uncommitted.pop((one.topic, one.partition), None)
 
-    def _ends(self, deadline: float) -> dict[Place, int]:
-        """Where each partition ends now, asked until it is said."""
-        ends: dict[Place, int] = {}
-        while len(ends) < len(self._places) and time.monotonic() < deadline:
-            for topic, number in self._places:
-                if (topic, number) in ends:
-                    continue
-                try:
-                    found = self._consumer.get_watermark_offsets(TopicPartition(topic, number), _WATERMARKS_S)
-                except KafkaException:
-                    self._step()
-                else:
-                    ends[topic, number] = found[1]
-        return {place: ends.get(place, 1 << 62) for place in self._places}
+    def _ends(self) -> dict[Place, int]:
+        told = self._orders.ends
+        return {(topic, int(number)): end for topic, ends in told.items() for number, end in ends.items()}
 
     def _missing(self, ends: dict[Place, int]) -> list[Place]:
         """Which partitions we have not read to their ends."""
-        return [place for place in self._places if self._eofs.get(place, -1) < ends[place]]
+        return [place for place in self._places if self._eofs.get(place, -1) < ends.get(place, 0)]
 
     def _step(self) -> None:
         messages = self._consumer.consume(_BATCH, 0.2)

@@ -58,7 +58,7 @@ class Writer:
                 self.reports.tell(note=f"{self._task.name}: another producer after {fault}")
                 time.sleep(0.2)
         self._journal.close()
-        self.reports.tell(acknowledged=self.reports.acknowledged, gap_s=round(self.reports.longest_gap_s, 3))
+        self.reports.tell_in_the_end()
 
     @property
     def _is_over(self) -> bool:
@@ -103,6 +103,8 @@ class Writer:
             for one, at in rows.items():
                 self._journal.note_send(self._topic, at, one, outcome, offsets.get(one, -1), number)
         if outcome is Outcome.DONE:
+            for one, offset in offsets.items():
+                self.reports.reach(rows[one], offset)
             self.reports.count(_RECORDS)
 
     def _try(self, producer: Producer, rows: dict[int, int], offsets: dict[int, int], is_committed: bool) -> Outcome:
@@ -114,6 +116,7 @@ class Writer:
             if is_committed:
                 self._persist(partial(producer.commit_transaction, _STEP_S))
                 return Outcome.DONE
+            producer.flush(_STEP_S)  # What is aborted should lie in the log, for readers to pass over.
         except KafkaException as fault:
             error: KafkaError = fault.args[0]
             if not error.txn_requires_abort():

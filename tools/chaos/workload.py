@@ -27,6 +27,8 @@ class Client:
     acknowledged: int = 0
     """Or read, by a reader."""
     gap_s: float = 0.0
+    ends: dict[str, int] = field(default_factory=dict)
+    """By partition: after the last record that was acknowledged to it."""
     notes: list[str] = field(default_factory=list)
     anomalies: list[str] = field(default_factory=list)
     _listening: asyncio.Task[None] | None = None
@@ -40,16 +42,14 @@ class Client:
             told = json.loads(line)
             self.acknowledged = told.get("acknowledged", told.get("read", self.acknowledged))
             self.gap_s = told.get("gap_s", self.gap_s)
+            self.ends = told.get("ends", self.ends)
             self.notes += [told["note"]] if "note" in told else []
             self.anomalies += [told["anomaly"]] if "anomaly" in told else []
 
-    def tell_to_finish(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-
-    async def finish(self, seconds: float = FINISH_S + _GRACE_S) -> None:
+    async def finish(self, orders: object = None, seconds: float = FINISH_S + _GRACE_S) -> None:
         """Tell it to finish, and wait until it has."""
-        self.tell_to_finish()
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(orders or {}).encode() + b"\n")
         try:
             async with asyncio.timeout(seconds):
                 code = await self.process.wait()
@@ -105,7 +105,11 @@ class Workload:
         await asyncio.gather(*(one.finish() for one in self.writers))
 
     async def finish_readers(self) -> None:
-        await asyncio.gather(*(one.finish() for one in self.readers))
+        await asyncio.gather(*(one.finish(self._ends()) for one in self.readers))
+
+    def _ends(self) -> dict[str, dict[str, int]]:
+        topics = [topic for _, topic, _ in self._rates.values()]
+        return {topic: writer.ends for topic, writer in zip(topics, self.writers, strict=True)}
 
     async def read_everything(self) -> None:
         """From the start, by somebody who was not there before."""
@@ -113,7 +117,7 @@ class Workload:
         for number, topics in enumerate(halves):
             task = Task(f"final-{number}", self._bootstrap, self.journals, topics)
             self._final.append(await self._launch("reader", task, "final"))
-        await asyncio.gather(*(one.finish(10 * FINISH_S + _GRACE_S) for one in self._final))
+        await asyncio.gather(*(one.finish(self._ends(), 10 * FINISH_S + _GRACE_S) for one in self._final))
 
     def close(self) -> None:
         for client in self.clients:

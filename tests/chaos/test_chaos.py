@@ -1,0 +1,46 @@
+"""Three real brokers under fire, in short. Longer: make chaos."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tools.chaos.network import NetworkUnavailableError
+from tools.chaos.plan import KINDS
+from tools.chaos.report import Findings
+from tools.chaos.run import Run, Wanted
+
+from qanat.model.errors import StoreUnavailableError
+
+FEW = 700
+"""Records a second: the machine has other tests to run."""
+
+
+def play(wanted: Wanted, folder: Path) -> Findings:
+    try:
+        findings = asyncio.run(Run(wanted, folder, lambda _: None).play())
+    except (NetworkUnavailableError, StoreUnavailableError) as fault:
+        pytest.skip(str(fault))
+    return findings
+
+
+@pytest.mark.timeout(400)
+def test_nothing_is_lost_doubled_or_out_of_place_under_faults_of_every_kind(tmp_path: Path) -> None:
+    wanted = Wanted(seed=1, seconds=30, period_s=30 / len(KINDS), rate=FEW, least_rate=FEW / 10, least_faults=1)
+
+    findings = play(wanted, tmp_path)
+
+    assert findings.anomalies == [], findings.table()
+    assert findings.shortfalls == []
+
+
+@pytest.mark.timeout(400)
+def test_nothing_is_lost_on_etcd_that_is_killed_and_cut_off(tmp_path: Path) -> None:
+    kinds = ("store", "partition", "one-way", "kill", "pause")
+    wanted = Wanted("etcd", 1, seconds=15, period_s=3, rate=FEW, least_rate=FEW / 10, least_faults=1, kinds=kinds)
+
+    findings = play(wanted, tmp_path)
+
+    assert findings.anomalies == [], findings.table()
+    assert findings.shortfalls == []
