@@ -52,6 +52,8 @@ class Stage(ClusterRun):
             transactors=0,
             has_operator=False,
             has_group=False,
+            rivals=0,
+            slow_share=0.0,
             work_s=0.0005,
         )
         super().__init__(1, plan)

@@ -21,11 +21,13 @@ from qanat.sim.clusters.checks import believed_leader_problems
 from qanat.sim.clusters.machine import PORT, Machine, wall_ms
 from qanat.wire.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
 
 _BY_NAME = 12
 """The last version of Fetch that names topics."""
+_PRODUCE_BY_NAME = 11
 
 
 async def _fetch(stage: Stage, machine: Machine, partition: FetchPartition):  # type: ignore[no-untyped-def]
@@ -115,23 +117,76 @@ def _is_controller(machine: Machine) -> bool:
     return machine.node is not None and not machine.owner.is_paused and machine.node.broker.controlling.is_controller
 
 
-def test_c17_a_leader_that_was_paused_and_replaced_acknowledges_nothing() -> None:
+async def _produce(machine: Machine, value: bytes, acks: int) -> ErrorCode:
+    """What this very broker answers to one record."""
+    async with Cluster([(machine.host, PORT)], "writer", 20.0) as cluster:
+        deadline = Deadline.after(20.0)
+        link = await cluster.any_link(deadline)
+        data = [PartitionProduceData(0, memoryview(encode_batch([Record(0, wall_ms(), b"", value)])))]
+        request = ProduceRequest(acks=acks, timeout_ms=3000, topic_data=[TopicProduceData(TOPIC, partition_data=data)])
+        answer = await link.call(ApiKey.PRODUCE, request, deadline, at_most=_PRODUCE_BY_NAME)
+        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+
+async def _replaced_without_knowing(stage: Stage) -> Machine:
+    """A leader that was paused until another one led, wakes up, and hears nothing from the store."""
+    old = stage.leader
+    assert await stage.send(b"before") == 0
+    stage.loop.pause(old.owner)
+    await stage.until(lambda: stage.leader is not old, "another one leads")
+    assert await stage.send(b"after") == 1
+    old.store.is_cut = True
+    stage.loop.resume(old.owner)
+    return old
+
+
+def _believes_to_lead(machine: Machine) -> bool:
+    return machine.node is not None and AT in machine.node.broker.partitions
+
+
+def test_c17_a_leader_that_was_replaced_without_knowing_it_acknowledges_nothing_to_whoever_wants_all() -> None:
+    async def script(stage: Stage) -> None:
+        old = await _replaced_without_knowing(stage)
+
+        answers = [await _produce(old, b"to the zombie", acks=-1) for _ in range(3)]
+
+        assert _believes_to_lead(old), "otherwise nothing is shown"
+        assert set(answers) <= {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+        old.store.heal()
+        await stage.whole_again()
+        assert await stage.read() == [b"before", b"after"], "what it had written by itself is cut off"
+
+    play(script)
+
+
+def test_c17_what_a_leader_that_was_replaced_acknowledges_with_acks_1_is_lost_as_documented() -> None:
+    async def script(stage: Stage) -> None:
+        old = await _replaced_without_knowing(stage)
+
+        answers = [await _produce(old, b"to the zombie", acks=1) for _ in range(3)]
+
+        assert answers == [ErrorCode.NONE] * 3, "acks=1 asks for the leader alone, and it believes to be the leader"
+        old.store.heal()
+        await stage.whole_again()
+        assert await stage.read() == [b"before", b"after"]
+
+    play(script)
+
+
+def test_c17_what_waited_for_a_leader_while_it_was_paused_is_not_acknowledged_by_it() -> None:
     async def script(stage: Stage) -> None:
         old = stage.leader
         assert await stage.send(b"before") == 0
+        asking = asyncio.ensure_future(_produce(old, b"warm", acks=-1))
+        assert await asking is ErrorCode.NONE
         stage.loop.pause(old.owner)
-        sending = asyncio.ensure_future(stage.send_to(old, b"to the zombie", seconds=15.0))
+        asking = asyncio.ensure_future(_produce(old, b"to the zombie", acks=-1))
         await stage.until(lambda: stage.leader is not old, "another one leads")
-        assert await stage.send(b"after") is not None
         stage.loop.resume(old.owner)
 
-        offset = await sending
+        assert await asking in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT)
         await stage.whole_again()
-
-        # By the old leader it cannot have been; its client may have found the new one in time.
-        values_read = await stage.read()
-        assert values_read[:2] == [b"before", b"after"]
-        assert (offset is None) or values_read[offset] == b"to the zombie"
+        assert await stage.read() == [b"before", b"warm"]
 
     play(script)
 

@@ -302,6 +302,7 @@ class Hosting:
     def _tell_leader(self, partition: Partition, leader: Leader, state: values.PartitionState) -> None:
         leader.stored(state.replicas, state.in_sync_nodes, self._steady_ms(), is_held=bool(state.eligible))
         partition.advance()
+        partition.note_starts()
 
     def _follow_leader(self, at: TopicPartition, topic: values.Topic, state: values.PartitionState) -> None:
         log = self.logs[at]

@@ -57,6 +57,7 @@ class InSyncSets:
         if leader is None or not leader.asked(node_id, broker_epoch, offset, end_offset, now_ms, start_offset):
             return False
         partition.advance()
+        partition.note_starts()
         if node_id not in leader.in_sync and not leader.is_changing:
             self._review(partition, self._alive())
         return True

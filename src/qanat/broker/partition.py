@@ -61,6 +61,7 @@ class Partition:
     __slots__ = (
         "_acknowledged",
         "_runtime",
+        "_starting",
         "_waiting",
         "_waiting_followers",
         "at",
@@ -103,6 +104,8 @@ class Partition:
         self._waiting_followers: dict[Wake, None] = {}
         self._acknowledged: deque[tuple[int, Flushed]] = deque()
         """Who waits for which offset to be committed, in order."""
+        self._starting: list[tuple[int, Flushed]] = []
+        """Who waits for every member of the in-sync set to start at an offset."""
         log.become_leader(LeaderEpoch(leader_epoch))
         self.epoch_start = log.end_offset
         """Where the log ended when we began to lead."""
@@ -204,6 +207,31 @@ class Partition:
             self._acknowledged.append((end_offset, waiting))
         return waiting
 
+    def when_started(self, offset: int) -> Flushed | None:
+        """When every member of the in-sync set has forgotten what is before an offset (KIP-107); None where it has."""
+        if self._is_started(offset):
+            return None
+        waiting = Flushed()
+        if self.is_retired:
+            waiting.settle(self._not_leader())
+        else:
+            self._starting.append((offset, waiting))
+        return waiting
+
+    def _is_started(self, offset: int) -> bool:
+        start = self.log.log_start_offset
+        return offset <= (start if self.leader is None else self.leader.shared_start(start))
+
+    def note_starts(self) -> None:
+        """A follower has said where it starts, or the in-sync set is another: tell whoever waits for that."""
+        if self._starting:
+            starting, self._starting = self._starting, []
+            for offset, waiting in starting:
+                if self._is_started(offset):
+                    waiting.settle()
+                else:
+                    self._starting.append((offset, waiting))
+
     def _not_leader(self) -> NotLeaderError:
         return NotLeaderError(f"this broker has stopped leading {self.at}: look for the leader again")
 
@@ -287,3 +315,7 @@ class Partition:
         for _, committed in acknowledged:
             committed.settle(self._not_leader())
             committed.exception()  # Nobody need look: who asked for acks=1 has its answer.
+        starting, self._starting = self._starting, []
+        for _, started in starting:
+            started.settle(self._not_leader())
+            started.exception()

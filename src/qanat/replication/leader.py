@@ -117,6 +117,12 @@ class Leader:
                 lowest = min(lowest, follower.offset)
         return lowest
 
+    def shared_start(self, own_start: int) -> int:
+        """From where on every member has forgotten what was before: whoever leads next does not bring it back."""
+        others = [node_id for node_id in self._maximal() if node_id != self._node_id]
+        starts = [follower.start_offset for node_id in others if (follower := self._followers.get(node_id)) is not None]
+        return min(own_start, *starts) if starts else own_start
+
     def held_by(self, node_id: int) -> tuple[int, int]:
         """From where to where a follower certainly has everything; an empty range where it has not said."""
         follower = self._followers.get(node_id)

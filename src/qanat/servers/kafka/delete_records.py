@@ -2,14 +2,14 @@
 
 v0   offsets by partition    v2   flexible
 
-The answer comes when the new starts are on disk, which takes one checkpoint for all of them. A topic that is only
-compacted refuses, as Kafka's does.
+The answer comes when the new starts are on disk, which takes one checkpoint for all of them, and when every follower in
+sync starts there as well: whoever leads next does not bring back what is gone. A topic that is only compacted refuses,
+as Kafka's does.
 """
 
 from __future__ import annotations
 
 from qanat.broker.partition import Partition
-from qanat.log.partition_log import PartitionLog
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.acts import carry_through
@@ -25,7 +25,7 @@ from qanat.wire.kafka.messages.delete_records import (
 _HIGH_WATERMARK = -1
 _NO_OFFSET = -1
 
-Moved = tuple[PartitionLog, DeleteRecordsPartitionResult]
+Moved = tuple[Partition, DeleteRecordsPartitionResult]
 
 
 async def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
@@ -40,9 +40,9 @@ async def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecor
         async for topic, answer in breaths.over(zip(request.topics, answers, strict=True)):
             offsets = {asked.partition_index: asked.offset for asked in topic.partitions}
             async for result in breaths.over(answer.partitions):
-                log = _move_start(topic.name, offsets[result.partition_index], result, context)
-                if log is not None:
-                    moved.append((log, result))
+                partition = _move_start(topic.name, offsets[result.partition_index], result, context)
+                if partition is not None:
+                    moved.append((partition, result))
         await _make_durable(moved, context)
 
     await carry_through(context.broker, delete_all(), max(request.timeout_ms, 1))
@@ -54,8 +54,8 @@ async def _unanswered(topic: DeleteRecordsTopic, context: Context) -> list[Delet
     return [DeleteRecordsPartitionResult(number, _NO_OFFSET, ErrorCode.REQUEST_TIMED_OUT) for number in numbers]
 
 
-def _move_start(topic: str, offset: int, result: DeleteRecordsPartitionResult, context: Context) -> PartitionLog | None:
-    """Let the records go; returns the log if that is yet to be made durable."""
+def _move_start(topic: str, offset: int, result: DeleteRecordsPartitionResult, context: Context) -> Partition | None:
+    """Let the records go; returns the partition if that is yet to be made durable."""
     partition = context.broker.writable_partition(topic, result.partition_index)
     error = _judge(partition, offset)
     if isinstance(partition, ErrorCode) or error:
@@ -65,7 +65,7 @@ def _move_start(topic: str, offset: int, result: DeleteRecordsPartitionResult, c
     try:
         log.state.require_working()
         if log.advance_log_start(log.high_watermark if offset == _HIGH_WATERMARK else offset):
-            return log
+            return partition
         result.error_code, result.low_watermark = ErrorCode.NONE, log.log_start_offset
     except QanatError as fault:
         result.error_code = fault.code
@@ -81,10 +81,18 @@ async def _make_durable(moved: list[Moved], context: Context) -> None:
         await context.broker.runtime.checkpoint()
     except QanatError as fault:
         error = fault.code
-    async for log, result in context.breaths.over(moved):
-        result.error_code = error
-        if not error:
-            result.low_watermark = log.log_start_offset
+    async for partition, result in context.breaths.over(moved):
+        if error:
+            result.error_code = error
+            continue
+        start = partition.log.log_start_offset
+        try:
+            if (started := partition.when_started(start)) is not None:
+                await started
+        except QanatError as fault:
+            result.error_code = fault.code
+        else:
+            result.error_code, result.low_watermark = ErrorCode.NONE, start
 
 
 def _judge(partition: Partition | ErrorCode, offset: int) -> ErrorCode:

@@ -11,6 +11,7 @@
 - `bystanders` a group that commits, an operator, topics that come and go
 - `checker`    what a history may not show
 - `checks`     what must hold inside the machines
+- `ledger`     what was ever committed or stored, and may not be gone back on
 - `sweep`      many lives; `python -m qanat.sim.clusters` runs them
 - `bug_bank`   known bugs, put back into the product: all of this must find them
 

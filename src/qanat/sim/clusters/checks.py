@@ -60,7 +60,7 @@ def _problems_of(
                 f"{partition.leader_epoch}), but member {member} ends at {log.end_offset} (true epoch "
                 f"{state.leader_epoch}, true leader {state.leader}, in sync {state.in_sync_nodes})"
             )
-        elif committed and _epoch_at(log, committed - 1) != _epoch_at(partition.log, committed - 1):
+        elif committed and epoch_at(log, committed - 1) != epoch_at(partition.log, committed - 1):
             problems.append(f"two histories: {at} differs at {committed - 1} between {machine.host} and {other.host}")
     return problems
 
@@ -77,7 +77,7 @@ def _true_state(truth: MemoryStore, topic: values.Topic, number: int) -> values.
     return values.PartitionState(leader=replicas[0], leader_epoch=0, replicas=replicas, in_sync=members)
 
 
-def _epoch_at(log: PartitionLog, offset: int) -> int:
+def epoch_at(log: PartitionLog, offset: int) -> int:
     return log.epochs.epoch_at(Offset(offset)) if offset >= log.log_start_offset else -1
 
 

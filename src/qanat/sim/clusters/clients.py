@@ -82,12 +82,14 @@ class Clients:
         return sends
 
     async def transact(self, name: str) -> None:
-        """Send to several partitions at once, or not at all."""
+        """Send to several partitions at once, or not at all. Clients of one name, but for what follows a dash, believe
+        to be one and the same, and fence each other."""
+        transactional_id = name.partition("-")[0]
         while not self.is_over:
             async with self._cluster(name) as cluster:
                 try:
                     deadline = Deadline.after(_OPERATION_S)
-                    producer = await Producer.transactional(cluster, name, _TRANSACTION_MS, deadline)
+                    producer = await Producer.transactional(cluster, transactional_id, _TRANSACTION_MS, deadline)
                     while not self.is_over:
                         await self._transaction(name, producer)
                         await asyncio.sleep(self._random.expovariate(1 / 0.1))

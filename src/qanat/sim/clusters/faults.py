@@ -23,6 +23,8 @@ from qanat.sim.clusters.network import SimNetwork
 if TYPE_CHECKING:
     from qanat.sim.clusters.plan import Plan
 
+_RETURNS_APART = 0.3
+"""How often a machine that comes back cannot reach the others at first."""
 _SETTLED_S = 3.0
 """How long a machine that lost something is left alone afterwards."""
 
@@ -85,7 +87,16 @@ class Faults:
 
     async def _restart(self, machine: Machine) -> None:
         await asyncio.sleep(self._random.expovariate(1 / 0.8))
-        await self._start(machine)
+        if self._random.random() >= _RETURNS_APART:
+            await self._start(machine)
+            return
+        # The store and clients find it before the other machines do.
+        others = [other.host for other in self._machines if other is not machine]
+        ways = self._network.cut_off(machine.host, others)
+        starting = asyncio.create_task(self._start(machine))
+        await asyncio.sleep(self._random.uniform(0.2, 2.5))
+        self._network.heal(ways)
+        await starting
 
     async def _start(self, machine: Machine) -> None:
         for _ in range(100):
@@ -178,6 +189,11 @@ class Faults:
         for machine in self._machines:
             machine.store.loses_answers = False
 
+    async def store_falls_silent(self) -> None:
+        """Somebody's next commit is taken, and from then on nothing comes back."""
+        for machine in self._random.sample(self._machines, self._random.randint(1, len(self._machines))):
+            machine.store.silence_s = self._random.uniform(0.2, 4.0)
+
     async def watch_gap(self) -> None:
         """Some changes are never told to those who watch."""
         for machine in self._random.sample(self._machines, self._random.randint(1, len(self._machines))):
@@ -198,7 +214,10 @@ class Faults:
         async def act(machine: Machine) -> None:
             machine.disk.fail_next("sync")
             await asyncio.sleep(self._random.uniform(0.5, 3.0))
-            machine.kill()
+            if self._plan.is_synced and self._random.random() < 0.5:
+                machine.lose_power("drop_all")
+            else:
+                machine.kill()
             await self._restart(machine)
 
         await self._with_victim(act)
@@ -242,6 +261,7 @@ FAULTS: dict[str, Callable[[Faults], Coroutine[Any, Any, None]]] = {
     "resets": Faults.resets,
     "store cut": Faults.store_cut,
     "store loses answers": Faults.store_loses_answers,
+    "store falls silent": Faults.store_falls_silent,
     "watch gap": Faults.watch_gap,
     "lease lost": Faults.lease_lost,
     "disk error": Faults.disk_error,

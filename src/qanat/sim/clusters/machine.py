@@ -90,9 +90,10 @@ class Machine:
         seed: int | str,
         settings: BrokerSettings,
         topic_defaults: Mapping[str, str],
+        reconcile_s: float = _RECONCILE_S,
     ) -> None:
         breaths.clock = loop.time  # How much work is one piece must not hang on how fast this computer is.
-        metadata.RECONCILE_S = _RECONCILE_S
+        metadata.RECONCILE_S = reconcile_s
         self.host = f"machine-{node_id}"
         self.node_id = node_id
         self.store = store

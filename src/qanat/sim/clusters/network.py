@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
 from random import Random
 from typing import Any
@@ -27,10 +27,12 @@ _HIGH_WATER = 64 * 1024
 class SimNetwork:
     """All machines and what is between them."""
 
-    def __init__(self, loop: SimLoop, seed: int | str, mean_delay_s: float = 0.0005) -> None:
+    def __init__(self, loop: SimLoop, seed: int | str, mean_delay_s: float = 0.0005, slow_share: float = 0.0) -> None:
         self._loop = loop
         self._random = Random(f"network {seed}")
         self.mean_delay_s = mean_delay_s
+        self._slow_share = slow_share
+        """How many of all connections are slow, between the same machines as others that are not."""
         self._listeners: dict[tuple[str, int], SimServer] = {}
         self._streams: list[_Stream] = []
         self._cut: dict[tuple[str, str], None] = {}
@@ -38,17 +40,30 @@ class SimNetwork:
         self._next_port = 40_000
         self.sent_bytes = 0
 
-    def delay(self) -> float:
-        return self._random.expovariate(1 / self.mean_delay_s)
+    def delay(self, mean_s: float | None = None) -> float:
+        return self._random.expovariate(1 / (mean_s or self.mean_delay_s))
+
+    def _mean_delay_s(self) -> float:
+        """Of a new connection."""
+        if self._slow_share and self._random.random() < self._slow_share:
+            return self.mean_delay_s * self._random.uniform(10, 200)
+        return self.mean_delay_s
 
     # Faults
 
     def cut(self, source: str, target: str) -> None:
         self._cut[source, target] = None
 
-    def heal(self) -> None:
-        """Let everything through again; some connections have not survived it."""
-        cut, self._cut = self._cut, {}
+    def cut_off(self, host: str, others: Iterable[str]) -> list[tuple[str, str]]:
+        """Cut all ways between a machine and others; which were open before."""
+        ways = [way for other in others for way in ((host, other), (other, host)) if way not in self._cut]
+        self._cut.update(dict.fromkeys(ways))
+        return ways
+
+    def heal(self, ways: Iterable[tuple[str, str]] | None = None) -> None:
+        """Let everything through again, or on these ways; some connections have not survived it."""
+        cut = dict.fromkeys(self._cut if ways is None else ways)
+        self._cut = {way: None for way in self._cut if way not in cut}
         for stream in list(self._streams):
             if stream.way in cut:
                 if self._random.random() < _RESET_AFTER_CUT:
@@ -104,7 +119,8 @@ class SimNetwork:
         ours, theirs = factory(), server.context.run(server.factory)
         near = _End(ours, copy_context(), here, ("", 0), (host, port))
         far = _End(theirs, server.context.copy(), server.owner, (host, port), (here.name, 0))
-        out, back = _Stream(self, near, far), _Stream(self, far, near)
+        mean_s = self._mean_delay_s()
+        out, back = _Stream(self, near, far, mean_s), _Stream(self, far, near, mean_s)
         out.other, back.other = back, out
         self._streams += [out, back]
         near.transport, far.transport = SimTransport(out, back), SimTransport(back, out)
@@ -161,7 +177,8 @@ class _Stream:
 
     other: _Stream
 
-    def __init__(self, network: SimNetwork, source: _End, target: _End) -> None:
+    def __init__(self, network: SimNetwork, source: _End, target: _End, mean_delay_s: float) -> None:
+        self._mean_delay_s = mean_delay_s
         self._network = network
         self._loop = network._loop
         self.source = source
@@ -183,7 +200,7 @@ class _Stream:
         if self._network.is_cut(*self.way):
             self._held.append(data)
             return
-        self._arrives = max(self._arrives, self._loop.time() + self._network.delay())
+        self._arrives = max(self._arrives, self._loop.time() + self._network.delay(self._mean_delay_s))
         self._loop.call_at(self._arrives, self._arrive, data, context=self.target.context)
 
     def go_on(self) -> None:

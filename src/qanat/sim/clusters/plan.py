@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from qanat.sim.clusters.faults import FAULTS, NEED_FSYNC
 
+_FEW_KINDS = 0.3
+"""How often a life meets few kinds of faults, and each of them often."""
+
 
 class Plan(Struct, frozen=True):
     """What a seed stands for."""
@@ -26,6 +29,10 @@ class Plan(Struct, frozen=True):
     """Whether somebody moves partitions, and makes and deletes topics."""
     has_group: bool
     """Whether somebody commits offsets."""
+    rivals: int
+    """How many more there are who believe to be the first of the transactors."""
+    slow_share: float
+    """How many of all connections are slow."""
     work_s: float
     """Mean time of a flush, and of whatever else is done on a thread."""
     reads_nearby: bool = False
@@ -40,6 +47,9 @@ class Plan(Struct, frozen=True):
         is_synced = random.random() < 0.8
         kinds = [name for name in FAULTS if is_synced or name not in NEED_FSYNC]
         faults = tuple(name for name in kinds if random.random() < 0.5) or (random.choice(kinds),)
+        if random.random() < _FEW_KINDS:
+            faults = tuple(random.sample(kinds, random.randint(1, 3)))
+        transactors = random.randint(0, 1)
         return Plan(
             brokers=brokers,
             replicas=replicas,
@@ -50,9 +60,11 @@ class Plan(Struct, frozen=True):
             seconds=random.uniform(6, 12),
             faults=faults,
             producers=random.randint(1, 3),
-            transactors=random.randint(0, 1),
+            transactors=transactors,
             has_operator=random.random() < 0.4,
             has_group=random.random() < 0.4,
+            rivals=random.choice((0, 0, 1)) if transactors else 0,
+            slow_share=random.choice((0.0, 0.0, 0.1, 0.3)),
             work_s=random.choice((0.0005, 0.0005, 0.01)),
             # Drawn apart: what every seed stood for before stays so.
             reads_nearby=brokers > 1 and Random(f"nearby {seed}").random() < 0.25,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,15 +19,17 @@ from msgspec import Struct, field
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.broker.settings import BrokerSettings
+from qanat.cluster.store import Operation
 from qanat.connection.cluster import Address, Cluster
 from qanat.connection.deadline import Deadline
 from qanat.log.partition_log import PartitionLog
 from qanat.sim.clusters.bystanders import Bystanders
 from qanat.sim.clusters.checker import problems
-from qanat.sim.clusters.checks import agreement_problems, believed_leader_problems, committing_problems
+from qanat.sim.clusters.checks import agreement_problems, believed_leader_problems
 from qanat.sim.clusters.clients import Clients
 from qanat.sim.clusters.faults import Faults
 from qanat.sim.clusters.history import History
+from qanat.sim.clusters.ledger import Ledger
 from qanat.sim.clusters.loop import OWNER, Owner, SimLoop
 from qanat.sim.clusters.machine import INTER_BROKER_PORT, PORT, Machine
 from qanat.sim.clusters.network import SimNetwork
@@ -101,8 +103,9 @@ class ClusterRun:
     async def _boot(self, loop: SimLoop) -> list[Address]:
         """Start every machine and make the topic."""
         self._loop = loop
-        self._network = loop.network = SimNetwork(loop, self.seed)
+        self._network = loop.network = SimNetwork(loop, self.seed, slow_share=self.plan.slow_share)
         self._truth = MemoryStore()
+        self._ledger = Ledger(self.machines, self._truth, _TOPIC, is_synced=self.plan.is_synced)
         for node_id in range(self.plan.brokers):
             self.machines.append(self._machine(node_id))
         await asyncio.gather(*(machine.start() for machine in self.machines))
@@ -115,6 +118,7 @@ class ClusterRun:
         clients = Clients(bootstrap, _TOPIC, plan.partitions, self.seed, reads_nearby=plan.reads_nearby)
         working = [self._client(clients.produce, f"p{number}") for number in range(plan.producers)]
         working += [self._client(clients.transact, f"x{number}") for number in range(plan.transactors)]
+        working += [self._client(clients.transact, f"x0-{number}") for number in range(plan.rivals)]
         working += [self._client(clients.consume, "c0")]
         bystanders = Bystanders(bootstrap, _TOPIC, plan.partitions, plan.replicas, self.seed)
         if plan.has_group:
@@ -152,10 +156,12 @@ class ClusterRun:
             replica_selector_class="RackAwareReplicaSelector" if plan.reads_nearby else None,
         )
         defaults = {"min.insync.replicas": str(plan.min_in_sync)}
+        store = SimStore(self._truth, f"{self.seed} {node_id}")
+        store.on_stored = self._note_stored
         return Machine(
             self._loop,
             self._network,
-            SimStore(self._truth, f"{self.seed} {node_id}"),
+            store,
             node_id,
             self.seed,
             settings,
@@ -212,7 +218,7 @@ class ClusterRun:
         """Whoever believes to lead must be right about what is committed, at every moment."""
         while True:
             await asyncio.sleep(_CHECK_S)
-            self._note(believed_leader_problems(self.machines, self._truth, _TOPIC))
+            self._note(believed_leader_problems(self.machines, self._truth, _TOPIC) + self._ledger.all_missing())
             if len(self.report.problems) > _PROBLEMS_KEPT:
                 return
 
@@ -226,13 +232,17 @@ class ClusterRun:
             if log.topic_partition.topic == _TOPIC:
                 here = next((machine for machine in self.machines if machine.owner is OWNER.get()), None)
                 if here is not None and len(self.report.problems) <= _PROBLEMS_KEPT:
-                    self._note(committing_problems(here, log, self.machines, self._truth))
+                    self._note(self._ledger.committed(here, log))
 
         setattr(PartitionLog, advance.__name__, advanced)
         try:
             yield
         finally:
             setattr(PartitionLog, advance.__name__, advance)
+
+    def _note_stored(self, operations: Sequence[Operation]) -> None:
+        if len(self.report.problems) <= _PROBLEMS_KEPT:
+            self._note(self._ledger.stored(operations))
 
     def _note(self, found: list[str]) -> None:
         self.report.problems += found

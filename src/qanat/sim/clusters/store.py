@@ -8,7 +8,8 @@ watch ends, a renewal does not get through.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextvars import Context
 from random import Random
 
 from qanat.adapters.memory_store import MemoryStore
@@ -43,12 +44,17 @@ class SimStore:
         """Whether some commits happen without the asker being told."""
         self.is_mute = False
         """Whether what is asked is done, and nothing comes back."""
+        self.silence_s = 0.0
+        """For how long it is mute from the next commit on."""
+        self.on_stored: Callable[[Sequence[Operation]], None] | None = None
+        """Told of whatever the store takes, at once."""
         self.lost_changes = 0
         """How many changes are yet to be lost on their way to whoever watches."""
 
     def heal(self) -> None:
         self.is_cut = self.is_mute = self.loses_answers = False
         self.lost_changes = 0
+        self.silence_s = 0.0
 
     async def get(self, key: str) -> Entry | None:
         await self._travel()
@@ -65,6 +71,10 @@ class SimStore:
     async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Committed | Refused:
         await self._travel()
         outcome = await self._truth.commit(compares, operations)
+        if isinstance(outcome, Committed):
+            if self.on_stored is not None:
+                self.on_stored(operations)
+            self._fall_silent()
         if self.loses_answers and self._random.random() < _LOST_ANSWERS:
             raise StoreUnavailableError("the store's answer was lost")
         await self._travel(is_answer=True)
@@ -99,6 +109,17 @@ class SimStore:
 
     async def close(self) -> None:
         """The truth outlives everybody."""
+
+    def _fall_silent(self) -> None:
+        """What was asked for is done, and whoever asked for it is not told."""
+        if self.silence_s:
+            self.is_mute = True
+            # Whatever becomes of the machine meanwhile, the silence ends.
+            asyncio.get_running_loop().call_later(self.silence_s, self._speak_again, context=Context())
+            self.silence_s = 0.0
+
+    def _speak_again(self) -> None:
+        self.is_mute = False
 
     async def _travel(self, *, is_answer: bool = False) -> None:
         await asyncio.sleep(self._random.expovariate(1 / _MEAN_DELAY_S))
