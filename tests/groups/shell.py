@@ -120,6 +120,7 @@ class Shell:
         self.log: list[Entry | Marker] = []
         self.durable = 0
         self.names = 0
+        self.client_sessions_ms: dict[str, int] = {}
         self.load()
 
     @property
@@ -137,7 +138,9 @@ class Shell:
         self.shard.start(self.now)
 
     def _loaded(self) -> GroupShard:
-        shard = GroupShard(self.settings, self.topics, own_settings=self.own_settings)
+        shard = GroupShard(
+            self.settings, self.topics, own_settings=self.own_settings, client_sessions_ms=self.client_sessions_ms
+        )
         for entry in self.log:
             if isinstance(entry, Marker):
                 shard.apply_marker(entry.producer_id, is_commit=entry.is_commit)

@@ -276,3 +276,18 @@ def test_more_topics_by_name_than_a_group_can_decide_about_in_one_go_are_refused
     shell = Shell()
     assert told(shell, subscribed(MOST_TOPICS + 1)).error is ErrorCode.INVALID_REQUEST
     assert told(shell, subscribed(MOST_TOPICS)).error is ErrorCode.NONE
+
+
+def test_a_client_with_a_session_of_its_own_is_out_when_that_ends_also_after_a_crash() -> None:
+    shell = Shell()
+    shell.client_sessions_ms["c"] = 30 * SECOND  # What `join` and `beat` call themselves.
+    told(shell, join("a"))
+    shell.advance(29 * SECOND)
+    told(shell, beat("a", 1))
+    shell.advance(29 * SECOND)
+    assert "a" in group_of(shell).members
+    shell.crash()
+    shell.advance(29 * SECOND)
+    assert "a" in group_of(shell).members
+    shell.advance(1 * SECOND)
+    assert "a" not in group_of(shell).members

@@ -67,6 +67,16 @@ def test_a_silent_member_is_out_after_its_session() -> None:
         assert node.post(f"/api/v1/groups/silent/members/{first}/heartbeat").status == 404
 
 
+def test_a_member_that_waits_for_records_is_not_silent() -> None:
+    with served(node_settings(http_session_timeout_ms=500)) as node:
+        member = subscribe(node, "patient", "t")["member_id"]
+
+        answer = node.get(f"/api/v1/groups/patient/members/{member}/records?timeout_ms=1500")
+
+        assert (answer.status, answer.json["messages"]) == (200, [])
+        assert node.post(f"/api/v1/groups/patient/members/{member}/heartbeat").status == 200
+
+
 def test_offsets_are_reset_where_a_group_has_no_members(node: ServedNode) -> None:
     node.post("/api/v1/topics/past/records", [{"value": number, "partition": 0} for number in range(5)])
     rows = [{"topic": "past", "partition": 0, "offset": 3}]

@@ -58,12 +58,20 @@ def test_wrong_types_and_unknown_members_are_named(strict: ServedNode) -> None:
 
 def test_topics_partitions_and_offsets_that_are_not_there(strict: ServedNode) -> None:
     refused(strict.get("/api/v1/topics/nope"), 404, "there is no topic nope")
+    for path in ("/consume?topic=nope&partition=0", "/api/v1/topics/nope/records", "/api/v1/topics/nope/stream"):
+        refused(strict.get(path), 404, "there is no topic nope")
     refused(strict.get("/consume?topic=t&partition=9"), 404, "numbered 0 to 3")
     refused(strict.post("/produce", {"topic": "t", "value": 1, "partition": 9}), 404, "numbered 0 to 3")
     answer = refused(strict.get("/consume?topic=t&partition=0&offset=99"), 416, "offsets 0 to 1")
     assert (answer.json["earliest_offset"], answer.json["latest_offset"]) == (0, 1)
     refused(strict.post("/produce", {"topic": "no/name", "value": 1}), 400, "letters, digits")
     refused(strict.get("/api/v1/groups/nope"), 404, "there is no group nope")
+    subscribed = strict.post("/subscribe", {"group": "g", "topics": ["t"]})
+    assert subscribed.status == 200
+    for body in ({"value": 1}, [{"value": 1}]):
+        answer = strict.post("/api/v1/topics/__consumer_offsets/records", body).json
+        problem = answer["results"][0]["problem"] if "results" in answer else answer
+        assert (problem["status"], "brokers only" in problem["detail"]) == (403, True)
 
 
 def test_queries_are_checked(strict: ServedNode) -> None:
@@ -72,6 +80,8 @@ def test_queries_are_checked(strict: ServedNode) -> None:
     refused(strict.get("/consume?topic=t&partition=0&partition=1"), 400, "twice")
     refused(strict.get("/consume?topic=t&partition=0&count=0"), 400, "count")
     refused(strict.get("/health?x=1"), 400, "unknown query parameter")
+    refused(strict.post("/produce?acks=maybe", {"topic": "t", "value": 1}), 400, "choose all or leader or none")
+    refused(strict.get("/consume?topic=t&partition=0&offset=first"), 400, "choose earliest or latest or a number")
     refused(strict.get("/consume?topic=%ff"), 400, "UTF-8")
 
 

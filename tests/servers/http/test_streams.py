@@ -109,6 +109,9 @@ def test_a_websocket_brings_records_with_the_cursor_to_resume_from(node: ServedN
 
 
 def test_a_websocket_that_cannot_be_is_refused_with_a_problem(node: ServedNode) -> None:
+    with websocket(node, "/api/v1/topics/never-made/ws") as events:
+        assert next(event for event in events if isinstance(event, RejectConnection)).status_code == 404
+    node.post("/api/v1/topics", {"name": "x"})
     with websocket(node, "/api/v1/topics/x/ws?cursor=nonsense") as events:
         assert next(event for event in events if isinstance(event, RejectConnection)).status_code == 400
     assert node.get("/api/v1/topics/x/ws").status == 426

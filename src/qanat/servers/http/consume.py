@@ -76,7 +76,9 @@ class ConsumedAll(msgspec.Struct):
 async def consume(exchange: Exchange) -> Consumed:
     query: ConsumeQuery = exchange.query
     door, caller = exchange.door, exchange.caller
-    topic = await (door.topics.only(caller) if query.topic is None else door.topics.find(caller, query.topic))
+    topic = await (
+        door.topics.only(caller) if query.topic is None else door.topics.find(caller, query.topic, may_create=False)
+    )
     number = query.partition
     if number is None:
         if len(topic.partitions) > 1:
@@ -109,7 +111,7 @@ async def consume(exchange: Exchange) -> Consumed:
 async def read_topic(exchange: Exchange) -> ConsumedAll:
     query: RecordsQuery = exchange.query
     door, caller = exchange.door, exchange.caller
-    topic = await door.topics.find(caller, exchange.path["topic"])
+    topic = await door.topics.find(caller, exchange.path["topic"], may_create=False)
     cursor = await begin_at(exchange, topic, query.cursor, query.begin)
     positions = dict(enumerate(cursor.offsets))
     messages = await door.reading.read(

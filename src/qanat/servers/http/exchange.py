@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from msgspec import inspect
 
 from qanat.servers.http.problems import Problem
 
@@ -167,21 +168,25 @@ def decoded(decoder: msgspec.json.Decoder[Any], body: bytes, what: str = "the bo
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as fault:
-        raise mistyped(str(fault), what) from None
+        raise mistyped(str(fault), what, decoder.type) from None
     except msgspec.DecodeError as fault:
         position = _position(str(fault), len(body))
-        raise Problem(400, f"{what} is not JSON: {fault}, at byte {position}", position=position) from None
+        reason = str(fault).partition(" (byte")[0].removeprefix("JSON is malformed: ")
+        raise Problem(400, f"{what} is not JSON: {reason}, at byte {position}", position=position) from None
     except UnicodeDecodeError as fault:
         raise Problem(400, f"{what} is not UTF-8: byte {fault.start}", position=fault.start) from None
     except RecursionError:
         raise Problem(400, f"{what} is nested too deeply") from None
 
 
-def mistyped(told: str, what: str) -> Problem:
+def mistyped(told: str, what: str, kind: object = None) -> Problem:
     """A value of the wrong type, told with the place that msgspec names (`$.a[0]`)."""
     reason, found, where = told.partition(" - at `")
     place = where.rstrip("`").removeprefix("$").replace("[...]", "") if found else ""
     detail = f"{what}{f' at {place}' if place else ''}: {reason.replace('`', '')}"
+    if kind is not None and reason.startswith("Invalid enum value"):
+        choices = _choices(inspect.type_info(kind), place.rpartition(".")[2])
+        detail += f"; choose {' or '.join(choices)}" if choices else ""
     return Problem(400, detail, pointer=place or "/")
 
 
@@ -189,3 +194,19 @@ def _position(told: str, end: int) -> int:
     """The byte that msgspec names ("JSON is malformed: invalid character (byte 12)"); the end where it names none."""
     digits = told.rpartition("(byte ")[2].rstrip(")")
     return int(digits) if digits.isdigit() else end
+
+
+def _choices(kind: inspect.Type, name: str) -> list[str]:
+    """What may stand in a member of that name, wherever it is in a type: its fixed words, and `a number`."""
+    if isinstance(kind, inspect.UnionType):
+        return next((found for one in kind.types if (found := _choices(one, name))), [])
+    if isinstance(kind, inspect.ListType):
+        return _choices(kind.item_type, name)
+    if not isinstance(kind, inspect.StructType):
+        return []
+    for member in kind.fields:
+        if member.encode_name == name:
+            types = member.type.types if isinstance(member.type, inspect.UnionType) else (member.type,)
+            words = [str(word) for one in types if isinstance(one, inspect.LiteralType) for word in one.values]
+            return words + ["a number"] * any(isinstance(one, inspect.IntType) for one in types)
+    return next((found for member in kind.fields if (found := _choices(member.type, name))), [])

@@ -21,6 +21,7 @@ import msgspec
 
 from qanat.broker.partition import Partition
 from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_names import IDEMPOTENCY_TOPIC as TOPIC
 from qanat.cluster.topics import CreateTopic
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RETRIABLE
@@ -39,7 +40,6 @@ from qanat.servers.http.transaction import FENCED, Transactions
 if TYPE_CHECKING:
     from qanat.servers.http.door import Door
 
-TOPIC = "__http_idempotency"
 _SHARDS = 16
 _REPLICAS = 3
 _HOUR_MS = 60 * 60 * 1000

@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qanat.connection.deadline import Deadline
-from qanat.connection.link import Link
 from qanat.servers.http.caller import CLIENT_ID
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
+    from qanat.connection.link import Link
     from qanat.wire.kafka.registry import ApiKey
 
 IDLE_MAX = 32
@@ -46,6 +46,8 @@ class Links:
         return answer
 
     async def _take(self, node_id: int, deadline: Deadline) -> Link:
+        from qanat.connection.link import Link  # With all of TLS and SASL, which a lone broker starts faster without.
+
         host, port = self._broker.address_of(node_id)
         idle = self._idle.setdefault(node_id, [])
         while idle:

@@ -176,4 +176,4 @@ def read_query(operation: Operation, text: bytes) -> Any:
     try:
         return msgspec.convert(given, operation.query, strict=False)
     except msgspec.ValidationError as fault:
-        raise mistyped(str(fault), "query parameters") from None
+        raise mistyped(str(fault), "query parameters", operation.query) from None

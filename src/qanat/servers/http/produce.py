@@ -30,6 +30,7 @@ from qanat.servers.http.plain_lines import Piece, PlainWriter, read_plain
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.produced import Produced, ProducedMany, ProducedOrNot, told_many, told_one
 from qanat.servers.http.producing import ACKS
+from qanat.servers.http.topics import require_open
 
 _LINES = (NDJSON, b"application/ndjson", b"application/jsonl", b"application/json-lines", b"application/jsonlines")
 _KEY_MAX = 255
@@ -94,6 +95,7 @@ async def _produce(exchange: Exchange, topic: str | None, acks: Acks | None) -> 
 async def _produce_one(exchange: Exchange, record: RecordIn, topic: str | None, acks: int) -> Reply:
     door = exchange.door
     ready = outgoing(record, topic, now_ms())
+    require_open(ready.topic)
     found = door.broker.metadata.image.topics.get(ready.topic)
     if found is None or door.asking.is_guarded:
         found = await door.topics.find(exchange.caller, ready.topic)
@@ -107,6 +109,7 @@ async def _produce_one(exchange: Exchange, record: RecordIn, topic: str | None, 
 
 
 async def _produce_plainly(exchange: Exchange, topic: str, pieces: list[Piece], acks: int) -> Reply:
+    require_open(topic)
     found = await exchange.door.topics.find(exchange.caller, topic)
     writer = PlainWriter(exchange.door.producing, exchange.caller, topic, len(found.partitions), acks)
     for piece in pieces:
@@ -152,6 +155,7 @@ async def made_ready(exchange: Exchange, incoming: Incoming, topic: str | None) 
                 one = outgoing(record, topic, now)
                 found = topics.get(one.topic)
                 if found is None:
+                    require_open(one.topic)
                     found = topics[one.topic] = await door.topics.find(exchange.caller, one.topic)
                 place(one, len(found.partitions))
                 ready.append(one)

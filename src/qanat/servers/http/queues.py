@@ -329,7 +329,8 @@ async def _acknowledge(
     check(response.error_code, f"queue {group}", response.error_message)
     for topic in response.responses:
         for row in topic.partitions:
-            if row.error_code == ErrorCode.INVALID_RECORD_STATE:
+            # A leader that took over has given nothing out yet, and calls such offsets an invalid request.
+            if row.error_code in (ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST):
                 raise Problem(
                     409,
                     f"member {member_id} does not hold these records of topic {_name(exchange, bytes(topic.topic_id))} "

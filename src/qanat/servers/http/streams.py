@@ -37,7 +37,7 @@ class StreamQuery(Parameters, frozen=True):
 async def stream_topic(exchange: Exchange) -> object:
     query: StreamQuery = exchange.query
     door, caller = exchange.door, exchange.caller
-    topic = await door.topics.find(caller, exchange.path["topic"])
+    topic = await door.topics.find(caller, exchange.path["topic"], may_create=False)
     last = exchange.header(b"last-event-id")
     cursor = await begin_at(exchange, topic, last.decode("latin-1") if last else query.cursor, query.begin)
     pump = Pump(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.cluster import values
+from qanat.cluster.topic_names import INTERNAL_TOPICS
 from qanat.connection.deadline import Deadline
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
@@ -103,6 +104,16 @@ class Topics:
                 f"topic {topic.name} has no partition {number}: it has {count}, numbered 0 to {count - 1}",
                 error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
+
+
+def require_open(topic: str) -> None:
+    """Raise a problem where only brokers write to a topic: they would believe what is written there."""
+    if topic in INTERNAL_TOPICS:
+        raise Problem(
+            403,
+            f"topic {topic} is written to by brokers only: choose another topic",
+            error=ErrorCode.INVALID_TOPIC_EXCEPTION,
+        )
 
 
 def _listed(names: list[str]) -> str:

@@ -82,7 +82,7 @@ async def serve_websocket(door: Door, scope: Scope, receive: Receive, send: Send
         if door.mechanisms is not None:
             caller.principal = authenticated(exchange.header(b"authorization"), door.mechanisms)
         query: StreamQuery = read_query(operation, scope["query_string"])
-        topic = await door.topics.find(caller, exchange.path["topic"])
+        topic = await door.topics.find(caller, exchange.path["topic"], may_create=False)
         last = exchange.header(b"last-event-id")
         cursor = await begin_at(exchange, topic, last.decode("latin-1") if last else query.cursor, query.begin)
         with door.streams.one_more(caller.host):
