@@ -27,6 +27,7 @@ from qanat.app.settings.metadata import MetadataSettings
 from qanat.broker.broker import Broker
 from qanat.broker.settings import BrokerSettings
 from qanat.cluster import keys, values
+from qanat.cluster.format_levels import first_level
 from qanat.cluster.store import Absent, MetadataStore, Put
 from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.assignors.built_in import NAMES
@@ -285,7 +286,7 @@ async def _cluster_id(store: MetadataStore, keeping: NodeSettings | None) -> str
         if keeping is not None:
             _refuse_orphans(keeping)
         info = values.ClusterInfo(cluster_id=uuid.uuid4().hex[:22])
-        await store.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info))])
+        await store.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info)), first_level()])
 
 
 def _make_folder(data_dir: str) -> None:

@@ -6,7 +6,10 @@
 - `metadata`           the picture of the cluster, kept true by watching the store
 - `membership`         our registration in the cluster, and its lease
 - `controlling`        the controller's part, played by one broker at a time
+- `arranging`          what the controller moves by itself
 - `suspicions`         brokers whose process has ended, noticed at once
+- `throttling`         how fast copies may catch up
+- `follower_session`   what a follower last asked its leader for
 - `followers`          copies of partitions that others lead, kept up by fetching
 - `nearby_reads`       consumers that read from a follower in their rack
 - `in_sync_sets`       followers' progress, and changes of the in-sync sets

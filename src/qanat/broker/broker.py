@@ -27,9 +27,11 @@ from qanat.broker.partition import Partition
 from qanat.broker.peers import Peers
 from qanat.broker.settings import BrokerSettings
 from qanat.broker.suspicions import Suspicions
+from qanat.broker.throttling import ReplicationThrottles
 from qanat.broker.topic_settings import TopicSettings
 from qanat.cluster import keys, values
 from qanat.cluster.elections import Rules
+from qanat.cluster.format_levels import FormatLevelError, LevelPlan, first_level, require_known
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.producer_ids import ProducerIdAllocator
 from qanat.cluster.reassignments import PartitionPlan
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     from qanat.groups.assignors.assignor import Assignor
 
 Response = TypeVar("Response")
-Plan = TypeVar("Plan", TopicPlan, ConfigPlan, PartitionPlan)
+Plan = TypeVar("Plan", TopicPlan, ConfigPlan, PartitionPlan, LevelPlan)
 
 _DECISIONS_MAX = 10
 """Attempts at a commit that others keep getting ahead of."""
@@ -112,6 +114,7 @@ class Broker:
         self.controlling = Controlling(self, self.membership, self.rules_of)
         self.in_sync_sets = InSyncSets(self)
         self.nearby_reads = NearbyReads(self)
+        self.throttles = ReplicationThrottles(self)
         self.suspicions = Suspicions(self)
         self.peers = Peers(self)
         self._random = random.Random(seed)
@@ -212,7 +215,8 @@ class Broker:
         revision = image.revision
         if image.cluster is None:
             info = values.ClusterInfo(cluster_id=cluster_id)
-            await self.metadata.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info))])
+            await self.metadata.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info)), first_level()])
+        require_known(image.format_level)
         if inter_broker is not None:
             from qanat.broker.followers import FollowedLeaders
 
@@ -365,8 +369,17 @@ class Broker:
                     self._obey()
                 case keys.GroupConfigKey():
                     self.group_configs.forget()
+                case keys.FormatKey():
+                    self._on_format_level()
                 case _:
                     pass
+
+    def _on_format_level(self) -> None:
+        try:
+            require_known(self.metadata.image.format_level)
+        except FormatLevelError as fault:
+            tell("this broker is too old for its cluster", level="error", reason=str(fault))
+            self.park(self._stand_aside())
 
     def _on_partition(self, topic_id: TopicId, number: int) -> None:
         topic = self.metadata.image.topics_by_id.get(topic_id)
@@ -432,32 +445,24 @@ class Broker:
                 return plan
         return Rejection(ErrorCode.REQUEST_TIMED_OUT, "others keep changing the same topic; try again")
 
-    async def commit(self, plan: TopicPlan | ConfigPlan | PartitionPlan) -> bool:
+    async def commit(self, plan: TopicPlan | ConfigPlan | PartitionPlan | LevelPlan) -> bool:
         """Commit a decision about topics and bring our partitions in line; False where it must be decided anew.
 
         It goes on to its end when the caller is cancelled: a topic must not stay half created.
         """
         return await asyncio.shield(self.park(self._commit(plan)))
 
-    async def _commit(self, plan: TopicPlan | ConfigPlan | PartitionPlan) -> bool:
+    async def _commit(self, plan: TopicPlan | ConfigPlan | PartitionPlan | LevelPlan) -> bool:
         before = self.metadata.image.topics.get(plan.topic.name) if isinstance(plan, TopicPlan) else None
         if not await self.metadata.commit(plan.compares, plan.operations):
             return False
         if isinstance(plan, TopicPlan):
             await self.hosting.host_topic(plan.topic.name)
             self._tell_topic(plan.topic.name, before)
-        elif isinstance(plan, PartitionPlan):
-            after = plan.after
-            tell(
-                "partition changed",
-                partition=f"{plan.topic.name}-{plan.number}",
-                replicas=list(after.replicas),
-                leader=after.leader,
-            )
-        else:
-            if self._obeying is not None:
-                await self._obeying
-            tell("settings changed", of=plan.of, settings=dict(plan.overrides))
+            return True
+        if isinstance(plan, ConfigPlan) and self._obeying is not None:
+            await self._obeying
+        told.change(plan)
         return True
 
     def _tell_topic(self, name: str, before: values.Topic | None) -> None:

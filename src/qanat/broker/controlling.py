@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from qanat.broker.arranging import Arranging
 from qanat.broker.membership import Membership
 from qanat.cluster import keys, values
 from qanat.cluster.controller import (
@@ -46,6 +47,7 @@ class Controlling:
         self._all = True
         """Whether everything must be looked at."""
         self._topics: dict[str, None] = {}
+        self._arranging = Arranging(broker, self._carry_out)
 
     @property
     def is_controller(self) -> bool:
@@ -123,7 +125,7 @@ class Controlling:
     # What the controller does
 
     async def _settle(self) -> None:
-        topics = self._take_topics()
+        is_all, topics = self._all, self._take_topics()
         for start in range(0, len(topics), _TOPICS_AT_ONCE):
             changes = list(partitions_to_settle(self._image, self._rules_of, topics[start : start + _TOPICS_AT_ONCE]))
             if not await self._carry_out(changes):
@@ -131,6 +133,8 @@ class Controlling:
                     self._topics[name] = None
                 return
             await asyncio.sleep(0)
+        if is_all:
+            await self._arranging.complete_internal_topics()
 
     def _take_topics(self) -> list[str]:
         topics = (
@@ -154,12 +158,15 @@ class Controlling:
     async def _prefer_for_ever(self) -> None:
         while True:
             await asyncio.sleep(self._broker.settings.leader_imbalance_check_interval_seconds)
-            if self.is_controller and self._broker.settings.auto_leader_rebalance_enable:
-                changes = list(leaders_to_move(self._image, self._rules_of, list(self._image.topics)))
-                try:
-                    await self._carry_out(changes)
-                except StoreUnavailableError:
-                    continue
+            if not self.is_controller:
+                continue
+            try:
+                if self._broker.settings.auto_leader_rebalance_enable:
+                    await self._carry_out(list(leaders_to_move(self._image, self._rules_of, list(self._image.topics))))
+                await self._arranging.complete_internal_topics()
+                await self._arranging.spread()
+            except StoreUnavailableError:
+                continue
 
 
 def _tell(changes: Sequence[PartitionChange]) -> None:

@@ -24,7 +24,16 @@ Struct = TypeVar("Struct", bound=Settings)
 _TOPIC_DEFAULTS: Mapping[str, TopicSetting] = {
     row.broker_name: row for row in TOPIC_SETTINGS.values() if row.broker_name is not None
 }
-_OF_BROKER = ("max.connections", "slow.request.ms")
+_OF_BROKER = (
+    "auto.leader.rebalance.enable",
+    "auto.partition.rebalance.enable",
+    "auto.partition.rebalance.moves",
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
+    "max.connections",
+    "reassignment.throttled.rate",
+    "slow.request.ms",
+)
 _OF_DIRECTORY = (
     "log.cleaner.backoff.ms",
     "log.cleaner.dedupe.buffer.size",

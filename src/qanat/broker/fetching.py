@@ -12,7 +12,7 @@ what they ask for says what they have.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,6 +43,8 @@ class Wanted(NamedTuple):
     """Where a follower's copy starts."""
     preferred: int = NOBODY
     """The broker that the asker had better ask, or -1."""
+    is_held_back: bool = False
+    """Whether a follower must wait for more, because it catches up faster than it may."""
     told_high: int | None = None
     """The high watermark that a follower knows of, where it should hear of a higher one at once."""
 
@@ -88,6 +90,8 @@ class Fetch:
         self.found: list[Found] = []
         self.size = 0
         self.is_cold = False
+        self.on_answer: Callable[[], None] | None = None
+        """Called once, when `found` is what will be answered."""
         self._has_news = False
         """Whether something else than records should be told at once."""
 
@@ -191,7 +195,7 @@ class Fetch:
             found.diverging = _parting(wanted, partition)
             return found if found.diverging else Found(ErrorCode.OFFSET_OUT_OF_RANGE), None
         if self._is_follower:
-            return found, log.end_offset
+            return found, None if wanted.is_held_back else log.end_offset
         return found, found.last_stable_offset if self._is_committed else found.high_watermark
 
     def _take(self, wanted: Wanted, found: Found, read: LogRead) -> Found:

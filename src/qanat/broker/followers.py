@@ -7,6 +7,7 @@ what we have on disk. What to do with an answer is decided in `replication.follo
 Rule 1: an answer counts only for a copy that is followed as it was when the question was sent: same leader, same epoch.
 Rule 2: a partition that cannot go on is left out for a while and holds up no other.
 Rule 3: nobody leads a copy that is being cut (`busy`).
+Rule 4: who catches up waits for its throttle and asks for little at once; who is in sync waits for nobody.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from qanat.broker.follower_session import FollowerSession
 from qanat.broker.hosting import Copy
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import UnreachableError, error_code
@@ -22,18 +24,10 @@ from qanat.connection.link import Link
 from qanat.log.leader_epochs import EpochEnd
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
-from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
+from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.replication.follower import Cut, Epoch, StartAt, Take, Wait, next_step
 from qanat.telemetry.events import event as tell
-from qanat.wire.kafka.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ReplicaState,
-)
+from qanat.wire.kafka.messages.fetch import FetchResponse, PartitionData, ReplicaState
 from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
@@ -47,6 +41,10 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _LEFT_OUT_S = 0.2
 """How long a partition is left out whose leader says something else than records."""
 _ROWS_AT_ONCE = 50
+_CATCHING_UP_BYTES = 2 * 1024 * 1024
+"""Of one answer, for all copies together that catch up beside others that are in sync."""
+_SHARE_BYTES = 64 * 1024
+"""And for each of them, however many there are."""
 _MORE_TO_COME_S = 0.01
 """How long to wait for what else is to be followed, before an answer that may take longer is given up."""
 
@@ -97,12 +95,15 @@ class _FollowedLeader:
         self._copies: dict[TopicPartition, Copy] = {}
         self._left_out: dict[TopicPartition, float] = {}
         """Until when, by the loop's clock."""
+        self._behind: dict[TopicPartition, None] = {}
+        """Copies that lack something committed, as far as we know: they may be throttled."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._session = _Session()
+        self._session = FollowerSession()
 
     def add(self, copy: Copy) -> None:
         self._copies[copy.at] = copy
+        self._behind[copy.at] = None
         self._left_out.pop(copy.at, None)
         self._changed.set()
         if self._task is None or self._task.done():
@@ -110,6 +111,7 @@ class _FollowedLeader:
 
     def remove(self, at: TopicPartition) -> None:
         self._copies.pop(at, None)
+        self._behind.pop(at, None)
         self._left_out.pop(at, None)
 
     async def close(self) -> None:
@@ -135,7 +137,7 @@ class _FollowedLeader:
                 tell("leader can be reached again", leader=self._node_id)
             pause_s, is_told = _FIRST_PAUSE_S, False
             try:
-                self._session = _Session()
+                self._session = FollowerSession()
                 while self._copies:
                     await self._ask(link)
             except QanatError as fault:
@@ -159,20 +161,17 @@ class _FollowedLeader:
                 pass
             return
         settings = self._broker.settings
-        request = self._session.request(copies)
+        request = self._session.request(copies, self._at_once(copies))
         request.replica_state = ReplicaState(self._broker.node_id, self._broker.broker_epoch)
         request.max_wait_ms = settings.replica_fetch_wait_max_ms
         request.min_bytes = 1
         request.max_bytes = settings.replica_fetch_response_max_bytes
-        for topic in request.topics:
-            for partition in topic.partitions:
-                partition.partition_max_bytes = settings.replica_fetch_max_bytes
         deadline = Deadline.after(settings.replica_fetch_wait_max_ms / 1000 + _CALL_S)
         self._changed.clear()
         asking = asyncio.ensure_future(link.call(ApiKey.FETCH, request, deadline, at_most=_VERSION))
         response = await self._unless_changed(asking)
         if response is None:
-            self._session = _Session()
+            self._session = FollowerSession()
             await link.close()
             raise UnreachableError("asked anew: there is more to follow")
         if not self._session.answered(response):
@@ -203,8 +202,20 @@ class _FollowedLeader:
         return {
             at: copy
             for at, copy in self._copies.items()
-            if at not in self._left_out and at not in self._busy and _is_settled(copy)
+            if at not in self._left_out
+            and at not in self._busy
+            and _is_settled(copy)
+            and not (at in self._behind and self._broker.throttles.holds_back(at))
         }
+
+    def _at_once(self, copies: dict[TopicPartition, Copy]) -> Callable[[TopicPartition], int]:
+        """How much of each copy to ask for: whoever catches up leaves room for those that are in sync."""
+        most = self._broker.settings.replica_fetch_max_bytes
+        behind = sum(at in copies for at in self._behind)
+        if not 0 < behind < len(copies):
+            return lambda at: most
+        share = min(max(_CATCHING_UP_BYTES // behind, _SHARE_BYTES), most)
+        return lambda at: share if at in self._behind else most
 
     async def _take_all(self, response: FetchResponse, asked: dict[TopicPartition, Copy]) -> None:
         by_id = {(copy.topic_id, copy.at.partition): copy for copy in asked.values()}
@@ -268,6 +279,12 @@ class _FollowedLeader:
             flushed = self._broker.runtime.append_replicated(log, records)
             size = len(records)
             self._broker.counters.replicated_bytes += size
+            if copy.at in self._behind:
+                self._broker.throttles.took(copy.at, size)
+        if row.high_watermark > log.end_offset:
+            self._behind[copy.at] = None
+        else:
+            self._behind.pop(copy.at, None)
         log.advance_high_watermark(min(row.high_watermark, log.end_offset))
         if log.log_start_offset < row.log_start_offset <= log.high_watermark:
             log.advance_log_start(row.log_start_offset)
@@ -297,53 +314,6 @@ class _FollowedLeader:
             tell("copy cannot be kept up", level="error", partition=str(copy.at), leader=copy.leader, reason=reason)
 
 
-class _Session:
-    """A fetch session as its user sees it: what the leader was last asked for."""
-
-    def __init__(self) -> None:
-        self._session_id = 0
-        self._epoch = 0
-        self._asked: dict[tuple[bytes, int], FetchPartition] = {}
-
-    def request(self, copies: dict[TopicPartition, Copy]) -> FetchRequest:
-        wanted = {(copy.topic_id, copy.at.partition): _question(copy) for copy in copies.values()}
-        changed = {key: one for key, one in wanted.items() if not _is_same(self._asked.get(key), one)}
-        forgotten = [key for key in self._asked if key not in wanted]
-        self._asked = wanted
-        topics: dict[bytes, FetchTopic] = {}
-        for (topic_id, _), question in changed.items():
-            topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[])).partitions.append(question)
-        gone: dict[bytes, ForgottenTopic] = {}
-        for topic_id, number in forgotten if self._session_id else ():
-            gone.setdefault(topic_id, ForgottenTopic(topic_id=topic_id, partitions=[])).partitions.append(number)
-        return FetchRequest(
-            session_id=self._session_id,
-            session_epoch=self._epoch,
-            topics=list(topics.values()),
-            forgotten_topics_data=list(gone.values()),
-        )
-
-    def answered(self, response: FetchResponse) -> bool:
-        """Take note of the answer; False where it is none, and everything must be asked for anew."""
-        if response.error_code:
-            self._session_id, self._epoch, self._asked = 0, 0, {}
-            return False
-        self._session_id = response.session_id
-        self._epoch = self._epoch + 1 if response.session_id else 0
-        if not response.session_id:
-            self._asked = {}
-        return True
-
-
-def _is_same(before: FetchPartition | None, now: FetchPartition) -> bool:
-    return before is not None and (
-        before.fetch_offset == now.fetch_offset
-        and before.current_leader_epoch == now.current_leader_epoch
-        and before.last_fetched_epoch == now.last_fetched_epoch
-        and before.log_start_offset == now.log_start_offset
-    )
-
-
 def _is_settled(copy: Copy) -> bool:
     """Whether everything that we have of a topic that is to be on disk is there: only that may be told.
 
@@ -354,20 +324,6 @@ def _is_settled(copy: Copy) -> bool:
         log.job_in_hand != "truncation"
         and not log.is_appending
         and (not log.settings.is_synced or log.flushed_offset >= log.end_offset)
-    )
-
-
-def _question(copy: Copy) -> FetchPartition:
-    log = copy.log
-    end_offset = log.end_offset
-    last = log.epochs.epoch_at(Offset(end_offset - 1)) if end_offset > log.log_start_offset else -1
-    return FetchPartition(
-        partition=copy.at.partition,
-        current_leader_epoch=copy.leader_epoch,
-        fetch_offset=end_offset,
-        last_fetched_epoch=last,
-        log_start_offset=log.log_start_offset,
-        partition_max_bytes=0,
     )
 
 

@@ -60,6 +60,7 @@ class GroupCoordinator:
             broker,
             OFFSETS_TOPIC,
             settings.offsets_topic_num_partitions,
+            settings.offsets_topic_replication_factor,
             _TOPIC_CONFIGS,
             self._host,
             coordinator_error,

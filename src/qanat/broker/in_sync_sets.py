@@ -130,4 +130,5 @@ class InSyncSets:
         if not known.issuperset(change.in_sync):
             return None
         after = with_in_sync(before, change.in_sync, change.joined, Rules(partition.min_insync_replicas))
-        return Put(keys.partition(topic.identity, partition.at.partition), values.encode(after))
+        key = keys.partition(topic.identity, partition.at.partition)
+        return Put(key, values.encode(after, image.format_level))

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 LOAD_PATIENCE_S = 1.0
 """How long a request waits for a shard that is being loaded."""
-_REPLICAS = 3
-"""Of an internal topic, where there are as many brokers."""
 _LOAD_BYTES = 4 * 1024 * 1024
 
 
@@ -71,6 +69,7 @@ class InternalTopic(Generic[Hosted]):
         broker: Broker,
         name: str,
         partition_count: int,
+        replicas: int,
         configs: Mapping[str, str],
         host: Callable[[Partition], Awaitable[Hosted]],
         error_of: Callable[[ErrorCode], ErrorCode],
@@ -78,6 +77,7 @@ class InternalTopic(Generic[Hosted]):
         self._broker = broker
         self.name = name
         self._partition_count = partition_count
+        self._replicas = replicas
         self._configs = dict(configs)
         self._host = host
         self._error_of = error_of
@@ -105,7 +105,7 @@ class InternalTopic(Generic[Hosted]):
                 self.name,
                 self._broker.new_topic_id(),
                 partitions=self._partition_count,
-                replication_factor=min(_REPLICAS, len(self._broker.metadata.image.brokers)),
+                replication_factor=min(self._replicas, len(self._broker.metadata.image.brokers)),
                 configs=self._configs,
                 is_internal=True,
             )

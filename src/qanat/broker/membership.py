@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from qanat.cluster import keys, values
+from qanat.cluster import format_levels, keys, values
 from qanat.cluster.store import Absent, Delete, KeptLease, Put, Revision
 from qanat.model.errors import LeaseExpiredError, NodeIdInUseError, StoreUnavailableError
 from qanat.telemetry.events import event as tell
@@ -138,6 +138,7 @@ class Membership:
             inter_broker=self._inter_broker,
             is_stopping=is_stopping,
             is_clean=self._was_clean,
+            levels=(format_levels.OLDEST, format_levels.NEWEST),
         )
 
     async def _note_directory(self) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from qanat.model.settings import NotNegative, Positive, Settings
+from qanat.replication.throttle import UNLIMITED
 
 _MIB = 1024 * 1024
 
@@ -45,10 +46,20 @@ class BrokerSettings(Settings, frozen=True):
     """Bytes of one partition that a follower asks for at once."""
     replica_fetch_response_max_bytes: Positive = 8 * _MIB
     """Bytes of all partitions together that a follower asks for at once."""
+    leader_replication_throttled_rate: NotNegative = UNLIMITED
+    """Bytes a second that are sent to replicas named in `leader.replication.throttled.replicas` that catch up."""
+    follower_replication_throttled_rate: NotNegative = UNLIMITED
+    """Bytes a second that are taken for replicas named in `follower.replication.throttled.replicas` that catch up."""
+    reassignment_throttled_rate: NotNegative = 64 * _MIB
+    """Bytes a second that are taken for replicas that a reassignment adds and that nobody has named."""
     auto_leader_rebalance_enable: bool = True
     """Whether partitions go back to their first replica some time after it has caught up again."""
     leader_imbalance_check_interval_seconds: Positive = 30
-    """How often that is looked at."""
+    """How often that is looked at, and whether partitions should be spread otherwise."""
+    auto_partition_rebalance_enable: bool = False
+    """Whether partitions are spread over all brokers by themselves, for instance onto one that has joined."""
+    auto_partition_rebalance_moves: Positive = 10
+    """How many partitions are on their way at a time then; how fast, says `reassignment.throttled.rate`."""
     controlled_shutdown_timeout_ms: NotNegative = 5000
     """How long a broker that stops waits for others to take over what it leads."""
     num_partitions: Positive = 4

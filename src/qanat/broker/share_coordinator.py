@@ -17,6 +17,7 @@ from qanat.broker.remote_share_state import RemoteShareState, StateKeeper
 from qanat.cluster.topic_names import SHARE_STATE_TOPIC
 from qanat.cluster.values import NO_LEADER
 from qanat.groups.decisions import coordinator_error
+from qanat.groups.settings import GroupSettings
 from qanat.groups.share.state_codec import decode_record, encode_record
 from qanat.groups.share.state_records import LedgerRecord, ShareKey, ShareSnapshot, ShareTombstone
 from qanat.groups.share.state_shard import (
@@ -49,12 +50,18 @@ Answer = asyncio.Future[StateReply]
 class ShareCoordinator:
     """The state of every share partition that this broker keeps."""
 
-    def __init__(self, broker: Broker, partition_count: int, updates_per_snapshot: int, clocks: Clocks) -> None:
+    def __init__(self, broker: Broker, settings: GroupSettings, clocks: Clocks) -> None:
         self._broker = broker
-        self._updates_per_snapshot = updates_per_snapshot
+        self._updates_per_snapshot = settings.share_coordinator_snapshot_update_records_per_snapshot
         self._clocks = clocks
         self.topic: InternalTopic[HostedShareState] = InternalTopic(
-            broker, SHARE_STATE_TOPIC, partition_count, _TOPIC_CONFIGS, self._host, coordinator_error
+            broker,
+            SHARE_STATE_TOPIC,
+            settings.share_coordinator_state_topic_num_partitions,
+            settings.share_coordinator_state_topic_replication_factor,
+            _TOPIC_CONFIGS,
+            self._host,
+            coordinator_error,
         )
 
     def close(self) -> None:

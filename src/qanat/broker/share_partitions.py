@@ -39,12 +39,7 @@ class SharePartitions:
         settings = broker.at_start.groups
         self._broker = broker
         self.policies = policies
-        self.states = ShareCoordinator(
-            broker,
-            settings.share_coordinator_state_topic_num_partitions,
-            settings.share_coordinator_snapshot_update_records_per_snapshot,
-            clocks,
-        )
+        self.states = ShareCoordinator(broker, settings, clocks)
         self.sessions = ShareSessions(settings.group_share_max_share_sessions)
         self.watched: WeakSet[Any] = WeakSet()
         """Connections whose end is heard of."""

@@ -1,9 +1,12 @@
-"""What an operator should hear of logs, as events (`telemetry.events`)."""
+"""What an operator should hear of logs and of what others have changed, as events (`telemetry.events`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from qanat.cluster.format_levels import LevelPlan
+from qanat.cluster.reassignments import PartitionPlan
+from qanat.cluster.topic_configs import ConfigPlan
 from qanat.log.partition_log import PartitionLog
 from qanat.log.scan import Damage
 from qanat.model.errors import StorageError
@@ -33,3 +36,15 @@ def directory_failure(error: StorageError) -> None:
         reason=str(error),
         advice="check the disk, then restart the broker",
     )
+
+
+def change(plan: ConfigPlan | PartitionPlan | LevelPlan) -> None:
+    """Somebody asked for something, and it is done."""
+    match plan:
+        case LevelPlan():
+            event("format level raised", level_now=plan.level)
+        case PartitionPlan():
+            at, after = f"{plan.topic.name}-{plan.number}", plan.after
+            event("partition changed", partition=at, replicas=list(after.replicas), leader=after.leader)
+        case ConfigPlan():
+            event("settings changed", of=plan.of, settings=dict(plan.overrides))

@@ -124,7 +124,7 @@ _ROWS = (
         "follower.replication.throttled.replicas",
         _REPLICAS,
         "",
-        "Replicas that catch up at no more than the broker's `follower.replication.throttled.rate`: `partition:broker,...` or `*`.",
+        "Replicas that catch up at `follower.replication.throttled.rate` at most: `partition:broker,...` or `*`.",
     ),
     _log(
         "index.interval.bytes",
@@ -136,7 +136,7 @@ _ROWS = (
         "leader.replication.throttled.replicas",
         _REPLICAS,
         "",
-        "Leaders that send to replicas that catch up at no more than `leader.replication.throttled.rate`: `partition:broker,...` or `*`.",
+        "Leaders that let others catch up at `leader.replication.throttled.rate`: `partition:broker,...` or `*`.",
     ),
     _idle(
         "local.retention.bytes",

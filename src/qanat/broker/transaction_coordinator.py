@@ -63,6 +63,7 @@ class TransactionCoordinator:
             broker,
             TRANSACTIONS_TOPIC,
             settings.transaction_state_log_num_partitions,
+            settings.transaction_state_log_replication_factor,
             _TOPIC_CONFIGS,
             self._host,
             coordinator_error,

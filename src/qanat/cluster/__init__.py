@@ -3,6 +3,7 @@
 - `store`           the port: entries with revisions, compare-and-set commits, watch, leases
 - `keys`            where everything lies in the store
 - `values`          what lies there: JSON with a version each
+- `format_levels`   in which forms that is, while brokers of two versions share it
 - `image`           what a broker knows of its cluster, kept up by events
 - `topic_names`     which names a topic may have
 - `placement`       which brokers hold which replicas
@@ -10,6 +11,8 @@
 - `elections`       who leads a partition, and who has all of it
 - `controller`      what the controller has to change, as commits
 - `reassignments`   partitions moved to other brokers, leaders chosen by hand
+- `spreading`       where replicas should go: away from a broker, or evenly over all
+- `arrangement`     what the controller moves by itself
 - `topics`          create, delete, add partitions: decided into one commit each
 - `topic_configs`   topic settings, likewise
 - `rejection`       a decision's "no"

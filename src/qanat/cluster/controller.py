@@ -78,5 +78,5 @@ def commits(image: MetadataImage, controller: Revision, changes: Sequence[Partit
         piece = changes[start : start + PARTITIONS_AT_ONCE]
         yield Commit(
             (CreatedAt(keys.CONTROLLER, controller), *(image.unchanged(change.key) for change in piece)),
-            tuple(Put(change.key, values.encode(change.after)) for change in piece),
+            tuple(Put(change.key, values.encode(change.after, image.format_level)) for change in piece),
         )

@@ -50,6 +50,8 @@ class MetadataImage:
         self.directories_since: dict[int, Revision] = {}
         """Since when each node, alive or not, has had another data directory than before."""
         self.node_directories: dict[int, str] = {}
+        self.format_level = 1
+        """In which forms metadata is written (`format_levels`); 1 where the store does not say."""
         self.partition_states: dict[tuple[str, int], values.PartitionState] = {}
         """Those that were ever changed; `state` knows the others as well."""
         self.topics_since: dict[str, Revision] = {}
@@ -134,12 +136,9 @@ class MetadataImage:
 
     def _learn(self, event: Event) -> None:
         value = event.value
-        match keys.parse(event.key):
-            case keys.ClusterKey():
-                self.cluster = values.decode(values.ClusterInfo, value)
-            case keys.ControllerKey():
-                self.controller = values.decode(values.Controller, value)
-                self.controller_epoch = event.create_revision
+        match key := keys.parse(event.key):
+            case keys.ClusterKey() | keys.FormatKey() | keys.ControllerKey():
+                self._learn_cluster(key, event)
             case keys.TopicKey(name):
                 self._learn_topic(name, values.decode(values.Topic, value))
                 self.topics_since[name] = event.create_revision
@@ -164,6 +163,16 @@ class MetadataImage:
             case unknown:
                 assert_never(unknown)
 
+    def _learn_cluster(self, key: keys.ClusterKey | keys.FormatKey | keys.ControllerKey, event: Event) -> None:
+        match key:
+            case keys.ClusterKey():
+                self.cluster = values.decode(values.ClusterInfo, event.value)
+            case keys.FormatKey():
+                self.format_level = values.decode(values.ClusterFormat, event.value).level
+            case keys.ControllerKey():
+                self.controller = values.decode(values.Controller, event.value)
+                self.controller_epoch = event.create_revision
+
     def _learn_topic(self, name: str, topic: values.Topic) -> None:
         try:
             identity = topic.identity
@@ -177,11 +186,9 @@ class MetadataImage:
         self.unreadable.pop(key, None)
         if self.revisions.pop(key, None) is None:
             return
-        match keys.parse(key):
-            case keys.ClusterKey():
-                self.cluster = None
-            case keys.ControllerKey():
-                self.controller = None
+        match parsed := keys.parse(key):
+            case keys.ClusterKey() | keys.FormatKey() | keys.ControllerKey():
+                self._forget_cluster(parsed)
             case keys.TopicKey(name):
                 self._forget_topic(name)
             case keys.TopicConfigKey(name):
@@ -202,6 +209,15 @@ class MetadataImage:
                 pass
             case unknown:
                 assert_never(unknown)
+
+    def _forget_cluster(self, key: keys.ClusterKey | keys.FormatKey | keys.ControllerKey) -> None:
+        match key:
+            case keys.ClusterKey():
+                self.cluster = None
+            case keys.FormatKey():
+                self.format_level = 1
+            case keys.ControllerKey():
+                self.controller = None
 
     def _forget_topic(self, name: str) -> None:
         topic = self.topics.pop(name, None)

@@ -11,9 +11,10 @@
     /qanat/group-configs/<group id>             `GroupConfig`; the id with %2F for / and the like
     /qanat/node-directories/<node id>           `NodeDirectory`, written when it is another than before
     /qanat/partitions/<topic id>/<partition>    `PartitionState`; none until the first change
+    /qanat/features/format                      `ClusterFormat`; none in clusters from before there were levels
 
 Reserved for later: /qanat/acls/, /qanat/client-quotas/, /qanat/credentials/,
-/qanat/node-names/ (which number a named node has), /qanat/features/.
+/qanat/node-names/ (which number a named node has), other keys of /qanat/features/.
 
 A partition's state is keyed by the topic's id, so that a topic that was deleted and made
 again starts afresh. Creating a topic writes none: a missing state means the assignment's
@@ -41,6 +42,7 @@ BROKER_CONFIGS = ROOT + "broker-configs/"
 GROUP_CONFIGS = ROOT + "group-configs/"
 NODE_DIRECTORIES = ROOT + "node-directories/"
 PARTITIONS = ROOT + "partitions/"
+FORMAT = ROOT + "features/format"
 
 _ALL_BROKERS = "default"
 
@@ -93,6 +95,10 @@ class ControllerKey(Struct, frozen=True):
 
 class ProducerIdsKey(Struct, frozen=True):
     """The counter of producer id blocks."""
+
+
+class FormatKey(Struct, frozen=True):
+    """The cluster's format level."""
 
 
 class TopicKey(Struct, frozen=True):
@@ -148,6 +154,7 @@ Key = (
     ClusterKey
     | ControllerKey
     | ProducerIdsKey
+    | FormatKey
     | TopicKey
     | TopicIdKey
     | TopicConfigKey
@@ -158,7 +165,12 @@ Key = (
     | PartitionKey
 )
 
-_SINGLE: dict[str, Key] = {CLUSTER: ClusterKey(), CONTROLLER: ControllerKey(), PRODUCER_IDS: ProducerIdsKey()}
+_SINGLE: dict[str, Key] = {
+    CLUSTER: ClusterKey(),
+    CONTROLLER: ControllerKey(),
+    PRODUCER_IDS: ProducerIdsKey(),
+    FORMAT: FormatKey(),
+}
 
 
 def parse(key: str) -> Key | None:

@@ -42,7 +42,7 @@ def decide_reassignment(
     if topic is None or not 0 <= number < len(topic.partitions):
         return _unknown(name, number)
     before = image.state(topic, number)
-    after = _cancelled(before) if target is None else _begun(image, before, tuple(target))
+    after = _cancelled(before) if target is None else begun(image, before, tuple(target))
     return after if isinstance(after, Rejection) else _plan(image, topic, number, after)
 
 
@@ -79,12 +79,13 @@ def _plan(image: MetadataImage, topic: values.Topic, number: int, after: values.
     key = keys.partition(topic.identity, number)
     # The topic may be deleted meanwhile: its partitions must not come back.
     compares = (image.unchanged(key), image.unchanged(keys.topic(topic.name)))
-    return PartitionPlan(topic, number, after, compares, (Put(key, values.encode(after)),))
+    return PartitionPlan(topic, number, after, compares, (Put(key, values.encode(after, image.format_level)),))
 
 
-def _begun(
+def begun(
     image: MetadataImage, before: values.PartitionState, target: tuple[int, ...]
 ) -> values.PartitionState | Rejection:
+    """A partition on its way to these replicas."""
     if (problem := _problem(image, target)) is not None:
         return Rejection(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
     removing = tuple(node_id for node_id in before.replicas if node_id not in target)

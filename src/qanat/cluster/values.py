@@ -2,7 +2,8 @@
 
 Rule 1: every value carries the `version` of its form. Brokers of two versions run side by side
         during an upgrade: a reader ignores fields that it does not know, so a field may
-        be added (with a default) but never removed, renamed or given another meaning.
+        be added (with a default) but never removed, renamed or given another meaning. Whatever goes
+        beyond that is a new level of `format_levels`.
 Rule 2: who rewrites a value that it did not create whole must not drop unknown fields; today
         every value is only ever rewritten by the version that the whole cluster runs.
 """
@@ -28,6 +29,13 @@ class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int = 1
     cluster_id: str
+
+
+class ClusterFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster's format level."""
+
+    version: int = 1
+    level: int
 
 
 class Controller(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +116,8 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it wants to lead nothing any more, because it is about to stop."""
     is_clean: bool = True
     """Whether the process before it stopped in good order: otherwise what was never flushed may be lost."""
+    levels: tuple[int, int] = (1, 1)
+    """The first and the last format level that it knows."""
 
 
 class NodeDirectory(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +165,19 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(node_id for node_id in self.replicas if node_id not in self.removing)
 
 
+class _ShortState(msgspec.Struct, frozen=True, array_like=True):
+    """A `PartitionState` from level 2 on: an array, because there may be very many of them."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[Member, ...]
+    eligible: tuple[Member, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    is_recovered: bool
+
+
 class ProducerIdBlock(msgspec.Struct, frozen=True, kw_only=True):
     """The first producer id that nobody has been given."""
 
@@ -165,12 +188,22 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, kw_only=True):
 Value = TypeVar("Value", bound=msgspec.Struct)
 
 
-def encode(value: msgspec.Struct) -> bytes:
+_SHORT_FROM = 2
+_SHORT_FIELDS = _ShortState.__struct_fields__
+
+
+def encode(value: msgspec.Struct, level: int = 1) -> bytes:
+    """What to store, in the form of a format level."""
+    if level >= _SHORT_FROM and isinstance(value, PartitionState):
+        return msgspec.json.encode(_ShortState(*(getattr(value, name) for name in _SHORT_FIELDS)))
     return msgspec.json.encode(value)
 
 
 def decode(kind: type[Value], data: bytes) -> Value:
     try:
+        if data[:1] == b"[" and kind is PartitionState:
+            short = msgspec.json.decode(data, type=_ShortState)
+            return kind(**{name: getattr(short, name) for name in _SHORT_FIELDS})
         return msgspec.json.decode(data, type=kind)
     except msgspec.MsgspecError as error:
         raise UnreadableValueError(f"the metadata store holds a {kind.__name__} that cannot be read: {error}") from None

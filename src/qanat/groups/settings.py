@@ -83,6 +83,8 @@ class GroupSettings(Settings, frozen=True):
     """Most sessions of members of share groups on one broker."""
     share_coordinator_state_topic_num_partitions: Positive = 50
     """Partitions of __share_group_state; must not change once there are share groups."""
+    share_coordinator_state_topic_replication_factor: Positive = 3
+    """Replicas of __share_group_state, as far as there are brokers; more are added as brokers join."""
     share_coordinator_snapshot_update_records_per_snapshot: Annotated[int, Meta(ge=0, le=500)] = 500
     """After so many changes the state of a share group's partition is written down whole."""
     offset_metadata_max_bytes: Annotated[int, Meta(ge=0, le=10_000)] = 4_096
@@ -93,6 +95,8 @@ class GroupSettings(Settings, frozen=True):
     """How often expired offsets and groups are looked for."""
     offsets_topic_num_partitions: Positive = 50
     """Partitions of __consumer_offsets; must not change once there are groups."""
+    offsets_topic_replication_factor: Positive = 3
+    """Replicas of __consumer_offsets, as far as there are brokers; more are added as brokers join."""
 
     def __post_init__(self) -> None:
         _check_session(

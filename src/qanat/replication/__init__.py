@@ -2,6 +2,7 @@
 
 - `leader`     one partition as its leader sees it: who has how much, what is committed, who should be in sync
 - `follower`   one partition as a follower sees it: what to do with what the leader said
+- `throttle`   how fast copies may catch up
 
 Pure machines: the time is an argument, bytes live in `log`, connections in `connection`, and whoever drives them is in
 `broker`.

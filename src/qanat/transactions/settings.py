@@ -19,5 +19,7 @@ class TransactionSettings(Settings, frozen=True):
     """How often transactional ids that are to be forgotten are looked for."""
     transaction_state_log_num_partitions: Positive = 50
     """Partitions of __transaction_state; must not change once there are transactional ids."""
+    transaction_state_log_replication_factor: Positive = 3
+    """Replicas of __transaction_state, as far as there are brokers; more are added as brokers join."""
     transaction_partition_verification_enable: bool = True
     """Whether a transactional write is refused where the coordinator does not know of it."""

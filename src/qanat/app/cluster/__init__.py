@@ -6,5 +6,5 @@
 - `view`       what a cluster says of itself: brokers, partitions, who leads, who lags
 - `status`     `cluster status`
 - `moves`      `cluster reassign`, `drain`, `rebalance`, `elect`: replicas and leaders elsewhere
-- `spreading`  where replicas should go, decided from what there is (pure)
+- `throttling` `--throttle` of moves, `cluster throttle`: how fast replicas may be copied
 """

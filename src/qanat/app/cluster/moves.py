@@ -11,13 +11,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.cluster.spreading import Plan, drained, evened
+from qanat.app.cluster.throttling import impose, lift, parse_rate
 from qanat.app.cluster.view import ClusterView, moves_of, view_of
 from qanat.app.listing import Output, Row, print_rows
 from qanat.app.progress import told_count
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, run
+from qanat.cluster.spreading import Plan, drained, evened
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import check
+from qanat.model.errors import QanatError
 from qanat.wire.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -45,6 +47,7 @@ def reassign(
     plan: Annotated[Path | None, Parameter(name="--plan")] = None,
     cancel: Annotated[bool, Parameter(negative="")] = False,
     listing: Annotated[bool, Parameter(name="--list", negative="")] = False,
+    throttle: str | None = None,
     wait: bool = True,
     output: Output = "table",
     target: Target = HERE,
@@ -57,6 +60,7 @@ def reassign(
         qanat cluster reassign --plan moves.json      (Kafka's reassignment JSON)
         qanat cluster reassign --list
         qanat cluster reassign orders:0 --cancel
+        qanat cluster reassign --plan moves.json --throttle 50MB
 
     Parameters
     ----------
@@ -70,6 +74,8 @@ def reassign(
         Take moves under way back; without partitions, all of them.
     listing:
         Only show what is being moved.
+    throttle:
+        Bytes a second at which new replicas copy, of each broker; lifted when everything is moved.
     wait:
         Whether to return only when everything is where it should be.
     output:
@@ -83,10 +89,12 @@ def reassign(
         wanted = _wanted(partitions, to, plan, is_cancelled=cancel)
         if cancel and not wanted:
             wanted = dict.fromkeys(await moves_of(cluster))
-        await _ask(cluster, wanted)
-        if wait and not cancel:
-            await _wait(cluster, wanted)
+        if cancel:
+            await _ask(cluster, wanted)
+        else:
+            await _move(cluster, wanted, limit, wait=wait)
 
+    limit = None if throttle is None else parse_rate(throttle)
     run(target, work)
     print("the moves were taken back" if cancel else "moved" if wait else "begun")
     return 0
@@ -97,6 +105,7 @@ def drain(
     /,
     *,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
+    throttle: str | None = None,
     wait: bool = True,
     output: Output = "table",
     target: Target = HERE,
@@ -114,6 +123,8 @@ def drain(
         Its id.
     dry_run:
         Only say what would be moved.
+    throttle:
+        Bytes a second at which new replicas copy, of each broker, such as 50MB; lifted when everything is moved.
     wait:
         Whether to return only when everything has been moved.
     output:
@@ -124,17 +135,19 @@ def drain(
         known = [one.node_id for one in view.brokers]
         if broker not in known:
             raise WrongArgumentError(f"there is no broker {broker}; there are {', '.join(map(str, known))}")
-        found = drained(view.partitions, broker, known)
+        found = drained(view.partitions, broker, known, view.racks)
         if isinstance(found, str):
             raise WrongArgumentError(f"broker {broker} cannot be drained: {found}")
         return found
 
-    return _carry_out(decide, output, target, is_tried=dry_run, wait=wait, nothing=f"broker {broker} holds nothing")
+    nothing = f"broker {broker} holds nothing"
+    return _carry_out(decide, output, target, throttle, is_tried=dry_run, wait=wait, nothing=nothing)
 
 
 def rebalance(
     *,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
+    throttle: str | None = None,
     wait: bool = True,
     output: Output = "table",
     target: Target = HERE,
@@ -148,6 +161,8 @@ def rebalance(
     ----------
     dry_run:
         Only say what would be moved.
+    throttle:
+        Bytes a second at which new replicas copy, of each broker, such as 50MB; lifted when everything is moved.
     wait:
         Whether to return only when everything has been moved.
     output:
@@ -155,10 +170,10 @@ def rebalance(
     """
 
     def decide(view: ClusterView) -> Plan:
-        return evened(view.partitions, [one.node_id for one in view.brokers])
+        return evened(view.partitions, [one.node_id for one in view.brokers], view.racks)
 
     return _carry_out(
-        decide, output, target, is_tried=dry_run, wait=wait, nothing="everything is spread evenly already"
+        decide, output, target, throttle, is_tried=dry_run, wait=wait, nothing="everything is spread evenly already"
     )
 
 
@@ -224,8 +239,17 @@ def elect(
 
 
 def _carry_out(
-    decide: Callable[[ClusterView], Plan], output: Output, target: Target, *, is_tried: bool, wait: bool, nothing: str
+    decide: Callable[[ClusterView], Plan],
+    output: Output,
+    target: Target,
+    throttle: str | None,
+    *,
+    is_tried: bool,
+    wait: bool,
+    nothing: str,
 ) -> int:
+    limit = None if throttle is None else parse_rate(throttle)
+
     async def look(cluster: Cluster) -> tuple[Plan, list[Row]]:
         view = await view_of(cluster)
         plan = decide(view)
@@ -246,18 +270,30 @@ def _carry_out(
     if is_tried:
         return 0
 
-    async def work(cluster: Cluster) -> None:
-        wanted: Wanted = dict(plan)
-        await _ask(cluster, wanted)
-        if wait:
-            await _wait(cluster, wanted)
-
-    run(target, work)
+    run(target, lambda cluster: _move(cluster, dict(plan), limit, wait=wait))
     return 0
 
 
 def _shown(replicas: Sequence[int]) -> str:
     return ",".join(map(str, replicas))
+
+
+async def _move(cluster: Cluster, wanted: Wanted, limit: int | None, *, wait: bool) -> None:
+    """Begin moves, no faster than that, and wait for them if asked to."""
+    if limit is not None:
+        await impose(cluster, wanted, await view_of(cluster), limit)
+    try:
+        await _ask(cluster, wanted)
+    except QanatError:
+        if limit is not None and not await moves_of(cluster):
+            await lift(cluster, [topic for topic, _ in wanted])
+        raise
+    if wait:
+        await _wait(cluster, wanted)
+    if limit is not None and wait:
+        await lift(cluster, [topic for topic, _ in wanted])
+    elif limit is not None:
+        print("qanat: the throttle stays until it is lifted: qanat cluster throttle --off", file=sys.stderr)
 
 
 async def _ask(cluster: Cluster, wanted: Wanted) -> None:

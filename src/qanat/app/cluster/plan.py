@@ -12,6 +12,11 @@ from dataclasses import dataclass
 INTER_BROKER_OFFSET = 10_000
 REPLICAS_MAX = 3
 MEMORY_FILE = "cluster.json"
+_INTERNAL_TOPICS = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,7 @@ class ClusterPlan:
         told = {
             "default.replication.factor": str(replicas),
             "min.insync.replicas": str(min(2, replicas)),
+            **(dict.fromkeys(_INTERNAL_TOPICS, "1") if self.is_one_host else {}),
             **dict(one.split("=", 1) for one in self.settings),
             "inter.broker.port": str(broker.inter_broker_port),
             **({"http.port": str(broker.http_port)} if broker.http_port is not None else {}),

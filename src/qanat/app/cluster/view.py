@@ -71,6 +71,10 @@ class ClusterView:
         return sum(one.leader < 0 for one in self.partitions)
 
     @property
+    def racks(self) -> dict[int, str | None]:
+        return {one.node_id: one.rack for one in self.brokers}
+
+    @property
     def topics(self) -> int:
         return len({one.topic for one in self.partitions})
 
@@ -124,7 +128,7 @@ async def moves_of(cluster: Cluster) -> dict[tuple[str, int], tuple[tuple[int, .
     """Partitions that are being moved: who is added, who is to go."""
     request = ListPartitionReassignmentsRequest(30_000, None)
     answer: ListPartitionReassignmentsResponse = await cluster.call_controller(
-        ApiKey.LIST_PARTITION_REASSIGNMENTS, request
+        ApiKey.LIST_PARTITION_REASSIGNMENTS, request, is_question=True
     )
     check("partitions that are being moved", answer.error_code, answer.error_message)
     return {

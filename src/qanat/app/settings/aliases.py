@@ -16,7 +16,7 @@ _CLIENT = "clients decide it for themselves"
 _LATER_REGISTRY = "no registry is asked yet"
 _LATER_PIPE = "there are no pipes between brokers yet"
 _STORE = "the metadata store decides it; there is no separate controller"
-_ONE_COPY = "there is one copy of each partition yet"
+_MIN_ISR = "internal topics go by min.insync.replicas, as all others do"
 
 
 class Alias(Struct, frozen=True):
@@ -73,9 +73,7 @@ FILE = (
     *_none("the operating system sizes them", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
     *_none(_STORE, "process.roles", "controller.quorum.voters", "controller.quorum.bootstrap.servers"),
     *_none(_STORE, "controller.listener.names", "inter.broker.listener.name", "zookeeper.connect"),
-    *_none(_ONE_COPY, "offsets.topic.replication.factor", "transaction.state.log.replication.factor"),
-    *_none(_ONE_COPY, "transaction.state.log.min.isr", "share.coordinator.state.topic.replication.factor"),
-    *_none(_ONE_COPY, "share.coordinator.state.topic.min.isr"),
+    *_none(_MIN_ISR, "transaction.state.log.min.isr", "share.coordinator.state.topic.min.isr"),
 )
 """Keys of files, `-X` and, in capitals and with our prefix, the environment."""
 

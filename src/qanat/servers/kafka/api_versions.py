@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 
+from qanat.cluster import keys
+from qanat.cluster.format_levels import FEATURE, NEWEST, OLDEST
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.apis import SERVED
 from qanat.servers.kafka.dispatch import Context
@@ -33,7 +35,6 @@ Produce 12, TxnOffsetCommit 5 and EndTxn 5 must serve that.
 """
 _FROM_ZERO_FROM = 4
 """Older versions cannot name features that begin at 0."""
-_FEATURES_EPOCH = 0
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What Kafka takes for a client's software name and version."""
 
@@ -41,16 +42,23 @@ _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     if context.version >= 3 and not _is_named_well(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    image = context.broker.metadata.image
     return ApiVersionsResponse(
         api_keys=_served(),
-        supported_features=_supported() if context.version >= _FROM_ZERO_FROM else [],
-        finalized_features_epoch=_FEATURES_EPOCH,
-        finalized_features=[FinalizedFeatureKey(name, newest, newest) for name, newest in FEATURES.items()],
+        supported_features=_supported(context.version),
+        finalized_features_epoch=image.revisions.get(keys.FORMAT, 0),
+        finalized_features=[
+            FinalizedFeatureKey(name, level, level) for name, level in {FEATURE: image.format_level, **FEATURES}.items()
+        ],
     )
 
 
-def _supported() -> list[SupportedFeatureKey]:
-    return [SupportedFeatureKey(name, 0, newest) for name, newest in FEATURES.items()]
+def _supported(version: int) -> list[SupportedFeatureKey]:
+    """Which levels of each feature we know; older clients are not told of those that begin at 0."""
+    known = [SupportedFeatureKey(FEATURE, OLDEST, NEWEST)]
+    if version >= _FROM_ZERO_FROM:
+        known += [SupportedFeatureKey(name, 0, newest) for name, newest in FEATURES.items()]
+    return known
 
 
 def _is_named_well(request: ApiVersionsRequest) -> bool:

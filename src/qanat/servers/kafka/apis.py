@@ -96,6 +96,7 @@ _SERVED = (
     ServedApi(ApiKey.ELECT_LEADERS, 0, 2, "elect_leaders"),
     ServedApi(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "alter_partition_reassignments"),
     ServedApi(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "list_partition_reassignments"),
+    ServedApi(ApiKey.UPDATE_FEATURES, 0, 2, "update_features"),
     ServedApi(ApiKey.SHARE_FETCH, 1, 2, "share_fetch"),
     ServedApi(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, "share_acknowledge"),
     ServedApi(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, "initialize_share_group_state"),

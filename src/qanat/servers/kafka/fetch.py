@@ -59,20 +59,23 @@ def _fetch(
     wanted: list[Wanted],
     session: FetchSession | None,
 ) -> Fetch:
-    follower = _follower(request)
+    follower, throttled = _follower(request), list[int]()
     if follower >= 0:
-        _take_note(request, context, follower, wanted)
+        throttled = _take_note(request, context, follower, wanted)
         if session is not None and context.broker.nearby_reads.is_on:
             _hurry(asked, wanted, session)
     elif context.version >= _COPIES_FROM:
         _look_nearby(request, context, asked, wanted)
-    return Fetch(
+    fetch = Fetch(
         wanted,
         min(request.max_bytes, context.broker.settings.fetch_max_bytes),
         request.min_bytes,
         is_committed=request.isolation_level == _READ_COMMITTED,
         is_follower=follower >= 0,
     )
+    if throttled:
+        fetch.on_answer = lambda: context.broker.throttles.sent(sum(fetch.found[place].size for place in throttled))
+    return fetch
 
 
 def _follower(request: FetchRequest) -> int:
@@ -81,8 +84,12 @@ def _follower(request: FetchRequest) -> int:
     return request.replica_id if state is None else max(request.replica_id, state.replica_id)
 
 
-def _take_note(request: FetchRequest, context: Context, follower: int, wanted: list[Wanted]) -> None:
-    """Let the in-sync sets know what the follower has; who is no replica of a partition gets nothing of it."""
+def _take_note(request: FetchRequest, context: Context, follower: int, wanted: list[Wanted]) -> list[int]:
+    """Let the in-sync sets know what the follower has; who is no replica of a partition gets nothing of it.
+
+    Returns the places of what it may only have at a limited rate.
+    """
+    throttles, throttled = context.broker.throttles, list[int]()
     epoch = -1 if request.replica_state is None else request.replica_state.replica_epoch
     for place, one in enumerate(wanted):
         partition = one.partition
@@ -91,6 +98,10 @@ def _take_note(request: FetchRequest, context: Context, follower: int, wanted: l
                 continue  # What it has is not ours: it says so after it has cut that off.
             if not context.broker.in_sync_sets.asked(partition, follower, epoch, one.offset, one.start_offset):
                 wanted[place] = one._replace(partition=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            elif throttles.is_leading_throttled(partition, follower):
+                throttled.append(place)
+                wanted[place] = one._replace(is_held_back=throttles.is_leading_exceeded())
+    return throttled
 
 
 def _hurry(asked: dict[PartitionKey, Asked], wanted: list[Wanted], session: FetchSession) -> None:
@@ -179,6 +190,8 @@ async def _response_in_turns(
     is_full = _is_full(request)
     if len(asked) <= FEW_PARTITIONS:
         return _response(asked, fetch, session, is_full=is_full)
+    if fetch.on_answer is not None:
+        fetch.on_answer()
     topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
     async for piece in context.breaths.pieces(list(zip(asked, fetch.found, strict=True))):
         _tell(topics, piece, session, is_full=is_full)
@@ -239,6 +252,8 @@ def _wanted(key: PartitionKey, asked: Asked, context: Context) -> Wanted:
 def _response(
     asked: dict[PartitionKey, Asked], fetch: Fetch, session: FetchSession | None, *, is_full: bool
 ) -> FetchResponse:
+    if fetch.on_answer is not None:
+        fetch.on_answer()
     topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
     _tell(topics, zip(asked, fetch.found, strict=True), session, is_full=is_full)
     return _told(topics, session)

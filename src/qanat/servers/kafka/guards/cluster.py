@@ -18,6 +18,7 @@ from qanat.wire.kafka.messages import (
     elect_leaders,
     init_producer_id,
     list_partition_reassignments,
+    update_features,
 )
 
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -102,6 +103,10 @@ guard_alter_reassignments = needs_cluster(
     lambda: alter_partition_reassignments.AlterPartitionReassignmentsResponse(
         error_code=_DENIED, error_message=None, responses=[]
     ),
+)
+guard_update_features = needs_cluster(
+    Operation.ALTER,
+    lambda: update_features.UpdateFeaturesResponse(error_code=_DENIED, error_message=None, results=[]),
 )
 guard_list_reassignments = needs_cluster(
     Operation.DESCRIBE,

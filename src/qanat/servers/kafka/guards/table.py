@@ -64,6 +64,7 @@ GUARDS: dict[int, Guard] = {
     ApiKey.DESCRIBE_CLUSTER: cluster.guard_describe_cluster,
     ApiKey.ELECT_LEADERS: cluster.guard_elect_leaders,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: cluster.guard_alter_reassignments,
+    ApiKey.UPDATE_FEATURES: cluster.guard_update_features,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: cluster.guard_list_reassignments,
     ApiKey.INIT_PRODUCER_ID: cluster.guard_init_producer_id,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: records.guard_leader_epochs,

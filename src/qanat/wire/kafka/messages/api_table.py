@@ -157,6 +157,7 @@ ROWS: dict[ApiKey, tuple[str, str, int, int, int | None, int | None]] = {
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("AlterUserScramCredentials", "alter_user_scram_credentials", 0, 0, 0, 0),
     ApiKey.ALTER_PARTITION: ("AlterPartition", "alter_partition", 2, 3, 2, 2),
+    ApiKey.UPDATE_FEATURES: ("UpdateFeatures", "update_features", 0, 2, 0, 0),
     ApiKey.DESCRIBE_CLUSTER: ("DescribeCluster", "describe_cluster", 0, 2, 0, 0),
     ApiKey.DESCRIBE_PRODUCERS: ("DescribeProducers", "describe_producers", 0, 0, 0, 0),
     ApiKey.DESCRIBE_TRANSACTIONS: ("DescribeTransactions", "describe_transactions", 0, 0, 0, 0),

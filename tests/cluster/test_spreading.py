@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qanat.app.cluster.spreading import drained, evened
 from qanat.app.cluster.view import PartitionView
+from qanat.cluster.spreading import drained, evened
 
 
 def partition(number: int, *replicas: int) -> PartitionView:
@@ -65,3 +65,26 @@ def test_nobody_holds_a_partition_twice_and_nobody_has_two_more(data: st.DataObj
     assert [len(replicas) for replicas in after] == [len(one.replicas) for one in rows]
     if count:
         assert max(load.values()) - min(load.values()) <= max(1, count)
+
+
+def test_no_move_puts_two_replicas_into_one_rack() -> None:
+    racks = {0: "a", 1: "b", 2: "a", 3: "b"}
+    rows = [partition(number, 0, 1) for number in range(8)]
+
+    plan = evened(rows, [0, 1, 2, 3], racks)
+
+    after = [plan.get((one.topic, one.number), one.replicas) for one in rows]
+    assert all({racks[node_id] for node_id in replicas} == {"a", "b"} for replicas in after)
+    assert Counter(node_id for replicas in after for node_id in replicas) == {0: 4, 1: 4, 2: 4, 3: 4}
+
+
+def test_a_drained_replica_goes_into_a_rack_of_its_own_where_there_is_one() -> None:
+    assert drained([partition(0, 0, 1)], 0, [0, 1, 2, 3], {0: "a", 1: "b", 2: "b", 3: "c"}) == {("orders", 0): (3, 1)}
+
+
+def test_a_broker_that_joined_gets_its_share_of_every_topic() -> None:
+    rows = [PartitionView(topic, number, 0, (0,), (0,)) for topic in ("a", "b", "c") for number in range(6)]
+
+    plan = evened(rows, [0, 1])
+
+    assert Counter(topic for topic, _ in plan) == {"a": 3, "b": 3, "c": 3}
