@@ -188,3 +188,41 @@ async def test_who_knows_that_a_cluster_is_there_waits_for_it() -> None:
                 await hasty.call(ApiKey.METADATA, MetadataRequest([]))
         async with Node(settings):
             assert (await asking).brokers
+
+
+async def test_a_broker_that_falls_silent_costs_a_question_only_a_part_of_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("qanat.connection.cluster._SILENT_S", 0.3)
+    asked = asyncio.Event()
+
+    async def fall_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Say which versions there are, as every broker does, and nothing after that."""
+        size = int.from_bytes(await reader.readexactly(4))
+        frame = await reader.readexactly(size)
+        reply = _versions_reply(frame)
+        writer.write(len(reply).to_bytes(4) + reply)
+        await reader.readexactly(4)
+        asked.set()
+        await reader.read()
+
+    settings = NodeSettings(storage_engine="memory", broker=BrokerSettings(port=0))
+    async with (
+        Node(settings) as node,
+        bad_broker(fall_silent) as silent,
+        Cluster([silent, ("127.0.0.1", node.listener.port)], timeout_s=60.0) as cluster,
+    ):
+        began = time.monotonic()
+        answer = await cluster.metadata([], cluster.deadline())
+        took = time.monotonic() - began
+        again = await cluster.metadata([], cluster.deadline())
+
+    assert asked.is_set()
+    assert [len(one.brokers) for one in (answer, again)] == [1, 1]
+    assert took < 30.0
+
+
+def _versions_reply(frame: bytes) -> bytes:
+    """An ApiVersions answer (version 3) that offers Metadata; the header is the correlation id alone."""
+    metadata = struct.pack(">hhhB", 3, 0, 12, 0)
+    return frame[4:8] + struct.pack(">hB", 0, 2) + metadata + struct.pack(">iB", 0, 0)

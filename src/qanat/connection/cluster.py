@@ -3,6 +3,8 @@
 Rule 1: what may be otherwise a moment later (a leader moves, a coordinator is loading) is tried again until
         the deadline; the last reason is the one that is told.
 Rule 2: metadata is asked for when it is needed, and forgotten when an answer says that it is old.
+Rule 3: no broker that is silent costs the whole deadline where another one could answer. What changes something is not
+        sent twice for that reason: nobody knows what became of the first.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _CONNECT_S = 5.0
 """How long one address may take to accept us, so that the next one gets its turn."""
+_SILENT_S = 3.0
+"""How long one broker may take over a question that another one could answer as well."""
 
 
 class Kind(IntEnum):
@@ -77,7 +81,7 @@ class Cluster:
         self.timeout_s = timeout_s
         self._nodes: dict[int, Address] = {}
         self._links: dict[Address, Link] = {}
-        self._opening = asyncio.Lock()
+        self._opening: dict[Address, asyncio.Lock] = {}
         self._known: Address | None = None
         """A broker that answered last time."""
         self._was_reached = False
@@ -98,18 +102,21 @@ class Cluster:
     async def any_link(self, deadline: Deadline) -> Link:
         """A link to whichever broker answers; raises the last reason where none does."""
         fault: Exception | None = None
-        known = [self._known] if self._known is not None else []
-        addresses = list(dict.fromkeys([*known, *self._bootstrap, *self._nodes.values()]))
+        addresses = self._addresses()
         for address in addresses:
-            soon = Deadline(min(deadline.at, Deadline.after(_CONNECT_S).at))
             try:
-                link = await self._link(address, deadline if address == addresses[-1] else soon)
+                link = await self._link(address, deadline if address == addresses[-1] else _soon(deadline, _CONNECT_S))
             except (UnreachableError, OutOfTimeError) as reason:
                 fault = fault or reason
             else:
                 self._known, self._was_reached = address, True
                 return link
         raise UnreachableError(f"no broker can be reached: {fault}")
+
+    def _addresses(self) -> list[Address]:
+        """Where a broker may be, the one that answered last first."""
+        known = [self._known] if self._known is not None else []
+        return list(dict.fromkeys([*known, *self._bootstrap, *self._nodes.values()]))
 
     async def node_link(self, node_id: int, deadline: Deadline) -> Link:
         """A link to that broker."""
@@ -128,7 +135,7 @@ class Cluster:
             ) from None
 
     async def _link(self, address: Address, deadline: Deadline) -> Link:
-        async with self._opening:
+        async with self._opening.setdefault(address, asyncio.Lock()):
             link = self._links.get(address)
             if link is None or not link.is_open:
                 link = await Link.open(*address, self._client_id, deadline, self._security)
@@ -137,23 +144,30 @@ class Cluster:
 
     # Asking
 
-    async def call(self, api_key: ApiKey, request: Any, deadline: Deadline | None = None) -> Any:
-        """Ask any broker."""
+    async def call(
+        self, api_key: ApiKey, request: Any, deadline: Deadline | None = None, *, is_question: bool = False
+    ) -> Any:
+        """Ask any broker; `is_question` where nothing is changed by it, so that another one may be asked the same."""
         deadline = deadline or self.deadline()
 
         async def attempt() -> Any:
+            if is_question:
+                return await self._ask_anybody(api_key, request, deadline)
             return await (await self.any_link(deadline)).call(api_key, request, deadline)
 
         return await self.persist(attempt, deadline)
 
-    async def call_controller(self, api_key: ApiKey, request: Any, deadline: Deadline | None = None) -> Any:
-        """Ask whoever decides for the cluster."""
+    async def call_controller(
+        self, api_key: ApiKey, request: Any, deadline: Deadline | None = None, *, is_question: bool = False
+    ) -> Any:
+        """Ask whoever decides for the cluster; `is_question` as for `call`."""
         deadline = deadline or self.deadline()
 
         async def attempt() -> Any:
             controller_id = (await self.metadata([], deadline)).controller_id
-            link = await (self.node_link(controller_id, deadline) if controller_id >= 0 else self.any_link(deadline))
-            return await link.call(api_key, request, deadline)
+            soon = _soon(deadline, _CONNECT_S)  # It may have stopped answering: soon there is another one then.
+            link = await (self.node_link(controller_id, soon) if controller_id >= 0 else self.any_link(deadline))
+            return await link.call(api_key, request, _soon(deadline, _SILENT_S) if is_question else deadline)
 
         return await self.persist(attempt, deadline)
 
@@ -162,8 +176,7 @@ class Cluster:
 
         async def attempt() -> Link:
             request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
-            link = await self.any_link(deadline)
-            response: FindCoordinatorResponse = await link.call(ApiKey.FIND_COORDINATOR, request, deadline)
+            response: FindCoordinatorResponse = await self._ask_anybody(ApiKey.FIND_COORDINATOR, request, deadline)
             found = response.coordinators[0] if response.coordinators else response
             check(f"{kind.told} {key} has no coordinator", found.error_code, found.error_message)
             self._nodes[found.node_id] = (found.host, found.port)
@@ -177,10 +190,24 @@ class Cluster:
         """Brokers, and these topics; None for all topics. The answer of one broker, without retries."""
         wanted = None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=may_create)
-        link = await self.any_link(deadline)
-        response: MetadataResponse = await link.call(ApiKey.METADATA, request, deadline)
+        response: MetadataResponse = await self._ask_anybody(ApiKey.METADATA, request, deadline)
         self._nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         return response
+
+    async def _ask_anybody(self, api_key: ApiKey, request: Any, deadline: Deadline) -> Any:
+        """The answer of whoever gives one soon; for questions that change nothing."""
+        while True:
+            link = await self.any_link(deadline)
+            address = self._known
+            others = [one for one in self._addresses() if one != address]
+            try:
+                return await link.call(api_key, request, _soon(deadline, _SILENT_S) if others else deadline)
+            except OutOfTimeError:
+                if deadline.is_over:
+                    raise
+                await link.close()  # Whoever is silent comes last from now on.
+                self._known = None
+                self._bootstrap.sort(key=lambda one: one == address)
 
     async def topic(self, name: str, deadline: Deadline, *, may_create: bool = False) -> TopicView:
         """A topic that is ready: every partition has a leader. Raises where there is none of that name."""
@@ -211,7 +238,7 @@ class Cluster:
         while True:
             try:
                 return await attempt()
-            except (UnreachableError, RefusedError) as fault:
+            except (UnreachableError, RefusedError, OutOfTimeError) as fault:
                 is_final = isinstance(fault, RefusedError) and not fault.is_retriable
                 # A cluster that was never reached is more likely misspelled than restarting.
                 is_hopeless = not self._was_reached and self._patience.is_over
@@ -220,6 +247,11 @@ class Cluster:
             self._known = None
             await deadline.pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def _soon(deadline: Deadline, seconds: float) -> Deadline:
+    """After so many seconds, or at the deadline if that comes first."""
+    return Deadline(min(deadline.at, Deadline.after(seconds).at))
 
 
 def _name_rule(name: str) -> str:

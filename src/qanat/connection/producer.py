@@ -58,7 +58,9 @@ class Producer:
     @staticmethod
     async def idempotent(cluster: Cluster, deadline: Deadline) -> Producer:
         request = InitProducerIdRequest(None, transaction_timeout_ms=INT32_MAX)
-        response: InitProducerIdResponse = await cluster.call(ApiKey.INIT_PRODUCER_ID, request, deadline)
+        response: InitProducerIdResponse = await cluster.call(
+            ApiKey.INIT_PRODUCER_ID, request, deadline, is_question=True
+        )
         check("a producer id", response.error_code)
         return Producer(cluster, response.producer_id, response.producer_epoch, None)
 
