@@ -13,7 +13,19 @@ from qanat.broker import metadata
 from qanat.broker.metadata import MetadataKeeper
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.store import Changes, Compacted, Delete, Event, EventKind, MetadataStore, Put, Revision
+from qanat.cluster.store import (
+    Absent,
+    Changes,
+    Compacted,
+    Delete,
+    Event,
+    EventKind,
+    MetadataStore,
+    ModifiedAt,
+    Put,
+    Revision,
+    Snapshot,
+)
 
 Told = Changes | Compacted
 Lie = Callable[[AsyncGenerator[Told, None]], AsyncGenerator[Told, None]]
@@ -153,4 +165,51 @@ async def test_a_commit_that_changes_nothing_is_not_waited_for_in_a_store_that_o
         await store.commit([], [Put("/others/key", b"")])
         assert await keeper.commit([], [Delete(keys.topic_config("none"))])
     assert told == []
+    await store.close()
+
+
+class CountingStore(LyingStore):
+    """Counts how often everything is listed."""
+
+    lists = 0
+
+    async def list(self, prefix: str) -> Snapshot:
+        self.lists += 1
+        return await super().list(prefix)
+
+
+async def truth(told: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
+    async for change in told:
+        yield change
+
+
+async def test_whoever_is_refused_hears_why_from_the_watch_and_lists_nothing() -> None:
+    store = CountingStore(truth)
+    async with kept_up(store) as keeper:
+        key = keys.topic_config("t")
+        await store.commit([], [settings_of("t", 1)])
+        assert not await keeper.commit([Absent(key)], [settings_of("t", 2)])
+        assert keeper.image.topic_configs["t"] == {"retention.ms": "1"}
+        known = keeper.image.unchanged(key)
+        await store.commit([], [Delete(key)])
+        assert not await keeper.commit([known], [settings_of("t", 3)])
+        assert "t" not in keeper.image.topic_configs
+    assert store.lists == 1, "at the start"
+    await store.close()
+
+
+@pytest.mark.parametrize("lie", [gap, lost_deletion, stall], ids=lambda lie: lie.__name__)
+async def test_whoever_is_refused_and_does_not_hear_why_looks(lie: Lie, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "REFUSED_S", 0.02)
+    store = CountingStore(lie)
+    async with kept_up(store) as keeper:
+        key = keys.topic_config("t")
+        await store.commit([], [settings_of("t", 1)])
+        await store.commit([], [settings_of("other", 1)])
+        known = ModifiedAt(key, (await store.list(keys.ROOT)).entries[-1].mod_revision)
+        for put in (settings_of("t", 2), Delete(key)):
+            await store.commit([], [put])
+            assert not await keeper.commit([known], [settings_of("t", 3)])
+            truth = MetadataImage.of(await store.list(keys.ROOT))
+            assert keeper.image.topic_configs.get("t") == truth.topic_configs.get("t")
     await store.close()

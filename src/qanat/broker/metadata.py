@@ -20,6 +20,9 @@ RECONCILE_S = 30.0
 REACH_S = 1.0
 """How long the watch may take to bring what was committed, before it is looked up: the watch may be stalled, and a
 commit that changed nothing has a revision that no watch tells of where others share the store."""
+REFUSED_S = 0.1
+"""How long the watch may take to tell what a commit stumbled over, before it is looked up: that costs as much as the
+cluster is large, and when a broker dies, many stumble at once."""
 _RETRY_S = 0.5
 
 OnEvents = Callable[[Sequence[Event]], None]
@@ -32,6 +35,8 @@ class MetadataKeeper:
         self.store = store
         self.image = MetadataImage()
         self._on_events = on_events
+        self._news = asyncio.Event()
+        """Set, and replaced, whenever the image has changed."""
         self._reached: dict[asyncio.Future[None], Revision] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -56,8 +61,31 @@ class MetadataKeeper:
                 await self._reach(revision)
                 return True
             case Refused():
-                await self._catch_up()
+                await self._hear_why([compare.key for compare in compares], result)
                 return False
+
+    async def _hear_why(self, names: Sequence[str], refused: Refused) -> None:
+        """Return once the image has what stood in the way of a commit."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + REFUSED_S
+        while not self._is_known(names, refused):
+            if loop.time() >= deadline:
+                await self._catch_up()
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await self._news.wait()
+
+    def _is_known(self, names: Sequence[str], refused: Refused) -> bool:
+        """Whether the image is as new as the refusal, key by key: its revision says nothing where the watch gaps."""
+        for name, entry in zip(names, refused.entries, strict=True):
+            ours = self.image.revisions.get(name)
+            if entry is None:
+                if ours is not None and ours <= refused.revision:
+                    return False
+            elif ours is None or ours < entry.mod_revision:
+                return False
+        return True
 
     async def _reach(self, revision: Revision) -> None:
         if self.image.revision < revision:
@@ -75,6 +103,8 @@ class MetadataKeeper:
     def _tell(self, events: Sequence[Event]) -> None:
         if events:
             self._on_events(events)
+        self._news.set()
+        self._news = asyncio.Event()
         for reached, revision in list(self._reached.items()):
             if self.image.revision >= revision:
                 del self._reached[reached]
