@@ -64,17 +64,81 @@ def wait_for_three(broker: RunningBroker) -> None:
         time.sleep(0.1)
 
 
+def values_of(topic: str, brokers: list[RunningBroker]) -> list[Any]:
+    """Every value, read by cursors at whichever node answers."""
+    values: list[Any] = []
+    cursor = ""
+    while True:
+        broker = brokers[len(values) % len(brokers)]
+        status, page = ask(broker, "GET", f"/api/v1/topics/{topic}/records?count=100{cursor}")
+        assert status == 200, page
+        if not page["messages"]:
+            return values
+        values += [message["value"] for message in page["messages"]]
+        cursor = f"&cursor={page['next_cursor']}"
+
+
+def waiting_readers_hold_up_nobody(broker: RunningBroker) -> None:
+    """Readers wait at every leader through one node; writes to the same leaders through it do not wait for them."""
+    assert ask(broker, "POST", "/api/v1/topics", {"name": "quiet", "partitions": 3, "replication_factor": 3})[0] == 201
+    path = "/consume?topic=quiet&offset=0&timeout_ms=20000&partition="
+    with ThreadPoolExecutor(3) as pool:
+        readers = [pool.submit(ask, broker, "GET", f"{path}{number}") for number in range(3)]
+        time.sleep(0.2)
+        for number in range(3):
+            assert ask(broker, "POST", "/produce", {"topic": "loud", "partition": number, "value": number})[0] == 200
+        assert not any(reader.done() for reader in readers)
+        for number in range(3):
+            assert ask(broker, "POST", "/produce", {"topic": "quiet", "partition": number, "value": 1})[0] == 200
+        assert [len(reader.result(PATIENCE_S)[1]["messages"]) for reader in readers] == [1, 1, 1]
+
+
+def any_node_answers_for_a_member(brokers: list[RunningBroker]) -> str:
+    """Joined at one, heard of at the others; its id."""
+    status, joined = ask(brokers[0], "POST", "/subscribe", {"group": "any", "topics": ["quiet"], "timeout_ms": 10_000})
+    assert (status, joined["assigned_partitions"]) == (200, [0, 1, 2])
+    member = f"/api/v1/groups/any/members/{joined['member_id']}"
+    for broker in brokers:
+        assert ask(broker, "POST", f"{member}/heartbeat")[1]["assigned_partitions"] == [0, 1, 2]
+    status, page = ask(brokers[1], "GET", f"{member}/records?timeout_ms=10000")
+    assert (status, len(page["messages"])) == (200, 3)
+    commit = {"member_id": joined["member_id"], "offsets": page["offsets"]}
+    assert ask(brokers[2], "POST", "/api/v1/groups/any/offsets", commit)[0] == 200
+    assert ask(brokers[0], "GET", f"{member}/records")[1]["messages"] == []
+    return str(joined["member_id"])
+
+
+def produce_plainly(broker: RunningBroker, killed: threading.Event) -> list[str]:
+    """Without keys, one after the other, until some time after a leader was killed: every one is acknowledged."""
+    sent: list[str] = []
+    after = 0
+    while after < 30:
+        after += killed.is_set()
+        sent.append(f"{broker.process.pid}-{len(sent)}")
+        status, told = ask(broker, "POST", "/produce", {"topic": "plain", "key": sent[-1], "value": sent[-1]})
+        assert status == 200, told
+    return sent
+
+
 @pytest.mark.timeout(300)
 def test_any_node_answers_and_a_killed_one_loses_nothing_and_doubles_nothing(cluster: list[RunningBroker]) -> None:
     wait_for_three(cluster[0])
     made = Shell(str(cluster[0].started["http"]))(PRINTED % 3)
     assert (made["partitions"], made["replication_factor"]) == (10, 3)
+    for topic in ("plain", "loud"):
+        assert (
+            ask(cluster[0], "POST", "/api/v1/topics", {"name": topic, "partitions": 3, "replication_factor": 3})[0]
+            == 201
+        )
 
     first = ask(cluster[0], "POST", "/produce", {"topic": "test-topic", "value": -1}, "same")
     assert first[0] == 200
     assert [ask(broker, "POST", "/produce", {"topic": "test-topic", "value": -1}, "same") for broker in cluster] == [
         first
     ] * 3
+
+    waiting_readers_hold_up_nobody(cluster[0])
+    member = any_node_answers_for_a_member(cluster)
 
     survivors = cluster[:2]
     killed = threading.Event()
@@ -93,23 +157,83 @@ def test_any_node_answers_and_a_killed_one_loses_nothing_and_doubles_nothing(clu
             assert time.monotonic() < deadline, f"record {number} was not acknowledged: {told}"
             time.sleep(0.1)
 
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(8) as pool:
         acknowledged = [pool.submit(produce, number) for number in range(20)]
+        plain = [pool.submit(produce_plainly, broker, killed) for broker in survivors]
         acknowledged[5].result(PATIENCE_S)
         cluster[2].process.send_signal(signal.SIGKILL)
         killed.set()
+        for broker in survivors:
+            assert ask(broker, "POST", f"/api/v1/groups/any/members/{member}/heartbeat")[0] == 200
         for one in acknowledged:
             one.result(PATIENCE_S * 2)
+        sent = [value for one in plain for value in one.result(PATIENCE_S * 2)]
 
-    values: list[int] = []
-    cursor = ""
-    deadline = time.monotonic() + PATIENCE_S
-    while len(values) < 21 and time.monotonic() < deadline:
-        status, page = ask(survivors[len(values) % 2], "GET", f"/api/v1/topics/test-topic/records?count=7{cursor}")
-        if status == 200:
-            values += [message["value"] for message in page["messages"]]
-            cursor = f"&cursor={page['next_cursor']}"
-    assert sorted(values) == list(range(-1, 20))
+    assert sorted(values_of("test-topic", survivors)) == list(range(-1, 20))
+    assert sorted(values_of("plain", survivors)) == sorted(sent)
     health = ask(survivors[0], "GET", "/health")[1]
     assert (health["status"], health["ready"]) == ("DEGRADED", True)
     assert health["degraded_count"] > 0
+
+
+def lines_of(values: list[int]) -> bytes:
+    return b"".join(b'{"key":"k%d","value":%d}\n' % (value, value) for value in values)
+
+
+def write_all_kinds(broker: RunningBroker, first: int, stop: threading.Event) -> list[int]:
+    """Single records, arrays and lines without keys, in turns, until told to stop: all of them are acknowledged."""
+    address = str(broker.started["http"])
+    sent: list[int] = []
+    while not stop.is_set():
+        values = [first + len(sent) + number for number in range((1, 10, 50)[len(sent) % 3])]
+        path, kind = "/api/v1/topics/plain/records", "application/json"
+        body: bytes = msgspec.json.encode([{"value": value} for value in values])
+        if len(values) == 1:
+            body = msgspec.json.encode({"value": values[0], "key": "k"})
+        elif len(values) == 50:
+            kind, body = "application/x-ndjson", lines_of(values)
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=PATIENCE_S)
+        connection.request("POST", path, body, {"Content-Type": kind})
+        response = connection.getresponse()
+        assert response.status == 200, response.read()
+        response.read()
+        connection.close()
+        sent += values
+    return sent
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_plain_writes_survive_a_leader_that_hangs_and_one_that_is_killed(cluster: list[RunningBroker]) -> None:
+    wait_for_three(cluster[0])
+    made = {"name": "plain", "partitions": 6, "replication_factor": 3}
+    assert ask(cluster[0], "POST", "/api/v1/topics", made)[0] == 201
+    stop = threading.Event()
+    with ThreadPoolExecutor(4) as pool:
+        writers = [pool.submit(write_all_kinds, cluster[0], number * 10_000_000, stop) for number in range(4)]
+        try:
+            time.sleep(1)
+            cluster[2].process.send_signal(signal.SIGSTOP)
+            wait_until_nothing_is_led_by(cluster[0], 2)
+            cluster[2].process.send_signal(signal.SIGCONT)
+            wait_for_three(cluster[0])
+            time.sleep(3)
+            cluster[1].process.send_signal(signal.SIGKILL)
+            wait_until_nothing_is_led_by(cluster[0], 1)
+            time.sleep(1)
+        finally:
+            cluster[2].process.send_signal(signal.SIGCONT)
+            stop.set()
+        sent = [value for writer in writers for value in writer.result(PATIENCE_S)]
+
+    assert sorted(values_of("plain", [cluster[0], cluster[2]])) == sorted(sent)
+
+
+def wait_until_nothing_is_led_by(broker: RunningBroker, node_id: int) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        rows = ask(broker, "GET", "/api/v1/topics/plain")[1]["partition_details"]
+        if all(row["leader"] not in (node_id, -1) for row in rows):
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.2)

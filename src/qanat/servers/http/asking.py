@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import RETRIABLE, error_code
+from qanat.connection.faults import RETRIABLE, UnreachableError, error_code
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.security.authorization import Operation
@@ -48,6 +48,8 @@ UNANSWERED = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT
 """Faults of a connection: whether the request arrived is not known."""
 _PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 0.5
+_LOOK_S = 0.5
+"""So often it is looked whether a broker that was asked still leads."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,28 @@ class Asking:
         if node_id is None or node_id == self.broker.node_id:
             return await self._ask_here(caller, api_key, request)
         return await self._ask_there(caller, api_key, request, node_id)
+
+    async def ask_leader(
+        self, caller: Caller, api_key: ApiKey, request: Any, node_id: int, topic: str, partitions: Iterable[int]
+    ) -> Any:
+        """One answer of whoever leads partitions of a topic; `UnreachableError` when another leads one of them.
+
+        A broker that hangs answers nothing for as long as one is willing to wait, and is replaced much sooner.
+        """
+        if node_id == self.broker.node_id:
+            return await self.ask(caller, api_key, request)
+        partitions = tuple(partitions)
+        asked = asyncio.ensure_future(self.ask(caller, api_key, request, node_id))
+        try:
+            while not asked.done():
+                await asyncio.wait([asked], timeout=_LOOK_S)
+                if asked.done():
+                    break
+                if any(self.leader(topic, partition) not in (node_id, -1) for partition in partitions):
+                    raise UnreachableError(f"broker {node_id} was asked and leads no more")
+            return asked.result()
+        finally:
+            asked.cancel()
 
     async def ask_coordinator(
         self, caller: Caller, key: str, api_key: ApiKey, request: Any, code_of: Callable[[Any], int], kind: int = GROUP

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import OutOfTimeError, UnreachableError, error_code
+from qanat.connection.faults import error_code
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from qanat.servers.http.incoming import Outgoing
 
 _PAUSE_S = 0.05
-_LOOK_S = 0.5
-"""So often it is looked whether the broker that was asked still leads."""
+_GRACE_S = 0.5
 _LOOK_LANES = 256
 """After so many new lanes those of deleted topics are forgotten."""
 _IDENTITY_S = 2.0
@@ -157,7 +156,7 @@ class Lane:
             self.is_busy = True
             # It goes on when the caller hangs up: a number that was used must be seen to its end.
             self._asking.broker.park(self._run())
-        done, _ = await asyncio.wait([parcel.done], timeout=parcel.deadline.left_seconds + _LOOK_S)
+        done, _ = await asyncio.wait([parcel.done], timeout=parcel.deadline.left_seconds + _GRACE_S)
         if not done:
             return [self._problem(ErrorCode.REQUEST_TIMED_OUT, f"it took too long; {NOT_KNOWN}")] * len(records)
         return parcel.done.result()
@@ -250,7 +249,7 @@ class Lane:
     async def _attempt(
         self, batch: bytearray, acks: int, deadline: Deadline
     ) -> tuple[ErrorCode, PartitionProduceResponse]:
-        """Ask whoever leads now; give up when somebody else does, as it will not be able to answer."""
+        """Ask whoever leads now."""
         leader = self._asking.leader(*self._at)
         if leader < 0:
             return ErrorCode.LEADER_NOT_AVAILABLE, PartitionProduceResponse(error_message="no replica may lead it now")
@@ -258,20 +257,13 @@ class Lane:
         data = PartitionProduceData(self._at.partition, memoryview(batch))
         topics = [TopicProduceData(self._at.topic, partition_data=[data])]
         request = ProduceRequest(None, acks or 1, max(1, deadline.left_ms), topics)
-        is_here = leader == self._asking.broker.node_id
-        asked = asyncio.ensure_future(self._asking.ask(self._asking.nobody, ApiKey.PRODUCE, request, leader))
+        asked = self._asking.ask_leader(
+            self._asking.nobody, ApiKey.PRODUCE, request, leader, self._at.topic, (self._at.partition,)
+        )
         try:
-            while not asked.done() and not deadline.is_over:
-                await asyncio.wait([asked], timeout=min(_LOOK_S, deadline.left_seconds))
-                if not asked.done() and self._asking.leader(*self._at) not in (leader, -1) and not is_here:
-                    raise UnreachableError(f"broker {leader} was asked and leads no more")
-            if not asked.done():
-                raise OutOfTimeError(f"broker {leader} did not answer in time")
-            response: ProduceResponse = asked.result()
+            response: ProduceResponse = await deadline.bound(asked, f"an answer of broker {leader}")
         except QanatError as fault:
             return fault.code, PartitionProduceResponse(error_message=str(fault))
-        finally:
-            asked.cancel()
         answer = response.responses[0].partition_responses[0]
         return error_code(answer.error_code), answer
 

@@ -34,6 +34,8 @@ EARLIEST, LATEST = -2, -1
 _NO_SESSION_EPOCH = -1
 _NO_LEADER = ErrorCode.LEADER_NOT_AVAILABLE
 _PAUSE_S = 0.05
+_LACKING_S = 2.0
+"""How long a leader may take to answer where one can do without."""
 _OTHERS_WAIT_S = 5.0
 """How long partitions that have a leader, and nothing to tell, wait for one that has none."""
 
@@ -100,8 +102,13 @@ class Reading:
             for partition in left:
                 by_leader.setdefault(self._asking.leader(topic, partition), []).append(partition)
             left = []
-            for leader, numbers in by_leader.items():
-                for row in await self._list_offsets(caller, topic, numbers, timestamp, leader, is_committed):
+            timeout_s = _LACKING_S if may_lack else deadline.left_seconds
+            answers = [
+                self._list_offsets(caller, topic, numbers, timestamp, leader, is_committed, timeout_s)
+                for leader, numbers in by_leader.items()
+            ]
+            for rows in await asyncio.gather(*answers):
+                for row in rows:
                     code = error_code(row.error_code)
                     if code is ErrorCode.NONE:
                         found[row.partition_index] = row.offset
@@ -119,13 +126,23 @@ class Reading:
         return found
 
     async def _list_offsets(
-        self, caller: Caller, topic: str, numbers: Sequence[int], timestamp: int, leader: int, is_committed: bool
+        self,
+        caller: Caller,
+        topic: str,
+        numbers: Sequence[int],
+        timestamp: int,
+        leader: int,
+        is_committed: bool,
+        timeout_s: float,
     ) -> list[ListOffsetsPartitionResponse]:
         wanted = [ListOffsetsPartition(number, timestamp=timestamp) for number in numbers]
         request = ListOffsetsRequest(-1, int(is_committed), [ListOffsetsTopic(topic, wanted)])
         try:
-            response: ListOffsetsResponse = await self._asking.ask(caller, ApiKey.LIST_OFFSETS, request, leader)
-        except (UnreachableError, OutOfTimeError):
+            async with asyncio.timeout(timeout_s):
+                response: ListOffsetsResponse = await self._asking.ask_leader(
+                    caller, ApiKey.LIST_OFFSETS, request, leader, topic, numbers
+                )
+        except (UnreachableError, OutOfTimeError, TimeoutError):
             return [ListOffsetsPartitionResponse(number, _NO_LEADER) for number in numbers]
         return response.topics[0].partitions
 
@@ -205,7 +222,9 @@ class Reading:
             topics=[FetchTopic(topic, partitions=wanted)],
         )
         try:
-            response: FetchResponse = await self._asking.ask(caller, ApiKey.FETCH, request, leader)
+            response: FetchResponse = await self._asking.ask_leader(
+                caller, ApiKey.FETCH, request, leader, topic, positions
+            )
         except (UnreachableError, OutOfTimeError):
             # It is being replaced: reading may be repeated as often as one likes.
             return [PartitionData(partition, error_code=_NO_LEADER) for partition in positions]
