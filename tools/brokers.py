@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -33,21 +33,25 @@ class BrokerProcesses:
         settings: Mapping[str, str] | None = None,
         own: Mapping[int, Mapping[str, str]] | None = None,
         *,
-        python: Sequence[str] = (sys.executable,),
+        first: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        """`first`: how many are started at the beginning, where not all; `own`: settings by broker."""
         self.folder = folder
         self.settings = {"default.replication.factor": "3", "min.insync.replicas": "2", **(settings or {})}
         self.own = own or {}
-        self._python = tuple(python)
+        self.environment = dict(environment or {})
+        """Further variables of brokers that are started from now on."""
+        self._first = count if first is None else first
         ports = free_ports(2 * count)
         self.ports, self._inter_broker_ports = ports[:count], ports[count:]
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
         try:
-            for node_id in range(len(self.ports)):
+            for node_id in range(self._first):
                 self.start(node_id)
-            self.until(lambda seen: len(seen.brokers) == len(self.ports), "every broker is registered")
+            self.until(lambda seen: len(seen.brokers) == self._first, "every broker is registered")
         except BaseException:
             self.__exit__()
             raise
@@ -84,7 +88,7 @@ class BrokerProcesses:
             "http.port": "-1",
         }
         command = [
-            *(*self._python, "-m", "qanat.app", "start", "--log-format", "json"),
+            *(sys.executable, "-m", "qanat.app", "start", "--log-format", "json"),
             *("--port", str(self.ports[node_id]), "--node-id", str(node_id), "--data-dir", str(self.folder / "data")),
             *(word for name, value in told.items() for word in ("-X", f"{name}={value}")),
         ]
@@ -93,7 +97,7 @@ class BrokerProcesses:
             self.processes[node_id] = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env=environment | {"XDG_CONFIG_HOME": "/nonexistent"},
+                env=environment | {"XDG_CONFIG_HOME": "/nonexistent"} | self.environment,
                 stdout=log,
                 stderr=log,
             )
@@ -107,6 +111,11 @@ class BrokerProcesses:
         """Stop a broker in good order; its exit code."""
         self.processes[node_id].send_signal(signal.SIGTERM)
         return self.processes[node_id].wait(PATIENCE_S)
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `qanat ...` against the cluster, to its end."""
+        command = [sys.executable, "-m", "qanat.app", *words, "-b", self.bootstrap]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False)
 
     # Looking
 

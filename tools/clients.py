@@ -1,0 +1,89 @@
+"""A client under which a cluster is changed: it writes steadily, and says afterwards what it was told.
+
+librdkafka, idempotent, acks=all; every value is unique.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import pairwise
+from typing import Self
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+
+_PATIENCE_S = 120.0
+
+
+class SteadyWriter:
+    """Writes to one topic as a context, from a thread of its own."""
+
+    def __init__(self, bootstrap: str, topic: str, pause_s: float = 0.002, size: int = 0) -> None:
+        self._topic = topic
+        self._pause_s = pause_s
+        self._filling = b"." * size
+        self.acknowledged: list[tuple[float, bytes]] = []
+        """When, by the steady clock, and what."""
+        self.errors: list[str] = []
+        """What was refused for good."""
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0, "log_level": 0}
+        )
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _write(self) -> None:
+        number = 0
+        while not self._is_over.is_set():
+            try:
+                self._producer.produce(self._topic, b"%d %s" % (number, self._filling), on_delivery=self._told)
+                number += 1
+            except BufferError:
+                self._producer.poll(0.1)
+            self._producer.poll(0)
+            time.sleep(self._pause_s)
+        if self._producer.flush(_PATIENCE_S):
+            self.errors.append("something was not acknowledged in time")
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.acknowledged.append((time.monotonic(), message.value() or b""))
+        else:
+            self.errors.append(error.str())
+
+    def wait_for_more(self, count: int = 50) -> None:
+        """Return once so many more are acknowledged than now."""
+        wanted, deadline = len(self.acknowledged) + count, time.monotonic() + _PATIENCE_S
+        while len(self.acknowledged) < wanted:
+            assert time.monotonic() < deadline, f"nothing is acknowledged any more; {self.errors[:3]}"
+            time.sleep(0.02)
+
+    def longest_gap_s(self, since: float) -> float:
+        """The longest time between two acknowledgements from a moment on, the last one before it among them."""
+        before = [at for at, _ in self.acknowledged if at <= since][-1:]
+        moments = before + [at for at, _ in self.acknowledged if at > since]
+        return max((later - earlier for earlier, later in pairwise(moments)), default=0.0)
+
+    def values(self) -> list[bytes]:
+        return [value for _, value in self.acknowledged]
+
+
+def read_all(bootstrap: str, topic: str, count: int, **settings: str) -> list[bytes]:
+    """Everything from the start, until there are so many different values or the time is up."""
+    told = {"bootstrap.servers": bootstrap, "group.id": "readers", "auto.offset.reset": "earliest", **settings}
+    consumer = Consumer(told)
+    consumer.subscribe([topic])
+    seen: list[bytes] = []
+    deadline = time.monotonic() + _PATIENCE_S
+    while len(set(seen)) < count and time.monotonic() < deadline:
+        seen += [one.value() or b"" for one in consumer.consume(1000, 0.5) if one.error() is None]
+    consumer.close()
+    return seen
