@@ -13,6 +13,7 @@
 - `checks`     what must hold inside the machines
 - `ledger`     what was ever committed or stored, and may not be gone back on
 - `sweep`      many lives; `python -m qanat.sim.clusters` runs them
+- `growth`     what the metadata plane costs from 3 brokers to 100; `python -m qanat.sim.clusters.growth`
 - `bug_bank`   known bugs, put back into the product: all of this must find them
 
 Rule: one seed, one history, as everywhere in `sim`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.broker.partition import Partition
@@ -71,10 +72,16 @@ def _true_state(truth: MemoryStore, topic: values.Topic, number: int) -> values.
         return None
     entry = truth.peek(keys.partition(topic.identity, number))
     if entry is not None:
-        return values.decode(values.PartitionState, entry.value)
+        return decoded_state(entry.value)
     replicas = topic.partitions[number]
     members = tuple(values.Member(node_id, 0) for node_id in replicas)
     return values.PartitionState(leader=replicas[0], leader_epoch=0, replicas=replicas, in_sync=members)
+
+
+@lru_cache(256)
+def decoded_state(value: bytes) -> values.PartitionState:
+    """A state as the store has it: few are new, and all are looked at many times a second."""
+    return values.decode(values.PartitionState, value)
 
 
 def epoch_at(log: PartitionLog, offset: int) -> int:

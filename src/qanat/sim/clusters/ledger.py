@@ -19,7 +19,7 @@ from qanat.cluster.store import Operation, Put
 from qanat.cluster.values import NO_LEADER, Member, PartitionState
 from qanat.log.partition_log import PartitionLog
 from qanat.model.ids import TopicPartition
-from qanat.sim.clusters.checks import committing_problems, epoch_at
+from qanat.sim.clusters.checks import committing_problems, decoded_state, epoch_at
 from qanat.sim.clusters.machine import Machine
 
 
@@ -33,7 +33,7 @@ class Ledger:
         self._is_synced = is_synced
         self._committed: dict[TopicPartition, tuple[int, int]] = {}
         """Up to where, and the epoch of the last record."""
-        self._states: dict[str, PartitionState] = {}
+        self._states: dict[TopicPartition, PartitionState] = {}
 
     def committed(self, machine: Machine, log: PartitionLog) -> list[str]:
         """A machine counts something as committed; what is wrong with that."""
@@ -51,20 +51,16 @@ class Ledger:
         problems = []
         for operation in operations:
             if isinstance(operation, Put) and (at := self._partition_of(operation.key)) is not None:
-                after = values.decode(PartitionState, operation.value)
-                before = self._states.get(operation.key)
-                self._states[operation.key] = after
+                after = decoded_state(operation.value)
+                before = self._states.get(at)
+                self._states[at] = after
                 problems += self._steps(at, before, after)
                 problems += self.missing(at, after)
         return problems
 
     def all_missing(self) -> list[str]:
         """What is missing anywhere, now."""
-        problems = []
-        for key, state in self._states.items():
-            if (at := self._partition_of(key)) is not None:
-                problems += self.missing(at, state)
-        return problems
+        return [problem for at, state in self._states.items() for problem in self.missing(at, state)]
 
     def _partition_of(self, key: str) -> TopicPartition | None:
         parsed = keys.parse(key)

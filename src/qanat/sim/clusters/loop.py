@@ -38,10 +38,6 @@ class Owner:
         self.is_paused = False
         self.is_dead = False
 
-    @property
-    def is_stopped(self) -> bool:
-        return self.is_paused or self.is_dead
-
     def __repr__(self) -> str:
         state = " dead" if self.is_dead else " paused" if self.is_paused else ""
         return f"<Owner {self.name}{state}>"
@@ -124,12 +120,20 @@ class SimLoop(asyncio.BaseEventLoop):
             ready.append(heappop(timers)[2])
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle._cancelled:
-                owner = _owner(handle)
-                if not owner.is_stopped:
-                    handle._run()
-                elif owner.is_paused and not owner.is_dead:
+            if handle._cancelled:
+                continue
+            context = handle._context  # type: ignore[attr-defined]
+            owner = context.get(OWNER, NOBODY)
+            if owner.is_paused or owner.is_dead:
+                if not owner.is_dead:
                     self._kept.setdefault(owner, deque()).append(handle)
+                continue
+            try:
+                context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as fault:  # noqa: BLE001 - as a handle does it
+                self.call_exception_handler({"message": "a callback failed", "exception": fault, "handle": handle})
 
     def _jump(self) -> None:
         """Let the time go by until somebody has something to do."""
