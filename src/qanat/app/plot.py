@@ -54,7 +54,7 @@ def line_chart(
         value = top * number / _GRID_LINES
         _, y = place(first, value)
         parts.append(f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e5e7eb"/>')
-        parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" fill="#6b7280">{value:,.4g}</text>')
+        parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" fill="#6b7280">{value:,.10g}</text>')
     for moment, label in ticks(first, last):
         x, _ = place(moment, 0)
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 16}" text-anchor="middle" fill="#6b7280">{escape(label)}</text>')

@@ -165,13 +165,15 @@ class _Bench:
         self._pids = broker_pids(brokers)
         probe = await self._open(brokers[0])
         try:
-            await self._ask("alone", "requests, one connection", [probe])
+            await self._ask("alone", "one alone", [probe])
             self._look()
             await self._connect(brokers)
             self._look()
             if self._links:
-                await self._ask("idle", f"requests, one beside {len(self._links):,} idle", [probe])
-                await self._ask("active", f"requests on {self._active:,} connections", self._links[: self._active])
+                await self._ask("idle", f"beside {len(self._links):,} idle", [probe])
+                await self._ask(
+                    "active", f"{min(self._active, len(self._links)):,} active", self._links[: self._active]
+                )
         finally:
             for link in (probe, *self._links):
                 await link.close()
@@ -244,7 +246,7 @@ class _Bench:
 
     def result(self, settings: dict[str, str], was_interrupted: bool) -> Result:
         figures: dict[str, Any] = {"parts": [part.figures() for part in self.parts]}
-        sheets = [Sheet(("", "count", "/s", *_SHARES, "errors"), [part.cells() for part in self.parts])]
+        sheets = [Sheet(("connections", "count", "/s", *_SHARES, "errors"), [part.cells() for part in self.parts])]
         if len(self._memory) == 2 and self._links:
             grown = max(0, self._memory[1] - self._memory[0])
             figures["broker"] = {

@@ -12,8 +12,7 @@ from collections import Counter
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from qanat.app.bench.broker.latencies import Latencies
-from qanat.app.bench.broker.properties import refusal
-from qanat.app.bench.broker.tasks import STAMP_BYTES, ConsumeTask, Outcome, Progress
+from qanat.app.bench.broker.tasks import STAMP_BYTES, ConsumeTask, Outcome, Progress, refusal
 
 _AT_ONCE = 1000
 _WAIT_S = 0.1

@@ -98,6 +98,7 @@ def partitions(
     settings = writer_properties(connected, writing, {"partitioner": "random", "sticky.partitioning.linger.ms": "0"})
     check_properties(consumer_properties(connected, fresh_name()), "consumer")
     copies = BROKERS_DEFAULT if replication_factor is None else replication_factor
+    run(connected.target, lambda cluster: cluster.metadata([], cluster.deadline()))
     rows: list[dict[str, Any]] = []
     complaints: list[str] = []
     is_interrupted = False

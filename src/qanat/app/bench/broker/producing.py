@@ -17,8 +17,7 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from qanat.app.bench.broker.latencies import Latencies
-from qanat.app.bench.broker.properties import refusal
-from qanat.app.bench.broker.tasks import STAMP_BYTES, Amount, Outcome, ProduceTask, Progress
+from qanat.app.bench.broker.tasks import STAMP_BYTES, Amount, Outcome, ProduceTask, Progress, refusal
 
 _CHUNK = 500
 _POOL_BYTES = 4 * 1024 * 1024

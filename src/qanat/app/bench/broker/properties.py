@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 
+from qanat.app.bench.broker.tasks import refusal
 from qanat.app.client_settings import ClientSettings, is_known, is_secret
 from qanat.app.session import DEFAULT_TIMEOUT_S, Target, WrongArgumentError, assignments
 from qanat.connection.security import Pem, Security, Tls
@@ -152,10 +153,3 @@ def check_properties(properties: Mapping[str, str], kind: str) -> None:
             Consumer(dict(properties)).close()
     except KafkaException as fault:
         raise WrongArgumentError(refusal(fault)) from None
-
-
-def refusal(fault: Exception) -> str:
-    """What librdkafka has to say, as one sentence."""
-    error = fault.args[0] if fault.args else fault
-    told = error.str() if hasattr(error, "str") else str(error)
-    return " ".join(told.split())

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 _PIPED_WIDTH = 240
+_GAP = 2
 _LEAST_STEP_S = 0.2
 """A rate over less says nothing; a run that is shorter has one."""
 
@@ -37,6 +38,14 @@ class Sheet:
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
+
+    def fitting(self, width: int) -> Sheet:
+        """The same, or lying on its side where it is too wide."""
+        columns = list(zip(self.headings, *self.rows, strict=True))
+        needed = sum(max(map(len, column)) for column in columns) + _GAP * (len(columns) - 1)
+        if needed <= width or not self.rows:
+            return self
+        return Sheet(columns[0], columns[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +113,7 @@ def _print_tables(result: Result) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=_PIPED_WIDTH)
-    for sheet in result.sheets:
+    for sheet in (sheet.fitting(console.width) for sheet in result.sheets):
         table = Table(box=None, pad_edge=False, header_style="bold")
         for number, heading in enumerate(sheet.headings):
             table.add_column(heading, justify="right" if number else "left", no_wrap=True)

@@ -1,4 +1,7 @@
-"""What a worker is told, and what it tells: one line of JSON each, over its standard streams."""
+"""What a worker is told, and what it tells: one line of JSON each, over its standard streams.
+
+Nothing here is heavy to import: a worker is a new process, and somebody waits for it.
+"""
 
 from __future__ import annotations
 
@@ -108,3 +111,10 @@ STAMP_BYTES = 16
 """Records that are followed to their end begin with the mark of a run and the nanosecond they were to be sent at."""
 GO = "go"
 STOP = "stop"
+
+
+def refusal(fault: Exception) -> str:
+    """What librdkafka has to say, as one sentence."""
+    error = fault.args[0] if fault.args else fault
+    told = error.str() if hasattr(error, "str") else str(error)
+    return " ".join(told.split())

@@ -51,6 +51,8 @@ def topic_in_use(target: Target, name: str | None, partitions: int, copies: int)
         yield run(target, lambda cluster: _found(cluster, name))
         return
     own = fresh_name()
+    # Where nobody answers, there is nothing to remove either.
+    run(target, lambda cluster: cluster.metadata([], cluster.deadline()))
     with removed_afterwards(target, own):
         yield run(target, lambda cluster: _made(cluster, own, partitions, copies))
 

@@ -16,8 +16,7 @@ from confluent_kafka import KafkaException
 
 from qanat.app.bench.broker.consuming import ConsumingClient
 from qanat.app.bench.broker.producing import ProducingClient
-from qanat.app.bench.broker.properties import refusal
-from qanat.app.bench.broker.tasks import GO, STOP, Crewed, Failed, Outcome, ProduceTask, Progress, Ready, Told
+from qanat.app.bench.broker.tasks import GO, STOP, Crewed, Failed, Outcome, ProduceTask, Progress, Ready, Told, refusal
 
 Client = ProducingClient | ConsumingClient
 
