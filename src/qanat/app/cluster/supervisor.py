@@ -63,7 +63,9 @@ class Supervisor:
         for broker in self._brokers:
             await self._launch(broker)
         for broker in self._brokers:
-            await self._answered(broker)
+            await self._answered(broker, broker.plan.port)
+            if broker.plan.http_port is not None:
+                await self._answered(broker, broker.plan.http_port)
         for broker in self._brokers:
             broker.watching = asyncio.create_task(self._watch(broker))
         self.write_memory()
@@ -109,13 +111,13 @@ class Supervisor:
             )
         broker.started = asyncio.get_running_loop().time()
 
-    async def _answered(self, broker: _Broker) -> None:
+    async def _answered(self, broker: _Broker, port: int) -> None:
         deadline = asyncio.get_running_loop().time() + _START_S
         while asyncio.get_running_loop().time() < deadline:
             if broker.process is None or broker.process.returncode is not None:
                 break
             try:
-                _, writer = await asyncio.open_connection("127.0.0.1", broker.plan.port)
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
             except OSError:
                 await asyncio.sleep(_LOOK_S)
             else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import inspect
 
+from qanat.model.spelling import did_you_mean
 from qanat.servers.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -187,6 +188,10 @@ def mistyped(told: str, what: str, kind: object = None) -> Problem:
     if kind is not None and reason.startswith("Invalid enum value"):
         choices = _choices(inspect.type_info(kind), place.rpartition(".")[2])
         detail += f"; choose {' or '.join(choices)}" if choices else ""
+    elif kind is not None and not place and "unknown field" in reason:
+        info = inspect.type_info(kind)
+        known = [member.encode_name for member in info.fields] if isinstance(info, inspect.StructType) else []
+        detail += did_you_mean(reason.split("`")[1], known, f"known are {', '.join(known)}") if known else ""
     return Problem(400, detail, pointer=place or "/")
 
 
