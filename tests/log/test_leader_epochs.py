@@ -73,7 +73,8 @@ def test_the_epoch_of_a_leader_that_appended_nothing_is_replaced_by_its_successo
         ((2, 50), [(1, 0), (2, 10)]),  # known
         ((5, 10), [(1, 0), (5, 10)]),  # same start
         ((5, 5), [(1, 0), (5, 5)]),  # earlier start
-        ((1, 20), [(1, 20)]),  # the epoch went back
+        ((1, 20), [(1, 0)]),  # the epoch went back to one that is known
+        ((0, 20), [(0, 20)]),  # the epoch went back to one that is not
         ((5, 0), [(5, 0)]),
         ((-1, 50), [(1, 0), (2, 10)]),  # a batch without an epoch
     ],
@@ -82,6 +83,17 @@ def test_c05_an_entry_that_contradicts_a_new_one_is_dropped(
     new: tuple[int, int], expected: list[tuple[int, int]]
 ) -> None:
     assert plain(assigned(epochs((1, 0), (2, 10)), *new)) == expected
+
+
+def test_c05_an_epoch_that_goes_on_after_ours_in_which_we_wrote_nothing_began_where_it_did() -> None:
+    """Found by the simulation: we led epoch 2 and wrote nothing, and follow a leader that wrote more in epoch 1."""
+    known = assigned(epochs((0, 0), (1, 4)), 2, 5)
+
+    assigned(known, 1, 5)
+
+    assert plain(known) == [(0, 0), (1, 4)]
+    assert known.epoch_at(Offset(4)) == 1
+    assert known.end_of(LeaderEpoch(0), Offset(9)).end_offset == 4
 
 
 @examples

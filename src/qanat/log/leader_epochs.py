@@ -6,7 +6,7 @@ Kept in `leader-epoch-checkpoint`, in Kafka's text format; rebuilt from the
 batches where that file cannot be read.
 
 Rule 1: an entry that contradicts a later one loses: assigning drops every
-        entry with the same or a later epoch or start.
+        entry with a later epoch, or with the same or a later start.
 Rule 2: a leader's epoch is entered when it takes over, even if it never appends.
 """
 
@@ -65,9 +65,11 @@ class LeaderEpochs:
         """Enter that `epoch` writes from `start_offset` on; a known epoch is left as it is."""
         if epoch < 0 or epoch == self.latest:
             return
-        while self._entries and (self._entries[-1].epoch >= epoch or self._entries[-1].start_offset >= start_offset):
+        while self._entries and (self._entries[-1].epoch > epoch or self._entries[-1].start_offset >= start_offset):
             self._entries.pop()
-        self._entries.append(EpochStart(epoch, start_offset))
+        # What is known to have begun earlier goes on: an epoch of ours in which we wrote nothing lay over it.
+        if not self._entries or self._entries[-1].epoch < epoch:
+            self._entries.append(EpochStart(epoch, start_offset))
         self.latest = epoch
         self.is_dirty = True
 
