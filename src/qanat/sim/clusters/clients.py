@@ -22,7 +22,9 @@ from qanat.sim.clusters.machine import wall_ms
 from qanat.wire.records import Record, encode_batch
 
 _OPERATION_S = 8.0
-_TRANSACTION_MS = 5000
+_TRANSACTION_MS = 3000
+_HESITATES = 0.02
+"""How often somebody falls asleep in the middle of a transaction, for longer than the coordinator waits."""
 
 
 class Clients:
@@ -108,6 +110,8 @@ class Clients:
             offsets = await producer.send(self._topic, {partition: _batch(some)}, deadline)
             for place, send in enumerate(some):
                 send.offset = offsets[partition] + place
+            if self._random.random() < _HESITATES:
+                await asyncio.sleep(self._random.uniform(1.0, 1.5) * _TRANSACTION_MS / 1000)
         await producer.end(Deadline.after(_OPERATION_S), is_committed=is_committed)
         _settle(every, Outcome.DONE if is_committed else Outcome.FAILED)
 

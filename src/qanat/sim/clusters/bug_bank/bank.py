@@ -74,12 +74,12 @@ BUGS = (
         534,
         _copies("kill", "power loss", "pause", transactors=1),
     ),
-    Bug("C39", transaction.give_up_a_marker, 0, _copies("kill", "power loss", "pause", transactors=1, rivals=1)),
+    Bug("C39", transaction.give_up_a_marker, 4861, _copies("kill", "power loss", "pause", transactors=1, rivals=1)),
     Bug(
         "C38", transaction.leave_prepared_transactions_alone, 27, _copies("kill", "power loss", "pause", transactors=1)
     ),
     Bug("C50", transaction.load_nothing, 5, _copies("kill", "power loss", "pause", transactors=1)),
-    Bug("C34", transaction.abort_without_fencing, 0, _copies(transactors=1, rivals=1)),
+    Bug("C34", transaction.abort_without_fencing, 2096, _copies(transactors=1, rivals=1)),
     Bug(
         "C38",
         transaction.keep_a_coordinator_that_was_replaced,
