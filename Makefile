@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-http sim sim-log bug-bank stores chaos restart queue fuzz docs dist clean distclean
+.PHONY: guard spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-http sim sim-log bug-bank stores chaos restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -66,6 +66,9 @@ bench: $(READY) ## measure on this machine; make bench ARGS="--help" for the kno
 
 bench-kafka: $(READY) ## measure a broker beside Apache Kafka; make bench-kafka ARGS="--quick"
 	@$(BIN)/python -m bench $(ARGS)
+
+guard: $(READY) ## has something become twice as slow? ratios to a bare loop, in seconds; part of make test as well
+	@$(BIN)/python -m bench.guard $(ARGS)
 
 bench-http: $(READY) ## measure the HTTP door beside a bare handler; make bench-http ARGS="--quick"
 	@$(BIN)/python -m bench.http $(ARGS)

@@ -22,6 +22,7 @@ members needs to settle (with `group_members`), `transactions` what commits cost
 record costs (with `share_client`).
 `http` measures the HTTP door beside a bare handler.
 - `request`         one small request inside the broker, without a client: where its CPU time goes
+- `guard`           whether a path has become twice as slow, in seconds and in every test run (make guard)
 
 Rule 1: both sides get the same client, client settings, topic settings and processors.
 Rule 2: they take turns within each round; the ratio is taken within the round.

@@ -37,7 +37,10 @@ ROUNDS, READS = 15, 400
 
 
 class Nowhere:
-    """A transport that takes every answer and forgets it."""
+    """A transport that takes every answer and forgets it, but for its size."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
 
     def get_extra_info(self, name: str) -> tuple[str, int]:
         return "127.0.0.1", 1
@@ -45,8 +48,11 @@ class Nowhere:
     def is_closing(self) -> bool:
         return False
 
-    def writelines(self, chunks: list[bytes]) -> None:
+    def set_write_buffer_limits(self, high: int) -> None:
         pass
+
+    def writelines(self, chunks: list[bytes]) -> None:
+        self.size_bytes += sum(map(len, chunks))
 
 
 def request() -> bytes:
@@ -59,12 +65,14 @@ def request() -> bytes:
 class OneConnection:
     """A connection of a real broker, fed without a socket."""
 
-    def __init__(self, broker: BrokerHere) -> None:
+    def __init__(self, broker: BrokerHere, arriving: bytes | None = None) -> None:
+        """`arriving` is what comes in one read; small produce requests unless it is said."""
         limits = ConnectionLimits(max_request_bytes=10**8, max_unanswered=1000, max_inflight_bytes=10**9)
         handle = Dispatcher(broker.node.broker).handle
         self._connection = KafkaConnection(handle, limits, lambda _: None, _refuse)
-        self._connection.connection_made(cast(Any, Nowhere()))
-        self._arriving = request() * TOGETHER
+        self.nowhere = Nowhere()
+        self._connection.connection_made(cast(Any, self.nowhere))
+        self._arriving = request() * TOGETHER if arriving is None else arriving
 
     def read(self, times: int) -> None:
         """Let `TOGETHER` requests arrive, so many times."""
