@@ -118,6 +118,7 @@ def _cluster_commands(cluster: App) -> App:
     cluster.command(f"{at}.moves:reassign", name="reassign", help="Move partitions to other brokers.")
     cluster.command(f"{at}.moves:drain", name="drain", help="Move everything away from a broker.")
     cluster.command(f"{at}.moves:rebalance", name="rebalance", help="Spread partitions evenly over all brokers.")
+    cluster.command(f"{at}.upgrade:upgrade", name="upgrade", help="Raise the format level, when all brokers are new.")
     cluster.command(f"{at}.throttling:throttle", name="throttle", help="Show or change how fast moves may go.")
     cluster.command(f"{at}.moves:elect", name="elect", help="Let preferred replicas lead, or any where nobody can.")
     return cluster

@@ -5,6 +5,7 @@
 - `up`         `cluster up`, `cluster restart`, `cluster down`: a cluster on this machine
 - `view`       what a cluster says of itself: brokers, partitions, who leads, who lags
 - `status`     `cluster status`
+- `upgrade`    `cluster upgrade`: the format level
 - `moves`      `cluster reassign`, `drain`, `rebalance`, `elect`: replicas and leaders elsewhere
 - `throttling` `--throttle` of moves, `cluster throttle`: how fast replicas may be copied
 """

@@ -43,6 +43,8 @@ def status(
         print_rows(_rows(view), _COLUMNS, "table", spare=("rack", "in_sync"))
         print()
         print(_sentence(view))
+        if view.level is not None and view.level.now < view.level.newest:
+            print(f"format level {view.level.now}; {view.level.newest} is known: qanat cluster upgrade")
     return 1 if view.offline or view.under_replicated else 0
 
 
@@ -71,6 +73,8 @@ def _document(view: ClusterView) -> dict[str, object]:
         "partitions": len(view.partitions),
         "under_replicated": view.under_replicated,
         "offline": view.offline,
+        "format_level": None if view.level is None else view.level.now,
+        "format_level_newest": None if view.level is None else view.level.newest,
         "is_healthy": not (view.offline or view.under_replicated),
     }
 

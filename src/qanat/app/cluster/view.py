@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from qanat import __version__
+from qanat.cluster.format_levels import FEATURE
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import check
 from qanat.model.errors import QanatError
+from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from qanat.wire.kafka.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -53,6 +56,14 @@ class PartitionView:
     in_sync: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FormatLevel:
+    """In which forms metadata is written, and up to which one it could be by the broker that was asked."""
+
+    now: int
+    newest: int
+
+
 @dataclass(slots=True)
 class ClusterView:
     """All of it, as one broker told it."""
@@ -61,6 +72,8 @@ class ClusterView:
     controller: int
     brokers: list[BrokerView]
     partitions: list[PartitionView] = field(repr=False)
+    level: FormatLevel | None = None
+    """The cluster's format level, where it was asked for and there is one."""
 
     @property
     def under_replicated(self) -> int:
@@ -103,10 +116,21 @@ async def view_of(cluster: Cluster, *, with_processes: bool = False) -> ClusterV
             view.leads += partition.leader == node_id
             view.holds += node_id in partition.replicas
             view.in_sync += node_id in partition.in_sync
+    whole = ClusterView(answer.cluster_id or "", answer.controller_id, list(brokers.values()), partitions)
     if with_processes:
+        whole.level = await level_of(cluster)
         for view in brokers.values():
             view.pid = await _pid(cluster, view.node_id)
-    return ClusterView(answer.cluster_id or "", answer.controller_id, list(brokers.values()), partitions)
+    return whole
+
+
+async def level_of(cluster: Cluster) -> FormatLevel | None:
+    """The cluster's format level; None where it has none, because it is no cluster of ours."""
+    request = ApiVersionsRequest(client_software_name="qanat", client_software_version=__version__)
+    answer: ApiVersionsResponse = await cluster.call(ApiKey.API_VERSIONS, request, is_question=True)
+    now = {one.name: one.max_version_level for one in answer.finalized_features}
+    known = {one.name: one.max_version for one in answer.supported_features}
+    return FormatLevel(now[FEATURE], known.get(FEATURE, now[FEATURE])) if FEATURE in now else None
 
 
 async def _pid(cluster: Cluster, node_id: int) -> int | None:

@@ -1,6 +1,6 @@
 """UpdateFeatures (57): raise the cluster's format level.
 
-v0   flexible from the start    v1   kinds of upgrade instead of a flag; dry runs    v2   one error for all
+v0   flexible from the start    v1   kinds of upgrade instead of a flag; dry runs    v2   no results
 
 The one feature that can be changed is `format.level`, and it goes up only; `group.version` and its like stay as they
 are.
@@ -25,55 +25,44 @@ _RESULTS_UNTIL = 1
 
 
 async def handle(request: UpdateFeaturesRequest, context: Context) -> UpdateFeaturesResponse:
-    updates = request.feature_updates
-    if len({update.feature for update in updates}) < len(updates):
-        return UpdateFeaturesResponse(
-            error_code=ErrorCode.INVALID_REQUEST, error_message="A feature is named twice.", results=[]
-        )
-    outcomes: list[LevelPlan | Rejection | None] = [TIMED_OUT for _ in updates]
+    names = [update.feature for update in request.feature_updates]
+    if len(set(names)) < len(names):
+        return _refused(Rejection(ErrorCode.INVALID_REQUEST, "A feature is named twice."))
+    for update in request.feature_updates:
+        if update.feature != FEATURE and FEATURES.get(update.feature) != update.max_version_level:
+            return _refused(_unchangeable(update))
+    wanted = next((one.max_version_level for one in request.feature_updates if one.feature == FEATURE), None)
+    outcome: LevelPlan | Rejection | None = None
+    if wanted is not None:
+        outcome = TIMED_OUT
 
-    async def update_all() -> None:
-        for place, update in enumerate(updates):
-            outcomes[place] = await _update(update, context, is_dry_run=request.validate_only)
+        async def update_level(level: int) -> None:
+            nonlocal outcome
+            outcome = await _update(level, context, is_dry_run=request.validate_only)
 
-    await carry_through(context.broker, update_all(), request.timeout_ms)
-    return _response(updates, outcomes, context)
+        await carry_through(context.broker, update_level(wanted), request.timeout_ms)
+    if isinstance(outcome, Rejection):
+        return _refused(outcome)
+    results = names if context.version <= _RESULTS_UNTIL else []
+    return UpdateFeaturesResponse(
+        error_message=None, results=[UpdatableFeatureResult(name, error_message=None) for name in results]
+    )
 
 
-async def _update(update: FeatureUpdateKey, context: Context, *, is_dry_run: bool) -> LevelPlan | Rejection | None:
-    level = update.max_version_level
-    if update.feature == FEATURE:
-        broker = context.broker
-        return await attempt(broker.carry_out(lambda image: decide_level(image, level), is_dry_run=is_dry_run))
-    if FEATURES.get(update.feature) == level:
-        return None
+async def _update(level: int, context: Context, *, is_dry_run: bool) -> LevelPlan | Rejection:
+    decided = context.broker.carry_out(lambda image: decide_level(image, level), is_dry_run=is_dry_run)
+    return await attempt(decided)
+
+
+def _unchangeable(update: FeatureUpdateKey) -> Rejection:
     if update.feature in FEATURES:
         why = f"it is {FEATURES[update.feature]} in every version of Qanat"
     else:
         why = f"there is no such feature; there are {', '.join([FEATURE, *FEATURES])}"
-    return Rejection(
-        ErrorCode.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {update.feature}: {why}."
-    )
+    what = f"Invalid update version {update.max_version_level} for feature {update.feature}: {why}."
+    return Rejection(ErrorCode.INVALID_UPDATE_VERSION, what)
 
 
-def _response(
-    updates: list[FeatureUpdateKey], outcomes: list[LevelPlan | Rejection | None], context: Context
-) -> UpdateFeaturesResponse:
-    first = next((one for one in outcomes if isinstance(one, Rejection)), None)
-    if context.version > _RESULTS_UNTIL:
-        return UpdateFeaturesResponse(
-            error_code=ErrorCode.NONE if first is None else first.code,
-            error_message=None if first is None else first.message,
-            results=[],
-        )
-    return UpdateFeaturesResponse(
-        error_message=None,
-        results=[
-            UpdatableFeatureResult(update.feature, *_told(outcome))
-            for update, outcome in zip(updates, outcomes, strict=True)
-        ],
-    )
-
-
-def _told(outcome: LevelPlan | Rejection | None) -> tuple[ErrorCode, str | None]:
-    return (outcome.code, outcome.message) if isinstance(outcome, Rejection) else (ErrorCode.NONE, None)
+def _refused(rejection: Rejection) -> UpdateFeaturesResponse:
+    """Nothing is changed where anything is refused."""
+    return UpdateFeaturesResponse(error_code=rejection.code, error_message=rejection.message, results=[])
