@@ -9,7 +9,7 @@ import pytest
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.cluster import keys, values
-from qanat.cluster.producer_ids import BLOCK_SIZE, CLAIMS_MAX, ProducerIdAllocator
+from qanat.cluster.producer_ids import BLOCK_SIZE, CLAIMS_MAX, RESERVE, ProducerIdAllocator
 from qanat.cluster.store import Committed, Compare, Entry, Operation, Put, Refused
 from qanat.model.errors import StoreUnavailableError
 
@@ -87,3 +87,39 @@ def test_an_endless_race_is_given_up() -> None:
             await ProducerIdAllocator(RacedStore()).allocate()
 
     asyncio.run(test())
+
+
+class AwayStore(MemoryStore):
+    """Answers until it is away."""
+
+    is_away = False
+
+    async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Committed | Refused:
+        if self.is_away:
+            raise StoreUnavailableError("away")
+        return await super().commit(compares, operations)
+
+
+async def test_ids_are_handed_out_while_the_store_is_away() -> None:
+    store, tasks = AwayStore(), list[asyncio.Task[None]]()
+    allocator = ProducerIdAllocator(store, lambda work: tasks.append(asyncio.ensure_future(work)))
+    allocator.look_ahead()
+    await asyncio.gather(*tasks)
+    store.is_away = True
+    away = [await allocator.allocate() for _ in range(BLOCK_SIZE)]
+    with pytest.raises(StoreUnavailableError):
+        await allocator.allocate()
+    store.is_away = False
+    back = await allocator.allocate()
+    await asyncio.gather(*tasks)
+    assert len({*away, back}) == BLOCK_SIZE + 1
+
+
+async def test_the_next_block_is_fetched_before_the_last_one_runs_out() -> None:
+    store, tasks = AwayStore(), list[asyncio.Task[None]]()
+    allocator = ProducerIdAllocator(store, lambda work: tasks.append(asyncio.ensure_future(work)))
+    for _ in range(BLOCK_SIZE - RESERVE + 2):
+        await allocator.allocate()
+    await asyncio.gather(*tasks)
+    store.is_away = True
+    assert len({await allocator.allocate() for _ in range(BLOCK_SIZE)}) == BLOCK_SIZE

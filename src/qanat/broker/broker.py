@@ -95,7 +95,7 @@ class Broker:
         self.runtime = runtime
         self.counters = BrokerCounters()
         self.metadata = MetadataKeeper(store, self._on_events)
-        self.producer_ids = ProducerIdAllocator(store)
+        self.producer_ids = ProducerIdAllocator(store, self.park)
         self.steady_ms = steady_ms
         self.hosting = Hosting(node_id, runtime, self.metadata.image, self.topic_settings, self.park, steady_ms)
         self.hosting.lag_max_ms = settings.replica_lag_time_max_ms
@@ -227,6 +227,7 @@ class Broker:
         await self.hosting.start(revision)
         self.park(self.controlling.run())
         self.park(self.in_sync_sets.watch())
+        self.producer_ids.look_ahead()
 
     async def close(self) -> None:
         """Answer no more, then let everything go; logs are closed by their own runtime."""

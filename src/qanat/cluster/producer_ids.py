@@ -2,11 +2,15 @@
 
 A block is claimed by compare-and-set on one counter, so no id is ever given twice. Ids are lost when a
 process stops, or when it does not learn whether its claim succeeded; there are 2^63 of them.
+
+Some are always kept in reserve, so that producers can begin while the store is away.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from qanat.cluster import keys, values
 from qanat.cluster.store import Absent, Entry, MetadataStore, ModifiedAt, Put, Refused
@@ -14,6 +18,8 @@ from qanat.model.errors import StoreUnavailableError
 from qanat.model.ids import ProducerId
 
 BLOCK_SIZE = 1_000
+RESERVE = BLOCK_SIZE // 2
+"""Where fewer are left, the next block is fetched."""
 CLAIMS_MAX = 100
 """Lost races for one id before giving up: each loss means that somebody else made progress."""
 
@@ -21,19 +27,39 @@ CLAIMS_MAX = 100
 class ProducerIdAllocator:
     """Hands out producer ids from blocks of its own."""
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(
+        self, store: MetadataStore, spawn: Callable[[Coroutine[Any, Any, None]], object] | None = None
+    ) -> None:
+        """`spawn` runs a coroutine beside everything else; without it nothing is fetched before it is needed."""
         self._store = store
+        self._spawn = spawn
         self._blocks: deque[range] = deque()
+        self._is_fetching = False
 
     async def allocate(self) -> ProducerId:
         """An id that nobody else has. Many may ask at once: whoever loses a race takes from the winner's block."""
         for _ in range(CLAIMS_MAX):
             if (producer_id := self._take()) is not None:
+                self.look_ahead()
                 return producer_id
             await self._claim()
         raise StoreUnavailableError(
             f"no block of producer ids after {CLAIMS_MAX} attempts: other brokers were faster each time; try again"
         )
+
+    def look_ahead(self) -> None:
+        """Begin to fetch the next block where few are left."""
+        if self._spawn is not None and not self._is_fetching and sum(map(len, self._blocks)) < RESERVE:
+            self._is_fetching = True
+            self._spawn(self._fetch())
+
+    async def _fetch(self) -> None:
+        try:
+            await self._claim()
+        except StoreUnavailableError:
+            pass  # The next one who takes an id lets us try again.
+        finally:
+            self._is_fetching = False
 
     def _take(self) -> ProducerId | None:
         if not self._blocks:
