@@ -125,6 +125,12 @@ def test_any_node_answers_and_a_killed_one_loses_nothing_and_doubles_nothing(clu
     wait_for_three(cluster[0])
     made = Shell(str(cluster[0].started["http"]))(PRINTED % 3)
     assert (made["partitions"], made["replication_factor"]) == (10, 3)
+    for number in range(6):
+        made_now = {"name": f"now-{number}", "partitions": 3, "replication_factor": 3}
+        assert ask(cluster[number % 3], "POST", "/api/v1/topics", made_now)[0] == 201
+        for broker in cluster:
+            status, page = ask(broker, "GET", f"/api/v1/topics/now-{number}/records")
+            assert (status, page["messages"]) == (200, []), page
     for topic in ("plain", "loud"):
         assert (
             ask(cluster[0], "POST", "/api/v1/topics", {"name": topic, "partitions": 3, "replication_factor": 3})[0]

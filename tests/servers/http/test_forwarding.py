@@ -158,7 +158,8 @@ def test_a_leader_that_lost_what_it_acknowledged_alone_gets_the_next_record(node
     forwarding = Forwarding(Way(node, "arrives acknowledged-and-lost arrives"))
 
     async def write() -> list[Any]:
-        return [await forwarding.write(at, [record(at, number)], 1) for number in range(4)]
+        hasty = [await forwarding.write(at, [record(at, number)], 1) for number in range(3)]
+        return [*hasty, await forwarding.write(at, [record(at, 3)], -1)]
 
     assert node.run(write())[2:] == [[1], [2]]
     assert values(node, at) == [0, 2, 3]

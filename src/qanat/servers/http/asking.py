@@ -103,11 +103,15 @@ class Asking:
 
     def leader(self, topic: str, partition: int) -> int:
         """Who leads a partition: a node; our own where nobody knows, so that the answer says what is wrong."""
-        image = self.broker.metadata.image
-        found = image.topics.get(topic)
-        if found is None or not 0 <= partition < len(found.partitions):
+        if not self.is_known(topic, partition):
             return self.broker.node_id
-        return image.state(found, partition).leader
+        image = self.broker.metadata.image
+        return image.state(image.topics[topic], partition).leader
+
+    def is_known(self, topic: str, partition: int) -> bool:
+        """Whether there is such a partition."""
+        found = self.broker.metadata.image.topics.get(topic)
+        return found is not None and 0 <= partition < len(found.partitions)
 
     async def coordinator(self, key: str, kind: int = GROUP) -> int:
         """Who keeps a group or a transactional id."""

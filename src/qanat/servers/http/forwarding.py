@@ -227,7 +227,7 @@ class Lane:
         return self._problem(code if code in _IN_DOUBT else ErrorCode.REQUEST_TIMED_OUT, f"{reason}; {NOT_KNOWN}")
 
     def _may_repeat(self, code: ErrorCode, *, is_in_doubt: bool) -> bool:
-        if code in _ELSEWHERE and not self._is_there():
+        if code in _ELSEWHERE and not self._asking.is_known(*self._at):
             return False
         if not is_in_doubt:
             return code in _ELSEWHERE
@@ -241,10 +241,6 @@ class Lane:
         if self._producer_id is not None:
             give_producer(batch, self._producer_id, 0, self._sequence, is_transactional=False)
         return batch
-
-    def _is_there(self) -> bool:
-        topic = self._asking.broker.metadata.image.topics.get(self._at.topic)
-        return topic is not None and self._at.partition < len(topic.partitions)
 
     async def _attempt(
         self, batch: bytearray, acks: int, deadline: Deadline

@@ -45,7 +45,11 @@ _REPLICAS = 3
 _HOUR_MS = 60 * 60 * 1000
 _LOAD_BYTES = 1024 * 1024
 _PAUSE_S = 0.1
-_MOVING = (*RETRIABLE, ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE)
+_MOVING = (RETRIABLE - {ErrorCode.NOT_ENOUGH_REPLICAS}) | {
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.BROKER_NOT_AVAILABLE,
+}
+"""Another moment may bring another answer; too few replicas are told at once, as to those who write without a key."""
 _VISIBLE_S = 5.0
 
 

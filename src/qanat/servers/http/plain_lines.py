@@ -20,6 +20,7 @@ from msgspec import Raw
 
 from qanat.broker.partition import Partition, Written
 from qanat.model.errors import QanatError
+from qanat.servers.http.forwarding import NOT_KNOWN
 from qanat.servers.http.incoming import Outgoing, now_ms, pieces_of
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.produced import ProducedOrNot
@@ -110,7 +111,7 @@ class PlainWriter:
         return targets.tolist()
 
     async def _write_rows(self, number: int, columns: Columns, start: int, end: int, places: list[int]) -> None:
-        partition = self._producing.direct(self._topic, number, self._acks)
+        partition = self._producing.direct(self._topic, number, self._acks, is_bulk=True)
         done = 0
         for batch, count in encode_columns(columns, batch_bytes=512 * 1024, first_row=start, end_row=end):
             chosen = places[done : done + count]
@@ -153,7 +154,7 @@ class PlainWriter:
                 await asyncio.wait([durable])
             if (fault := durable.exception()) is not None:
                 for place in places:
-                    self._fail(place, Problem(503, f"topic {self._topic}: not on disk: {fault}"))
+                    self._fail(place, Problem(503, f"topic {self._topic}: {fault}; {NOT_KNOWN}"))
         if self._acks == 0:
             for result in self.results:
                 result.offset = None

@@ -181,14 +181,18 @@ class Producing:
 
     # One record
 
-    def direct(self, topic: str, number: int, acks: int) -> Partition | None:
-        """The partition, where we lead it and nobody has to be asked; None where the long way is to be gone."""
+    def direct(self, topic: str, number: int, acks: int, *, is_bulk: bool = False) -> Partition | None:
+        """The partition, where we lead it and nobody has to be asked; None where the long way is to be gone.
+
+        What waits for followers may see another become leader meanwhile. `forwarding` sends it there again; only
+        records in bulk are too many to be sent one batch after the other.
+        """
         if self._asking.is_guarded:
             return None
         found = self._broker.hosting.writable.get((topic, number))
-        if found is None or (acks == -1 and found.in_sync_replicas < found.min_insync_replicas):
-            return None
-        return found
+        if found is None or acks != -1 or found.leader is None:
+            return found
+        return found if is_bulk and found.in_sync_replicas >= found.min_insync_replicas else None
 
     async def write_one(self, caller: Caller, record: Outgoing, acks: int) -> int:
         """The offset of one record; -1 where nobody waited for it."""
@@ -202,9 +206,7 @@ class Producing:
             try:
                 offset = await lane.add(record)
             except QanatError as fault:
-                # Another began to lead when the record was in our log, and perhaps in nobody else's.
-                doubt = f"; {NOT_KNOWN}" if fault.code is ErrorCode.NOT_LEADER_OR_FOLLOWER else ""
-                raise _problem(fault.code, record, f"{fault}{doubt}") from None
+                raise _problem(fault.code, record, str(fault)) from None
             if offset != MOVED:
                 return offset
         (result,) = await self.write(caller, [record], acks)
@@ -269,7 +271,7 @@ class Producing:
                 await asyncio.wait([one.durable])
             fault = one.durable.exception() if one.durable is not None and acks == -1 else None
             for offset, number in enumerate(chosen, one.base_offset):
-                results[number] = _problem(_code(fault), records[number], str(fault)) if fault else offset
+                results[number] = _problem(_code(fault), records[number], f"{fault}; {NOT_KNOWN}") if fault else offset
 
     async def _append_asking(
         self,
@@ -281,13 +283,18 @@ class Producing:
         acks: int,
     ) -> None:
         rows = [records[number] for number in chosen]
-        if not self._asking.is_alone or self._asking.leader(*at) != self._broker.node_id:
+        if self._asking.is_alone and self._is_sole(at):
+            outcomes = await self._append_here(caller, at, rows, acks)
+        else:
             self._asking.require_write(caller, (at.topic,))
             outcomes = await self._forwarding.write(at, rows, acks)
-        else:
-            outcomes = await self._append_here(caller, at, rows, acks)
         for number, outcome in zip(chosen, outcomes, strict=True):
             results[number] = outcome
+
+    def _is_sole(self, at: TopicPartition) -> bool:
+        """Whether nobody else can ever lead what is here now; also of what is not there, so that this is told."""
+        topic = self._broker.metadata.image.topics.get(at.topic)
+        return topic is None or not at.partition < len(topic.partitions) or len(topic.partitions[at.partition]) == 1
 
     async def _append_here(
         self, caller: Caller, at: TopicPartition, records: Sequence[Outgoing], acks: int

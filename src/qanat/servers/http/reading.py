@@ -144,7 +144,16 @@ class Reading:
                 )
         except (UnreachableError, OutOfTimeError, TimeoutError):
             return [ListOffsetsPartitionResponse(number, _NO_LEADER) for number in numbers]
-        return response.topics[0].partitions
+        rows = response.topics[0].partitions
+        for row in rows:
+            row.error_code = self._known(topic, row.partition_index, row.error_code)
+        return rows
+
+    def _known(self, topic: str, partition: int, code: int) -> int:
+        """An error as it is to be taken: a topic that we know of, and its leader does not yet, was made just now."""
+        if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not self._asking.is_known(topic, partition):
+            return code
+        return _NO_LEADER
 
     async def cursor(self, caller: Caller, topic: values.Topic, timestamp: int) -> Cursor:
         found = await self.offsets_at(caller, topic.name, range(len(topic.partitions)), timestamp)
@@ -228,7 +237,10 @@ class Reading:
         except (UnreachableError, OutOfTimeError):
             # It is being replaced: reading may be repeated as often as one likes.
             return [PartitionData(partition, error_code=_NO_LEADER) for partition in positions]
-        return [row for one in response.responses for row in one.partitions]
+        rows = [row for one in response.responses for row in one.partitions]
+        for row in rows:
+            row.error_code = self._known(topic, row.partition_index, row.error_code)
+        return rows
 
     async def check(self, caller: Caller, topic: str, row: PartitionData, position: int) -> None:
         """Raise what is wrong with a partition's answer; an offset out of range is told with what is in range."""

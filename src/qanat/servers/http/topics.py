@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qanat.cluster import values
-from qanat.cluster.topic_names import INTERNAL_TOPICS
+from qanat.cluster import keys, values
+from qanat.cluster.topic_names import INTERNAL_TOPICS, name_problem
 from qanat.connection.deadline import Deadline
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import StoreUnavailableError
 from qanat.model.ids import TopicPartition
 from qanat.model.spelling import did_you_mean
 from qanat.servers.http.problems import Problem, problem_of
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _LISTED_MAX = 20
 _LOOK_AGAIN_S = 0.01
+_HEARD_S = 2.0
+"""How long our picture may take to have what is in the store."""
 
 
 class Topics:
@@ -36,6 +39,10 @@ class Topics:
         if found is not None and not self._asking.is_guarded:
             await self._until_hosted(found)
             return found
+        if found is None and not self._asking.is_alone and name_problem(name) is None:
+            await self._hear_of(name)
+            if name in image.topics and not self._asking.is_guarded:
+                return await self.find(caller, name)
         request = MetadataRequest(
             [MetadataRequestTopic(name=name)],
             allow_auto_topic_creation=may_create and self._broker.settings.auto_create_topics_enable,
@@ -50,6 +57,16 @@ class Topics:
         assert found is not None
         await self._until_hosted(found)
         return found
+
+    async def _hear_of(self, name: str) -> None:
+        """A topic that was made at another node a moment ago is in the store before it is in our picture."""
+        try:
+            entry = await self._broker.metadata.store.get(keys.topic(name))
+        except StoreUnavailableError:
+            return
+        deadline = Deadline.after(_HEARD_S)
+        while entry is not None and name not in self._broker.metadata.image.topics and not deadline.is_over:
+            await deadline.pause(_LOOK_AGAIN_S)
 
     async def _until_hosted(self, topic: values.Topic) -> None:
         """A topic that is just being created is in the picture before its logs are there: wait for ours."""
