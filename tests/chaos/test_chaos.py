@@ -38,7 +38,16 @@ def test_nothing_is_lost_doubled_or_out_of_place_under_faults_of_every_kind(tmp_
 @pytest.mark.timeout(400)
 def test_nothing_is_lost_on_etcd_that_is_killed_and_cut_off(tmp_path: Path) -> None:
     kinds = ("store", "partition", "one-way", "kill", "pause")
-    wanted = Wanted("etcd", 1, seconds=15, period_s=3, rate=FEW, least_rate=FEW / 10, least_faults=1, kinds=kinds)
+    wanted = Wanted(
+        store="etcd",
+        seconds=15,
+        period_s=3,
+        rate=FEW,
+        least_rate=FEW / 10,
+        least_faults=1,
+        kinds=kinds,
+        group_protocol="consumer",
+    )
 
     findings = play(wanted, tmp_path)
 

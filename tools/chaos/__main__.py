@@ -30,6 +30,7 @@ def main() -> int:
         least_rate=given.least_rate,
         least_faults=given.least_faults,
         kinds=tuple(given.kind or KINDS),
+        group_protocol=given.group_protocol,
     )
     folder = Path(mkdtemp(prefix="qanat-chaos-", dir=given.folder))
     run = Run(wanted, folder, _tell)
@@ -77,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="of the plan of faults (default 1)")
     parser.add_argument("--period", type=float, default=5.0, help="seconds from one fault to the next (default 5)")
     parser.add_argument("--kind", choices=KINDS, action="append", help="only faults of this kind; may be repeated")
+    parser.add_argument("--group-protocol", choices=("classic", "consumer"), default="classic", help="of its readers")
     parser.add_argument("--rate", type=int, default=7000, help="records a second that are tried (default 7000)")
     parser.add_argument("--least-rate", type=float, default=5000.0, help="less between faults fails (default 5000)")
     parser.add_argument("--least-faults", type=int, default=20, help="fewer of any kind fail (default 20)")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -106,6 +107,18 @@ class Broker:
         while self.is_running and time.monotonic() < deadline:
             time.sleep(0.05)
         self.kill()
+
+    def exceptions(self) -> Counter[str]:
+        """Faults that nobody in the broker was prepared for, by their last line, as all its lives have logged them."""
+        found: Counter[str] = Counter()
+        is_inside = False
+        for line in self.log.read_text(errors="replace").splitlines():
+            if line.startswith("Traceback "):
+                is_inside = True
+            elif is_inside and line[:1].strip():
+                is_inside = False
+                found[line[:200]] += 1
+        return found
 
     def last_words(self) -> str:
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]

@@ -13,6 +13,9 @@ from random import Random
 KINDS = ("kill", "pause", "partition", "one-way", "disk full", "fsync error", "store", "stop")
 DISK_KINDS = frozenset({"disk full", "fsync error"})
 _SHORTEST_S, _LONGEST_S = 0.3, 4.5
+_LASTING = 0.1
+"""How many faults go on while the next one strikes, and for how long."""
+_LASTING_S = (6.0, 9.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,5 +43,6 @@ def plan_faults(
             left = random.sample(kinds, len(kinds))
         kind, broker, detail = left.pop(), random.randrange(brokers), random.random()
         at_s = (number + random.uniform(0.2, 0.4)) * period_s
-        lasts_s = random.triangular(_SHORTEST_S, _LONGEST_S, 1.5)
+        is_lasting = random.random() < _LASTING
+        lasts_s = random.uniform(*_LASTING_S) if is_lasting else random.triangular(_SHORTEST_S, _LONGEST_S, 1.5)
         yield PlannedFault(number, kind, at_s, lasts_s, broker, detail)

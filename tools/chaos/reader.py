@@ -1,4 +1,4 @@
-"""Reads what is committed, with librdkafka. `python -m tools.chaos.reader live|group|final …`
+"""Reads what is committed, with librdkafka. `python -m tools.chaos.reader live|group|guest|final …`
 
 - `live`   is assigned every partition and reads along; it skips nothing and never goes back
 - `group`  is a member of a group, and commits what it has read; together the members read everything
@@ -25,7 +25,6 @@ _OPTIONS = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
     "enable.partition.eof": True,
-    "session.timeout.ms": 6000,
     "socket.timeout.ms": 10_000,
     "reconnect.backoff.max.ms": 1000,
     "metadata.recovery.strategy": "none",
@@ -38,7 +37,7 @@ Place = tuple[str, int]
 class Reader:
     """One consumer, and how far it is in each partition."""
 
-    def __init__(self, task: Task, mode: str) -> None:
+    def __init__(self, task: Task, mode: str, group_protocol: str) -> None:
         self._task, self._mode = task, mode
         self._orders, self._reports, self._journal = Orders(), Reports(), Journal(task.folder, task.name)
         self._places = [(topic, number) for topic, count in task.topics.items() for number in range(count)]
@@ -47,13 +46,15 @@ class Reader:
         self._uncommitted: dict[Place, int] = {}
         self._next_commit_s = 0.0
         self._is_member = mode in ("group", "guest")
-        reset = {"auto.offset.reset": "earliest" if self._is_member else "error"}
+        own = {"auto.offset.reset": "earliest" if self._is_member else "error", "group.protocol": group_protocol}
+        if group_protocol == "classic":
+            own["session.timeout.ms"] = "6000"
         self._consumer = Consumer(
             {
                 "bootstrap.servers": task.bootstrap,
                 "group.id": GROUP if self._is_member else task.name,
                 **_OPTIONS,
-                **reset,
+                **own,
             }
         )
 
@@ -146,4 +147,4 @@ class Reader:
 
 
 if __name__ == "__main__":
-    Reader(Task.parse(sys.argv[2:]), sys.argv[1]).read()
+    Reader(Task.parse(sys.argv[3:]), sys.argv[1], sys.argv[2]).read()

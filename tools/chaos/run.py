@@ -45,6 +45,8 @@ class Wanted:
     least_faults: int = 20
     """Faults of every kind that there must be."""
     kinds: tuple[str, ...] = KINDS
+    group_protocol: str = "classic"
+    """Of the group that reads along: `classic`, or `consumer` (KIP-848)."""
 
 
 class Run:
@@ -96,7 +98,7 @@ class Run:
             await self._answered(broker)
         bootstrap = ",".join(broker.address for broker in self._brokers)
         await asyncio.to_thread(_create_topics, bootstrap)
-        self._workload = Workload(self._folder, bootstrap, self._wanted.rate)
+        self._workload = Workload(self._folder, bootstrap, self._wanted.rate, self._wanted.group_protocol)
         await self._workload.start()
         await self._await_first_records(self._workload)
         return kinds
@@ -176,6 +178,9 @@ class Run:
         findings.acknowledged = {one.name: one.acknowledged for one in workload.writers}
         findings.gaps_s = {one.name: one.gap_s for one in workload.writers}
         findings.read = {one.name: one.acknowledged for one in workload.clients if one not in workload.writers}
+        for broker in self._brokers:
+            for fault, times in broker.exceptions().items():
+                findings.anomalies.append(f"exception: broker {broker.node_id}, {times} times: {fault}")
         for client in workload.clients:
             findings.anomalies += client.anomalies
             findings.notes += client.notes

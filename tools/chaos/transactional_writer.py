@@ -18,7 +18,9 @@ from tools.chaos.journal import Journal, value_of
 
 from qanat.sim.clusters.history import Outcome
 
-_RECORDS = 100
+_RECORDS_MAX = 100
+_PER_SECOND = 5
+"""Transactions, at least as long as they have fewer records than that."""
 _ABORTED = 0.1
 _STEP_S = 20.0
 _TRANSACTION_MS = 30_000
@@ -47,6 +49,7 @@ class Writer:
         self._journal = Journal(task.folder, task.name)
         self._random = Random(task.name)
         self._pace = Pace(task.rate)
+        self._records = max(2, min(_RECORDS_MAX, task.rate // _PER_SECOND))
         self._number = self._transaction = 0
         self._over_at_s: float | None = None
 
@@ -69,10 +72,10 @@ class Writer:
         producer = Producer(options)
         self._persist(partial(producer.init_transactions, _STEP_S))
         while not self._is_over:
-            if self._pace.due() < _RECORDS:
+            if self._pace.due() < self._records:
                 time.sleep(0.01)
             else:
-                self._pace.sent(_RECORDS)
+                self._pace.sent(self._records)
                 self._transact(producer)
             self.reports.tell_now_and_then()
 
@@ -93,8 +96,8 @@ class Writer:
         number, is_committed = self._transaction, self._random.random() >= _ABORTED
         self._transaction += 1
         places = self._random.sample(range(self._partitions), min(2, self._partitions))
-        rows = {self._number + place: places[place % len(places)] for place in range(_RECORDS)}
-        self._number += _RECORDS
+        rows = {self._number + place: places[place % len(places)] for place in range(self._records)}
+        self._number += self._records
         offsets: dict[int, int] = {}
         outcome = Outcome.UNKNOWN
         try:
@@ -105,7 +108,7 @@ class Writer:
         if outcome is Outcome.DONE:
             for one, offset in offsets.items():
                 self.reports.reach(rows[one], offset)
-            self.reports.count(_RECORDS)
+            self.reports.count(self._records)
 
     def _try(self, producer: Producer, rows: dict[int, int], offsets: dict[int, int], is_committed: bool) -> Outcome:
         producer.begin_transaction()

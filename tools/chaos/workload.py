@@ -71,8 +71,8 @@ class Client:
 class Workload:
     """All clients. `start`, later `finish_writers`, `finish_readers`, `read_everything`; `close` in any case."""
 
-    def __init__(self, folder: Path, bootstrap: str, rate: int) -> None:
-        self._folder, self._bootstrap = folder, bootstrap
+    def __init__(self, folder: Path, bootstrap: str, rate: int, group_protocol: str) -> None:
+        self._folder, self._bootstrap, self._group_protocol = folder, bootstrap, group_protocol
         self.journals = folder / "journals"
         self.journals.mkdir()
         in_transactions, with_aiokafka = rate // 7, rate // 10
@@ -99,7 +99,7 @@ class Workload:
             self.writers.append(await self._launch(program, task))
         for mode, name in (("live", "live"), ("group", "member-a"), ("guest", "member-b")):
             task = Task(name, self._bootstrap, self.journals, TOPICS)
-            self.readers.append(await self._launch("reader", task, mode))
+            self.readers.append(await self._launch("reader", task, mode, self._group_protocol))
 
     async def finish_writers(self) -> None:
         await asyncio.gather(*(one.finish() for one in self.writers))
@@ -116,7 +116,7 @@ class Workload:
         halves = [{"steady": TOPICS["steady"]}, {name: count for name, count in TOPICS.items() if name != "steady"}]
         for number, topics in enumerate(halves):
             task = Task(f"final-{number}", self._bootstrap, self.journals, topics)
-            self._final.append(await self._launch("reader", task, "final"))
+            self._final.append(await self._launch("reader", task, "final", "classic"))
         await asyncio.gather(*(one.finish(self._ends(), 10 * FINISH_S + _GRACE_S) for one in self._final))
 
     def close(self) -> None:
