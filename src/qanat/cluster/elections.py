@@ -76,6 +76,14 @@ def recover(state: PartitionState, nodes: Nodes) -> PartitionState:
     return _recovered(state, alive[0], nodes)
 
 
+def led_by_a_member(state: PartitionState, nodes: Nodes) -> PartitionState:
+    """Where whoever leads is not in sync any more, because its copy is to go, somebody else leads; or nobody."""
+    if state.leader in (NO_LEADER, *state.in_sync_nodes):
+        return state
+    ready = [node_id for node_id in state.replicas if node_id in state.in_sync_nodes and nodes.is_ready(node_id)]
+    return _led_by(state, ready[0] if ready else NO_LEADER)
+
+
 def _members(state: PartitionState, nodes: Nodes, rules: Rules) -> PartitionState:
     """Who is in sync and who is eligible, as things stand."""
     standing = {

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qanat.cluster import keys, values
-from qanat.cluster.elections import Rules, prefer, recover
+from qanat.cluster.elections import Rules, led_by_a_member, prefer, recover
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.nodes import Nodes
 from qanat.cluster.rejection import Rejection
@@ -42,7 +42,7 @@ def decide_reassignment(
     if topic is None or not 0 <= number < len(topic.partitions):
         return _unknown(name, number)
     before = image.state(topic, number)
-    after = _cancelled(before) if target is None else begun(image, before, tuple(target))
+    after = _cancelled(before, Nodes.of(image)) if target is None else begun(image, before, tuple(target))
     return after if isinstance(after, Rejection) else _plan(image, topic, number, after)
 
 
@@ -108,7 +108,7 @@ def _problem(image: MetadataImage, target: Sequence[int]) -> str | None:
     return None
 
 
-def _cancelled(before: values.PartitionState) -> values.PartitionState | Rejection:
+def _cancelled(before: values.PartitionState, nodes: Nodes) -> values.PartitionState | Rejection:
     if not (before.adding or before.removing):
         return Rejection(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
     # Those that were to go came last; they are where they were before, as far as that is still known.
@@ -119,7 +119,8 @@ def _cancelled(before: values.PartitionState) -> values.PartitionState | Rejecti
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "The reassignment cannot be taken back: none of the replicas there were before is in sync.",
         )
-    return replace(before, replicas=replicas, adding=(), removing=(), in_sync=in_sync)
+    # One that was new may lead already.
+    return led_by_a_member(replace(before, replicas=replicas, adding=(), removing=(), in_sync=in_sync), nodes)
 
 
 def _unknown(name: str, number: int) -> Rejection:

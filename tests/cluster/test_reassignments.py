@@ -1,0 +1,81 @@
+"""Moves of partitions: begun, changed and taken back, decided from a picture of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qanat.cluster import keys, values
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.reassignments import PartitionPlan, decide_reassignment
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.store import Entry, Revision, Snapshot
+from qanat.cluster.values import NO_LEADER, Member, PartitionState
+from qanat.model.error_codes import ErrorCode
+
+_TOPIC = values.Topic(name="t", topic_id="AAAAAAAAAAAAAAAAAAAAAQ", partitions=((0, 1),))
+
+
+def _image(state: PartitionState, alive: Sequence[int]) -> MetadataImage:
+    """A cluster of these brokers and one partition."""
+    contents = {
+        keys.topic("t"): values.encode(_TOPIC),
+        keys.partition(_TOPIC.identity, 0): values.encode(state),
+    }
+    for node_id in alive:
+        registration = values.BrokerRegistration(node_id=node_id, incarnation="x", listeners=())
+        contents[keys.broker(node_id)] = values.encode(registration)
+    entries = tuple(Entry(key, value, Revision(1), Revision(1)) for key, value in contents.items())
+    return MetadataImage.of(Snapshot(entries, Revision(1)))
+
+
+def _after(state: PartitionState, target: Sequence[int] | None, alive: Sequence[int] = (0, 1, 2, 3)) -> PartitionState:
+    plan = decide_reassignment(_image(state, alive), "t", 0, target)
+    assert isinstance(plan, PartitionPlan), plan
+    return plan.after
+
+
+def _moving(leader: int, in_sync: Sequence[int]) -> PartitionState:
+    """On its way from brokers 0 and 1 to 2 and 3."""
+    return PartitionState(
+        leader=leader,
+        leader_epoch=7,
+        replicas=(2, 3, 0, 1),
+        in_sync=tuple(Member(node_id, 1) for node_id in in_sync),
+        adding=(2, 3),
+        removing=(0, 1),
+    )
+
+
+def test_a_move_leaves_everybody_in_place_until_it_is_over() -> None:
+    before = PartitionState(leader=0, leader_epoch=7, replicas=(0, 1), in_sync=(Member(0, 1), Member(1, 1)))
+
+    after = _after(before, [2, 3])
+
+    assert after == _moving(0, (0, 1))
+
+
+def test_c20_a_move_that_is_taken_back_leaves_what_was_there() -> None:
+    after = _after(_moving(0, (0, 1, 2)), None)
+
+    assert (after.replicas, after.in_sync_nodes, after.adding, after.removing) == ((0, 1), (0, 1), (), ())
+    assert (after.leader, after.leader_epoch) == (0, 7)
+
+
+def test_c20_a_newcomer_that_leads_already_hands_over_when_its_move_is_taken_back() -> None:
+    after = _after(_moving(2, (1, 2)), None)
+
+    assert (after.replicas, after.in_sync_nodes) == ((0, 1), (1,))
+    assert (after.leader, after.leader_epoch) == (1, 8), "whoever leads is in sync, and another leader is another epoch"
+
+
+def test_c20_nobody_leads_where_the_only_one_left_in_sync_is_away() -> None:
+    after = _after(_moving(2, (1, 2)), None, alive=(0, 2, 3))
+
+    assert (after.leader, after.leader_epoch, after.in_sync_nodes) == (NO_LEADER, 8, (1,))
+
+
+def test_c20_a_move_is_not_taken_back_where_nobody_from_before_is_in_sync() -> None:
+    refused = decide_reassignment(_image(_moving(2, (2, 3)), (0, 1, 2, 3)), "t", 0, None)
+
+    assert isinstance(refused, Rejection)
+    assert refused.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
