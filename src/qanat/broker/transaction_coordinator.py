@@ -202,4 +202,6 @@ class HostedTransactions(HostedShard[Request, Reply, Decision]):
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         if self.is_serving:
             self.ask(MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch))
-            self._ending.pop(markers.transactional_id).set_result(None)
+            # Where that could not be written, this shard has ended, and has told everybody who waited.
+            if (over := self._ending.pop(markers.transactional_id, None)) is not None:
+                over.set_result(None)
