@@ -18,6 +18,7 @@
 #define SYNC_WARM_UP 200
 #define TIMEOUT_MS 60000
 #define BATCH 10000
+#define REPLICAS "replication.factor="
 
 struct task {
     const char *mode, *address, *topic;
@@ -235,9 +236,15 @@ static void administer(const struct task *task, int is_create) {
     rd_kafka_t *client = connect_to(task, RD_KAFKA_PRODUCER);
     rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
     if (is_create) {
-        rd_kafka_NewTopic_t *topic = rd_kafka_NewTopic_new(task->topic, 1, 1, why, sizeof why);
+        int replicas = 1;
+        for (int i = 0; i < task->settings_count; i++)
+            if (!strncmp(task->settings[i], REPLICAS, strlen(REPLICAS)))
+                replicas = atoi(task->settings[i] + strlen(REPLICAS));
+        rd_kafka_NewTopic_t *topic = rd_kafka_NewTopic_new(task->topic, 1, replicas, why, sizeof why);
         for (int i = 0; i < task->settings_count; i++) {
             char *equals = strchr(task->settings[i], '=');
+            if (!strncmp(task->settings[i], REPLICAS, strlen(REPLICAS)))
+                continue;
             *equals = 0;
             rd_kafka_NewTopic_set_config(topic, task->settings[i], equals + 1);
         }

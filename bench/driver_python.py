@@ -142,7 +142,8 @@ _SHARES = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
 
 def create(address: str, topic: str, size: int, count: int, rate: int, settings: Settings) -> dict[str, float]:
     admin = AdminClient({"bootstrap.servers": address})
-    new = NewTopic(topic, num_partitions=1, replication_factor=1, config=settings)
+    replicas = int(settings.pop("replication.factor", "1"))
+    new = NewTopic(topic, num_partitions=1, replication_factor=replicas, config=settings)
     admin.create_topics([new])[topic].result(_TIMEOUT_S)
     return {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def cpu_seconds(pid: int) -> float:
 def memory(pid: int) -> Memory:
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     return Memory(_kilobytes(fields["VmRSS"]), _kilobytes(fields.get("RssAnon", fields["VmRSS"])))
+
+
+def memory_of_all(pids: Iterable[int]) -> Memory:
+    found = [memory(pid) for pid in pids]
+    return Memory(sum(one.resident_bytes for one in found), sum(one.own_bytes for one in found))
 
 
 def _kilobytes(text: str) -> int:

@@ -12,7 +12,7 @@ from typing import Protocol
 from bench import processes
 from bench.bare import BareSide
 from bench.clients import Client, Task
-from bench.servers import Running, Server
+from bench.servers import Running, Startable
 from bench.workloads import BATCHED, IDLE_MEMORY_REQUIRED, START, START_REQUIRED, Sample, Workload
 from qanat.app.bench.figures import Limit, Row, row
 
@@ -55,7 +55,7 @@ class BrokerSide:
         spent: list[float] = []
 
         def look() -> None:
-            spent.append(processes.cpu_seconds(self._running.pid))
+            spent.append(sum(map(processes.cpu_seconds, self._running.pids)))
 
         if not workload.is_filled:
             self._create(workload)
@@ -85,7 +85,14 @@ class Rounds:
     """One run: the two servers, who drives them, how often, and where everybody's files are."""
 
     def __init__(
-        self, ours: Server, other: Server, rounds: int, folder: Path, tell: Callable[[str], None], *, is_judged: bool
+        self,
+        ours: Startable,
+        other: Startable,
+        rounds: int,
+        folder: Path,
+        tell: Callable[[str], None],
+        *,
+        is_judged: bool,
     ) -> None:
         self._servers = (ours, other)
         self._rounds = rounds
@@ -138,8 +145,8 @@ class Rounds:
         return Limit(values, str(self._servers[1]))
 
     def loaded_memory(self, pair: Pair) -> list[Row]:
-        """Memory after everything else."""
-        ours, other = processes.memory(pair.ours.pid), processes.memory(pair.other.pid)
+        """Memory after everything else, of all processes of a side together."""
+        ours, other = processes.memory_of_all(pair.ours.pids), processes.memory_of_all(pair.other.pids)
         resident, own = self._beside([other.resident_bytes / _MB]), self._beside([other.own_bytes / _MB])
         what = "memory after all workloads"
         return [

@@ -12,8 +12,9 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from tools.kafka_jars import VERSION, java_command
 
@@ -46,11 +47,25 @@ class ServerFailedError(Exception):
 class Running:
     """A server that has answered its first request."""
 
-    def __init__(self, process: subprocess.Popen[bytes], address: str, start_seconds: float) -> None:
-        self._process = process
+    def __init__(self, pids: Sequence[int], address: str, start_seconds: float) -> None:
         self.address = address
-        self.pid = process.pid
+        self.pids = tuple(pids)
+        """Its processes: one, or one for each broker of a cluster."""
         self.start_seconds = start_seconds
+
+    @property
+    def pid(self) -> int:
+        """The only process."""
+        (pid,) = self.pids
+        return pid
+
+
+class Startable(Protocol):
+    """One side of a comparison: a server, or several that make up a cluster."""
+
+    def running(self, folder: Path) -> contextlib.AbstractContextManager[Running]:
+        """Started on a new folder and answering; stopped in good order at the end."""
+        ...
 
 
 class Server:
@@ -74,10 +89,10 @@ class Server:
             started_at = time.perf_counter()
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
             try:
-                _wait_for_answer(process, port, folder / "output")
-                yield Running(process, f"127.0.0.1:{port}", time.perf_counter() - started_at)
+                wait_for_answer(process, port, folder / "output")
+                yield Running([process.pid], f"127.0.0.1:{port}", time.perf_counter() - started_at)
             finally:
-                _stop(process)
+                stop(process)
 
 
 def qanat(settings: Mapping[str, object] | None = None) -> Server:
@@ -111,7 +126,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_for_answer(process: subprocess.Popen[bytes], port: int, output: Path) -> None:
+def wait_for_answer(process: subprocess.Popen[bytes], port: int, output: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -128,7 +143,7 @@ def _last_words(output: Path) -> str:
     return output.read_text(errors="replace")[-2000:].strip() or "it wrote nothing"
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
         process.wait(STOP_SECONDS)

@@ -107,8 +107,8 @@ def _cpu(bound: float | None) -> Figure:
     return Figure("broker CPU per message", "µs", lambda sample: sample.cpu_us_per_message, required)
 
 
-def _produce(name: str, what: str, size: int, count: int, required: float, topic: Mapping[str, str]) -> Workload:
-    cpu = _cpu(0.7 if topic is UNFLUSHED else 1.0)
+def produce(name: str, what: str, size: int, count: int, required: float, topic: Mapping[str, str]) -> Workload:
+    cpu = _cpu(0.7 if topic["flush.messages"] == NEVER else 1.0)
     return Workload(name, what, "produce", size, count, (_rate(required), cpu), BATCHED, topic)
 
 
@@ -116,12 +116,12 @@ def _consume(name: str, what: str, size: int, count: int) -> Workload:
     return Workload(name, what, "consume", size, count, (_rate(1.0), _cpu(0.7)), {}, UNFLUSHED, is_filled=True)
 
 
-def _single(name: str, what: str, count: int, required: float, topic: Mapping[str, str]) -> Workload:
-    cpu = _cpu(0.7 if topic is UNFLUSHED else 1.0)
+def single(name: str, what: str, count: int, required: float, topic: Mapping[str, str]) -> Workload:
+    cpu = _cpu(0.7 if topic["flush.messages"] == NEVER else 1.0)
     return Workload(name, what, "produce", 100, count, (_rate(required), cpu), ONE_BY_ONE, topic)
 
 
-def _sync(name: str, what: str, count: int, p50: float, p99: float, topic: Mapping[str, str]) -> Workload:
+def sync(name: str, what: str, count: int, p50: float, p99: float, topic: Mapping[str, str]) -> Workload:
     figures = (_percentile("p50", p50), _percentile("p99", p99), _cpu(None))
     return Workload(name, what, "sync", 100, count, figures, AT_ONCE, topic)
 
@@ -129,19 +129,19 @@ def _sync(name: str, what: str, count: int, p50: float, p99: float, topic: Mappi
 _END_TO_END = (_percentile("p50", None), _percentile("p99", None), _percentile("p999", None), _cpu(None))
 
 WORKLOADS = (
-    _produce("produce-100", "produce 100 B in batches", 100, 2_000_000, 1.0, UNFLUSHED),
-    _produce("produce-1k", "produce 1 KB in batches", KIB, 500_000, 1.5, UNFLUSHED),
+    produce("produce-100", "produce 100 B in batches", 100, 2_000_000, 1.0, UNFLUSHED),
+    produce("produce-1k", "produce 1 KB in batches", KIB, 500_000, 1.5, UNFLUSHED),
     _consume("consume-100", "consume 100 B", 100, 2_000_000),
     _consume("consume-1k", "consume 1 KB", KIB, 800_000),
-    _single("single", "single-record requests, pipelined", 50_000, 2.0, UNFLUSHED),
-    _sync("sync", "synchronous produce", 10_000, 1.0, 0.6, UNFLUSHED),
+    single("single", "single-record requests, pipelined", 50_000, 2.0, UNFLUSHED),
+    sync("sync", "synchronous produce", 10_000, 1.0, 0.6, UNFLUSHED),
     Workload(
         "end-to-end", "end to end at 1,000 messages/s", "endtoend", 100, 5_000, _END_TO_END, PACED, UNFLUSHED, 1_000
     ),
-    _produce("fsync-100", "produce 100 B in batches, fsync", 100, 1_000_000, 1.0, FLUSHED),
-    _produce("fsync-1k", "produce 1 KB in batches, fsync", KIB, 300_000, 1.0, FLUSHED),
-    _single("fsync-single", "single-record requests, pipelined, fsync", 10_000, 1.0, FLUSHED),
-    _sync("fsync-sync", "synchronous produce, fsync", 3_000, 1.0, 1.0, FLUSHED),
+    produce("fsync-100", "produce 100 B in batches, fsync", 100, 1_000_000, 1.0, FLUSHED),
+    produce("fsync-1k", "produce 1 KB in batches, fsync", KIB, 300_000, 1.0, FLUSHED),
+    single("fsync-single", "single-record requests, pipelined, fsync", 10_000, 1.0, FLUSHED),
+    sync("fsync-sync", "synchronous produce, fsync", 3_000, 1.0, 1.0, FLUSHED),
 )
 
 START = "start"
