@@ -95,7 +95,8 @@ def consume(
         if group is None:
             tasks = _readers(topic, settings, bounds, wanted, warmup, load.clients, clients.timeout_s)
         else:
-            span = Amount(seconds=load.seconds)
+            # Of several, nobody knows who will get how much: they are stopped when it is enough.
+            span = wanted if load.clients == 1 else Amount(seconds=load.seconds)
             tasks = [
                 ConsumeTask(topic.name, settings, span, warmup, is_member=True, patience_s=clients.timeout_s)
             ] * load.clients

@@ -15,7 +15,9 @@ from qanat.app.bench.broker.latencies import Latencies
 from qanat.app.bench.broker.tasks import STAMP_BYTES, ConsumeTask, Outcome, Progress, refusal
 
 _AT_ONCE = 1000
-_WAIT_S = 0.1
+_FIRST_WAIT_S = 0.1
+_WAIT_S = 0.01
+"""librdkafka waits so long for the rest of what it was asked for: at the end of a topic, for nothing."""
 _MARK_BYTES = 8
 
 
@@ -34,6 +36,7 @@ class ConsumingClient:
         self._began_s = self._last_sign_s = time.monotonic()
         self._first_s: float | None = None
         self._is_warming = not task.warmup.is_nothing and not task.is_live
+        self._is_time_up = False
         self._consumer: Consumer | None = None
 
     def prepare(self) -> None:
@@ -55,10 +58,10 @@ class ConsumingClient:
             consumer = self._consumer or self._connected()
             try:
                 while not self._is_over():
-                    self._take(consumer.consume(self._at_once(), _WAIT_S))
+                    self._take(consumer.consume(self._at_once(), _FIRST_WAIT_S if self._first_s is None else _WAIT_S))
             finally:
                 # Time that was spent waiting for what is not there does not count.
-                ended_s = time.monotonic() if self._task.amount.seconds is not None else self._last_sign_s
+                ended_s = time.monotonic() if self._is_time_up else self._last_sign_s
                 consumer.close()
         except KafkaException as fault:
             self._complaint, ended_s = refusal(fault), time.monotonic()
@@ -92,16 +95,16 @@ class ConsumingClient:
         now_s, amount = time.monotonic(), self._task.amount
         if self._is_warming:
             self._end_warmup(now_s)
-        elif (amount.records is not None and self._records >= amount.records) or (
-            amount.seconds is not None and now_s - self._began_s >= amount.seconds
-        ):
+        elif amount.records is not None and self._records >= amount.records:
             return True
+        elif amount.seconds is not None:
+            self._is_time_up = now_s - self._began_s >= amount.seconds
         # Whoever follows what is being written is told when there is no more.
         is_finite = not self._task.is_live
         is_read_out = is_finite and not self._task.is_member and len(self._at_end) == len(self._task.offsets)
         if is_finite and not is_read_out and now_s - self._last_sign_s > self._task.patience_s:
             self._complaint = self._complaint or self._reason or f"no record came for {self._task.patience_s:g} s"
-        return self._stop.is_set() or is_read_out or bool(self._complaint)
+        return self._stop.is_set() or self._is_time_up or is_read_out or bool(self._complaint)
 
     def _end_warmup(self, now_s: float) -> None:
         warmup = self._task.warmup
@@ -114,7 +117,7 @@ class ConsumingClient:
             self._began_s = now_s
 
     def _take(self, messages: list[Message]) -> None:
-        now_ns = time.monotonic_ns()
+        now_ns, before = time.monotonic_ns(), self._records
         for message in messages:
             error = message.error()
             if error is not None:
@@ -124,7 +127,7 @@ class ConsumingClient:
             else:
                 self._records += 1
                 self._size_bytes += len(message)
-        if messages and self._records:
+        if self._records > before:
             self._last_sign_s = now_ns / 1e9
             if self._first_s is None:
                 self._first_s = self._last_sign_s - self._began_s

@@ -39,6 +39,8 @@ _PREPARE_S = 120.0
 _END_S = 30.0
 """How long a worker that was told to stop may take beyond its own patience."""
 _GOODBYE_S = 5.0
+_SLOWEST_PER_S = 1000.0
+"""Records a second that a producer at full speed may be expected to send while it warms up."""
 
 
 class WorkerFailedError(QanatError):
@@ -106,6 +108,7 @@ class Worker:
     def __init__(self, tasks: Sequence[Task], heard: queue.Queue[tuple[Worker, Told | None]]) -> None:
         self.is_reading = isinstance(tasks[0], ConsumeTask)
         self.patience_s = tasks[0].patience_s
+        self.warmup_s = max(_longest_warmup_s(task) for task in tasks)
         self.progress = Progress(0, 0, 0)
         self.outcomes: list[Outcome] = []
         self.is_ready = self.is_over = False
@@ -158,6 +161,14 @@ class Worker:
         heard.put((self, None))
 
 
+def _longest_warmup_s(task: Task) -> float:
+    if isinstance(task, ConsumeTask):
+        return 0.0  # It warms up while it reads.
+    if task.warmup.records is not None:
+        return task.warmup.records / (task.rate or _SLOWEST_PER_S)
+    return task.warmup.seconds or 0.0
+
+
 class Crew:
     """Use through `crew`."""
 
@@ -174,10 +185,11 @@ class Crew:
 
     def prepare(self) -> None:
         """Until everybody has connected and warmed up."""
-        deadline = time.monotonic() + _PREPARE_S
+        patience_s = _PREPARE_S + max(worker.warmup_s for worker in self.workers)
+        deadline = time.monotonic() + patience_s
         while not all(worker.is_ready for worker in self.workers):
             if time.monotonic() > deadline:
-                raise WorkerFailedError(f"the clients were not ready within {_PREPARE_S:.0f} s")
+                raise WorkerFailedError(f"the clients were not ready within {patience_s:.0f} s")
             self._hear(_STEP_S)
 
     def run(self, tell: Callable[[int, float], None], enough: int | None = None) -> tuple[Findings, Findings]:

@@ -26,6 +26,7 @@ from qanat.app.bench.broker.result import (
     Result,
     Sheet,
     error_rows,
+    lag_notes,
     latency_plot,
     latency_rows,
     rate_plot,
@@ -148,6 +149,7 @@ def _result(run: Run, topic: TopicInUse, clients: Clients, load: Load, writing: 
             *rate_plot("Records a second", {"sent": written.timeline, "received": read.timeline}),
         ],
         settings_of(clients, said),
+        notes=lag_notes(written, rate),
         complaints=complained,
         was_interrupted=run.was_interrupted,
     )

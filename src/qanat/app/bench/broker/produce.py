@@ -24,6 +24,7 @@ from qanat.app.bench.broker.result import (
     Result,
     Sheet,
     error_rows,
+    lag_notes,
     latency_plot,
     latency_rows,
     rate_plot,
@@ -146,6 +147,7 @@ def _result(run: Run, topic: TopicInUse, clients: Clients, load: Load, writing: 
             *latency_plot("Latency by percentile", {"acknowledged": latencies, "committed": commits}),
         ],
         settings_of(clients, said),
+        notes=lag_notes(found, rate),
         complaints=complaints(found.complaint, figures["errors"]),
         was_interrupted=run.was_interrupted,
     )

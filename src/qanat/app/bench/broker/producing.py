@@ -137,7 +137,8 @@ class ProducingClient:
         end_s = None if amount.seconds is None else time.monotonic() + amount.seconds + self._task.patience_s
         while (total is None or number < total) and not self._is_over(end_s):
             due = int((time.monotonic_ns() - began_ns) / interval_ns) + 1
-            due = due if total is None else min(due, total)
+            # What is overdue goes in pieces: somebody may want this to end.
+            due = min(due, number + _CHUNK) if total is None else min(due, number + _CHUNK, total)
             for one in range(number, due):
                 meant_ns = began_ns + int(one * interval_ns)
                 self._hand_over(self._stamped(one, meant_ns if is_counted else 0), meant_ns)

@@ -28,6 +28,7 @@ EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 _PIPED_WIDTH = 240
 _GAP = 2
+_KEPT_PACE = 0.95
 _LEAST_STEP_S = 0.2
 """A rate over less says nothing; a run that is shorter has one."""
 
@@ -190,6 +191,15 @@ def used_rows(used: Usage | None) -> list[tuple[str, str]]:
         ("broker CPU time", f"{used.cpu_s:,.3f} s"),
         ("broker memory", f"{used.resident_bytes / 1e6:,.0f} MB"),
     ]
+
+
+def lag_notes(findings: Findings, rate: float) -> list[str]:
+    """What a reader of latencies must know: clients that could not keep the pace wait for themselves."""
+    reached = findings.records / findings.seconds if findings.seconds else 0.0
+    if not rate or findings.was_interrupted or findings.records < 2 or reached >= _KEPT_PACE * rate:
+        return []
+    told = f"{reached:,.0f} of {rate:,.0f} records/s were reached"
+    return [f"{told}: latencies count the waiting for clients or broker that could not keep the pace"]
 
 
 def rate_plot(title: str, lines: Mapping[str, Sequence[tuple[float, int]]]) -> list[Plot]:

@@ -14,7 +14,7 @@ from qanat.app.session import Target, run
 from qanat.app.streams import complain
 from qanat.connection.cluster import Cluster, TopicView
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import check
+from qanat.connection.faults import RefusedError, check
 from qanat.connection.offsets import list_bounds
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
@@ -25,6 +25,7 @@ from qanat.wire.kafka.registry import ApiKey
 
 PREFIX = "qanat-bench-"
 BROKERS_DEFAULT = -1
+_ASK_AGAIN_S = 0.005
 _MAKE_S = 60.0
 """The least that making thousands of partitions may take, whatever --timeout says of single answers."""
 
@@ -72,7 +73,13 @@ def removed_afterwards(target: Target, topic: str) -> Iterator[None]:
 
 
 async def _found(cluster: Cluster, name: str) -> TopicInUse:
-    view = await cluster.topic(name, cluster.deadline())
+    try:
+        view = await cluster.topic(name, cluster.deadline())
+    except RefusedError as fault:
+        if fault.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        hint = f"create it (qanat topic create {name}), or leave --topic out for a temporary one"
+        raise RefusedError(fault.code, f"{fault}: {hint}") from None
     return await _in_use(cluster, view, is_temporary=False)
 
 
@@ -93,19 +100,14 @@ async def create_topic(cluster: Cluster, name: str, partitions: int, copies: int
     response: CreateTopicsResponse = await cluster.call_controller(ApiKey.CREATE_TOPICS, request, deadline)
     (result,) = response.topics
     check("cannot make a temporary topic", result.error_code, result.error_message)
-
-    async def attempt() -> TopicView:
-        # A broker that has not heard of it yet says that there is none.
-        return await cluster.topic(name, deadline, may_create=False)
-
     while True:
         try:
-            return await attempt()
-        except QanatError as fault:
-            is_coming = getattr(fault, "code", None) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if not is_coming or deadline.is_over:
+            return await cluster.topic(name, deadline)
+        except RefusedError as fault:
+            # A broker that has not heard of it yet says that there is none.
+            if fault.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or deadline.is_over:
                 raise
-        await deadline.pause(0.005)
+        await deadline.pause(_ASK_AGAIN_S)
 
 
 async def delete_topic(cluster: Cluster, name: str) -> None:
