@@ -13,7 +13,7 @@ from tools.chaos.run import Run, Wanted
 
 from qanat.model.errors import StoreUnavailableError
 
-FEW = 700
+FEW = 300
 """Records a second: the machine has other tests to run."""
 
 

@@ -22,7 +22,7 @@ from tools.chaos.journal import Journal, value_of
 from qanat.sim.clusters.history import Outcome
 
 _RUN = 20
-_LINGER_MS = 20
+_LINGER_MS = 5
 
 
 class Life:
@@ -78,7 +78,7 @@ class Life:
 
 
 async def write(task: Task) -> None:
-    orders, pace, reports, journal = Orders(), Pace(task.rate), Reports(), Journal(task.folder, task.name)
+    orders, pace, reports, journal = Orders(), Pace(task.rate, _RUN), Reports(), Journal(task.folder, task.name)
     numbers, lives = count(), deque[Life]()
     while not orders.is_over:
         life = Life(task, journal, reports)

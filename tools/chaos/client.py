@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPORT_S = 0.2
+_LEAST_OWED = 100
 FINISH_S = 120.0
 """How long after healing everything that was sent must be settled, and readable."""
 
@@ -66,18 +67,18 @@ class Orders:
 
 
 class Pace:
-    """How many records are due. A stall of more than a moment is not made up for."""
+    """How many records are due, in runs of so many. A stall of more than a moment is not made up for."""
 
-    def __init__(self, rate: int) -> None:
-        self._rate = rate
+    def __init__(self, rate: int, run: int) -> None:
+        self._rate, self._run = rate, run
         self._owed = 0.0
         self._last_s = time.monotonic()
 
     def due(self) -> int:
         now_s = time.monotonic()
-        self._owed = min(self._owed + (now_s - self._last_s) * self._rate, self._rate * 0.5)
+        self._owed = min(self._owed + (now_s - self._last_s) * self._rate, max(self._rate * 0.5, _LEAST_OWED))
         self._last_s = now_s
-        return int(self._owed)
+        return int(self._owed) // self._run * self._run
 
     def sent(self, count: int) -> None:
         self._owed -= count

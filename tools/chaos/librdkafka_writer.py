@@ -22,7 +22,7 @@ _RUN = 50
 _OPTIONS = {
     "enable.idempotence": True,
     "acks": "all",
-    "linger.ms": 20,
+    "linger.ms": 5,
     "message.timeout.ms": 600_000,
     "socket.timeout.ms": 10_000,
     "reconnect.backoff.max.ms": 1000,
@@ -76,7 +76,7 @@ class Life:
 
 
 def write(task: Task) -> None:
-    orders, pace, reports, journal = Orders(), Pace(task.rate), Reports(), Journal(task.folder, task.name)
+    orders, pace, reports, journal = Orders(), Pace(task.rate, _RUN), Reports(), Journal(task.folder, task.name)
     life, numbers = Life(task, journal, reports), count()
     while not orders.is_over:
         try:

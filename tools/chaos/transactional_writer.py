@@ -48,8 +48,8 @@ class Writer:
         self.orders, self.reports = Orders(), Reports()
         self._journal = Journal(task.folder, task.name)
         self._random = Random(task.name)
-        self._pace = Pace(task.rate)
         self._records = max(2, min(_RECORDS_MAX, task.rate // _PER_SECOND))
+        self._pace = Pace(task.rate, self._records)
         self._number = self._transaction = 0
         self._over_at_s: float | None = None
 
@@ -72,8 +72,8 @@ class Writer:
         producer = Producer(options)
         self._persist(partial(producer.init_transactions, _STEP_S))
         while not self._is_over:
-            if self._pace.due() < self._records:
-                time.sleep(0.01)
+            if not self._pace.due():
+                time.sleep(0.02)
             else:
                 self._pace.sent(self._records)
                 self._transact(producer)
