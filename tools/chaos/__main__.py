@@ -19,8 +19,10 @@ from qanat.model.errors import StoreUnavailableError
 
 def main() -> int:
     given = _parser().parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    # An interrupt is one also where a script that runs us in the background had switched it off.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
+    kinds = tuple(given.kind or KINDS)
     wanted = Wanted(
         store=given.store,
         seed=given.seed,
@@ -28,8 +30,8 @@ def main() -> int:
         period_s=given.period,
         rate=given.rate,
         least_rate=given.least_rate,
-        least_faults=given.least_faults,
-        kinds=tuple(given.kind or KINDS),
+        least_faults=min(given.least_faults, int(given.seconds / given.period) // len(kinds)),
+        kinds=kinds,
         group_protocol=given.group_protocol,
     )
     folder = Path(mkdtemp(prefix="qanat-chaos-", dir=given.folder))
@@ -81,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--group-protocol", choices=("classic", "consumer"), default="classic", help="of its readers")
     parser.add_argument("--rate", type=int, default=7000, help="records a second that are tried (default 7000)")
     parser.add_argument("--least-rate", type=float, default=5000.0, help="less between faults fails (default 5000)")
-    parser.add_argument("--least-faults", type=int, default=20, help="fewer of any kind fail (default 20)")
+    parser.add_argument(
+        "--least-faults", type=int, default=20, help="fewer of any kind fail (default 20, or what the time allows)"
+    )
     parser.add_argument("--folder", help="where to keep what is written while it runs (default: the temporary folder)")
     parser.add_argument("--keep", action="store_true", help="keep it also when all is well")
     return parser
