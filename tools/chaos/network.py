@@ -80,9 +80,7 @@ class Network:
         for machine in self._machines:
             if machine != HOST:
                 _remove_space(self._space(machine))
-        for number in range(1, len(self._machines)):
-            _ip("link", "del", f"qv{os.getpid()}n{number}", is_needed=False)
-        _ip("link", "del", self._bridge, is_needed=False)
+        _remove_links(os.getpid())
 
     def address(self, machine: str) -> str:
         return f"{self._prefix}.{1 + self._machines.index(machine)}"
@@ -126,7 +124,7 @@ def remove_leftovers() -> None:
         found = _LEFTOVER.match(line)
         if found and not _is_alive(int(found[1])):
             _remove_space(line.split()[0])
-            _ip("link", "del", f"qb{found[1]}", is_needed=False)
+            _remove_links(int(found[1]))
 
 
 def _remove_space(space: str) -> None:
@@ -134,6 +132,11 @@ def _remove_space(space: str) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(pid), signal.SIGKILL)
     _ip("netns", "del", space, is_needed=False)
+
+
+def _remove_links(pid: int) -> None:
+    for name in re.findall(rf"^\d+: (qv{pid}n\d+|qb{pid})[:@]", _ip("-o", "link", is_needed=False), re.MULTILINE):
+        _ip("link", "del", name, is_needed=False)
 
 
 def _is_alive(pid: int) -> bool:
