@@ -1,4 +1,4 @@
-"""The regression guard: nothing has become twice as slow, and it would be seen if it had."""
+"""The regression guard: nothing has become far slower, and it would be seen if it had."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ from qanat.app.bench.columns import column_form
 pytestmark = pytest.mark.skipif(column_form() != "compiled", reason="costs are those of the compiled core")
 
 
-def test_nothing_has_become_twice_as_slow() -> None:
+FAR_SLOWER = 3.0
+"""Costs are of one processor and one Python: a test that anybody runs allows for others. `make guard` is stricter."""
+
+
+def test_nothing_has_become_far_slower() -> None:
     found = asyncio.run(guarded())
 
-    told = [f"{one.work.what} costs {one.share:.2f} of what it did" for one in found if one.is_slower]
+    told = [f"{one.work.what} costs {one.share:.2f} of what it did" for one in found if one.share > FAR_SLOWER]
     assert told == [], "make guard shows all of them; bench/guard.py says what to do"
     assert {one.work.name for one in found} == COSTS.keys()
 
 
+@pytest.mark.long
 def test_work_that_is_done_twice_is_seen() -> None:
     """Half the speed, put in on purpose: each path beside itself, in the same minute."""
 
