@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-http sim sim-log bug-bank stores chaos restart queue fuzz docs dist clean distclean
+.PHONY: guard spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-http bench-failover sim sim-log bug-bank stores chaos restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -70,6 +70,9 @@ bench-kafka: $(READY) ## measure a broker beside Apache Kafka; make bench-kafka 
 guard: $(READY) ## has something become twice as slow? ratios to a bare loop, in seconds; part of make test as well
 	@$(BIN)/python -m bench.guard $(ARGS)
 
+bench-failover: $(READY) ## leaders killed, restarts, many partitions on three brokers; make bench-failover ARGS="--quick"
+	@$(BIN)/python -m bench.failover $(ARGS)
+
 bench-http: $(READY) ## measure the HTTP door beside a bare handler; make bench-http ARGS="--quick"
 	@$(BIN)/python -m bench.http $(ARGS)
 
@@ -85,7 +88,7 @@ sim-log: $(READY) ## a log whose power is cut at every operation; make sim-log S
 
 stores: $(READY) ## metadata stores at length: 10,000 random operations on each, etcd away for 60 s, eight processes
 	@QANAT_STORE_OPERATIONS=10000 QANAT_STORE_OUTAGE_S=60 QANAT_STORE_ROUNDS=3 QANAT_STORE_PROCESSES=8 QANAT_STORE_SECONDS=30 \
-		$(BIN)/python -m pytest -q --timeout=0 tests/contracts/test_metadata_stores_agree.py tests/adapters/test_etcd_outages.py tests/adapters/test_sqlite_processes.py $(ARGS)
+		$(BIN)/python -m pytest -q --timeout=0 tests/contracts/test_metadata_stores_agree.py tests/adapters/test_etcd_outages.py tests/adapters/test_sqlite_processes.py tests/app/cluster/test_store_outage.py $(ARGS)
 
 chaos: $(READY) ## three real brokers under faults every five seconds; make chaos SECONDS=300 ARGS="--store etcd"
 	@$(BIN)/python -m tools.chaos --seconds $(or $(SECONDS),1800) $(ARGS)

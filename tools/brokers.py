@@ -44,7 +44,7 @@ class BrokerProcesses:
         """Further variables of brokers that are started from now on."""
         self._first = count if first is None else first
         ports = free_ports(2 * count)
-        self.ports, self._inter_broker_ports = ports[:count], ports[count:]
+        self.ports, self.inter_broker_ports = ports[:count], ports[count:]
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -84,7 +84,7 @@ class BrokerProcesses:
         told = {
             **self.settings,
             **self.own.get(node_id, {}),
-            "inter.broker.port": str(self._inter_broker_ports[node_id]),
+            "inter.broker.port": str(self.inter_broker_ports[node_id]),
             "http.port": "-1",
         }
         command = [

@@ -50,7 +50,13 @@ class InSyncSets:
                     await asyncio.sleep(0)
 
     def asked(self, partition: Partition, node_id: int, broker_epoch: int, offset: int, start_offset: int = 0) -> bool:
-        """A follower has everything from `start_offset` to `offset`; False where it may not ask."""
+        """A follower has everything from `start_offset` to `offset`; False where it may not ask.
+
+        Who is not the process that is registered under its number is none, whatever it says that it has.
+        """
+        registered = self._broker.metadata.image.broker_epochs.get(node_id)
+        if registered is not None and broker_epoch != registered:
+            return False
         leader = partition.leader
         end_offset = partition.log.end_offset
         now_ms = self._broker.steady_ms()

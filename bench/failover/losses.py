@@ -1,0 +1,73 @@
+"""The leader of a partition goes under steady writes: how long nothing is acknowledged, and what the writer hears."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from tools.brokers import BrokerProcesses
+from tools.clients import SteadyWriter, read_all
+
+_TOPIC = "steady"
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What was seen in all tries."""
+
+    gaps_s: tuple[float, ...]
+    """The longest time between two acknowledgements, of each try."""
+    acknowledged: int
+    missing: int
+    """Acknowledged, and not there at the end."""
+    errors: int
+    """Messages that the writer was told had failed."""
+
+    @property
+    def typical_s(self) -> float:
+        return median(self.gaps_s)
+
+    @property
+    def p99_s(self) -> float:
+        return quantile(self.gaps_s, 0.99)
+
+    @property
+    def worst_s(self) -> float:
+        return max(self.gaps_s)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that so many are not above."""
+    ordered = sorted(values)
+    place = max(-(-len(ordered) * round(share * 1000) // 1000) - 1, 0)
+    return ordered[min(place, len(ordered) - 1)]
+
+
+def measure(tries: int, tell: Tell, *, is_killed: bool) -> Losses:
+    """Let the leader go again and again, one broker at a time; it is back and in sync before the next one goes."""
+    how = "killed" if is_killed else "stopped"
+    gaps: list[float] = []
+    with tempfile.TemporaryDirectory() as folder, BrokerProcesses(Path(folder)) as brokers:
+        brokers.create(_TOPIC)
+        with SteadyWriter(brokers.bootstrap, _TOPIC) as writer:
+            for number in range(tries):
+                brokers.until_in_sync(_TOPIC)
+                writer.wait_for_more(200)
+                leader = brokers.look(_TOPIC).topics[_TOPIC].partitions[0].leader
+                gone = time.monotonic()
+                if is_killed:
+                    brokers.kill(leader)
+                else:
+                    brokers.stop(leader)
+                writer.wait_for_more(200)
+                gaps.append(writer.longest_gap_s(gone))
+                tell(f"{how} {number + 1} of {tries}: broker {leader}, {gaps[-1]:.2f} s")
+                brokers.start(leader)
+        values = writer.values()
+        seen = set(read_all(brokers.bootstrap, _TOPIC, len(values)))
+    return Losses(tuple(gaps), len(values), len(set(values) - seen), len(writer.errors))
