@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-http bench-failover sim sim-log bug-bank stores chaos restart queue fuzz docs dist clean distclean
+.PHONY: guard spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-three bench-http bench-failover sim sim-log bug-bank stores chaos restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -72,6 +72,9 @@ guard: $(READY) ## has something become twice as slow? ratios to a bare loop, in
 
 bench-failover: $(READY) ## leaders killed, restarts, many partitions on three brokers; make bench-failover ARGS="--quick"
 	@$(BIN)/python -m bench.failover $(ARGS)
+
+bench-three: $(READY) ## measure three brokers beside three of Apache Kafka; make bench-three ARGS="--quick"
+	@$(BIN)/python -m bench.three $(ARGS)
 
 bench-http: $(READY) ## measure the HTTP door beside a bare handler; make bench-http ARGS="--quick"
 	@$(BIN)/python -m bench.http $(ARGS)

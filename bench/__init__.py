@@ -15,6 +15,7 @@
                     cannot be compiled
 - `bare`            what stands in for Kafka where its jars cannot be had: a loop from a socket to a file
 - `page`            docs/performance-broker.md
+- `three`           the same with three brokers on each side, which `clusters` starts (make bench-three)
 
 On Qanat alone, each a command of its own: `holds` measures how long one request keeps others waiting,
 `connections` what an idle connection costs (docs/performance-holds.md), `rebalance` how long a group of a hundred

@@ -17,7 +17,7 @@ from tools.kafka_jars import JarsUnavailableError, have_jars
 from bench.clients import DriverFailedError, make_client
 from bench.clusters import BROKERS, KafkaCluster, QanatCluster
 from bench.memory import touch_free_memory
-from bench.page import HEADINGS
+from bench.page import HEADINGS, table
 from bench.processes import affinity
 from bench.rounds import Rounds
 from bench.servers import KAFKA_JVM, ServerFailedError
@@ -25,6 +25,29 @@ from bench.workloads import FLUSHED, KIB, UNFLUSHED, Workload, produce, single, 
 from qanat.app.bench import machine, report
 from qanat.app.bench.report import Result
 from qanat.app.bench.workspace import BenchRefusedError, workspace
+
+_PAGE = """\
+# Three brokers
+
+Three brokers of Qanat beside three of Apache Kafka: the same client, the same machine, the same run. Every record is
+on all three before it is acknowledged (`acks=all`, three replicas, `min.insync.replicas=2`). This page is written by
+the command; repeat it on your machine:
+
+```
+make bench-three ARGS="--markdown docs/performance-three.md"
+```
+
+How it is measured is said on the page of [one broker](performance-broker.md); CPU and memory are of all three brokers
+together, and all six run on the same processors as the client. *One replica* is the same on the same brokers without
+copies: what replication costs is the ratio of the two. How long nobody is answered when a leader dies, and what many
+partitions cost, is on [its own page](performance-cluster.md).
+
+## Figures
+
+{figures}
+## Machine, versions, settings
+
+{settings}"""
 
 FEWEST_ROUNDS = 5
 NEEDED_BYTES = 20 * 10**9
@@ -68,6 +91,10 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{name}: {value}")
     if asked.json is not None:
         asked.json.write_text(report.as_json(result) + "\n")
+    if asked.markdown is not None:
+        figures = table(HEADINGS, [report.cells(row) for row in result.rows])
+        settings = table(("what", "value"), [*result.machine.items(), *result.settings.items()])
+        asked.markdown.write_text(_PAGE.format(figures=figures, settings=settings))
     return 1 if asked.check and result.missed else 0
 
 
@@ -111,6 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help=f"at least {FEWEST_ROUNDS}")
     parser.add_argument("--dir", type=Path, help="folder on the disk to be measured; the current one if not given")
     parser.add_argument("--json", type=Path, help="also write the result into this file, for programs")
+    parser.add_argument("--markdown", type=Path, help="also write the result into this file, as a page")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a required ratio is not met")
     return parser
 
