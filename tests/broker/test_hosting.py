@@ -271,6 +271,20 @@ async def test_what_others_commit_is_carried_out(tmp_path: Path) -> None:
         assert broker.partition("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+async def test_a_topic_that_comes_back_with_fewer_partitions_is_taken_in(tmp_path: Path) -> None:
+    """Seen in simulation: a broker that held partition 1 of the old topic heard of nothing any more."""
+    async with running(tmp_path) as node:
+        broker = node.broker
+        await create(node, "orders")
+        image = broker.metadata.image
+        smaller = values.Topic(name="orders", topic_id=str(TopicId(uuid.uuid4())), partitions=((0,),))
+        known = image.topics["orders"]
+        image.topics["orders"] = smaller
+        broker.hosting.take_part_in_all()
+        await eventually(lambda: AT not in broker.hosting.logs)
+        image.topics["orders"] = known
+
+
 def _creation(name: str) -> Callable[[MetadataImage], Plan]:
     request = CreateTopic(name, TopicId(uuid.uuid4()), partitions=2)
 

@@ -213,3 +213,23 @@ async def test_whoever_is_refused_and_does_not_hear_why_looks(lie: Lie, monkeypa
             truth = MetadataImage.of(await store.list(keys.ROOT))
             assert keeper.image.topic_configs.get("t") == truth.topic_configs.get("t")
     await store.close()
+
+
+async def test_whoever_stumbles_over_one_change_hears_of_the_next() -> None:
+    store, heard, faults = MemoryStore(), list[str](), list[object]()
+
+    def stumble(events: Sequence[Event]) -> None:
+        heard.extend(event.key for event in events)
+        raise IndexError("a bug")
+
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context["message"]))
+    keeper = MetadataKeeper(store, stumble)
+    await keeper.start()
+    try:
+        for name in ("a", "b"):
+            assert await keeper.commit([Absent(keys.topic(name))], [Put(keys.topic(name), b"{}")])
+    finally:
+        await keeper.close()
+
+    assert heard == [keys.topic("a"), keys.topic("b")]
+    assert faults == [metadata.NOT_TAKEN_IN] * 2

@@ -179,7 +179,8 @@ class Hosting:
     def take_part(self, topic: values.Topic, number: int) -> None:
         """Lead a partition or follow its leader, as the picture says now."""
         at = TopicPartition(topic.name, number)
-        is_ours = self._node_id in self._image.state(topic, number).replicas
+        # What we hold may be of a topic that had the name before, and more partitions.
+        is_ours = number < len(topic.partitions) and self._node_id in self._image.state(topic, number).replicas
         if is_ours == (at in self.logs) and self._by_topic.get(topic.name, {}).get(at, _raw(topic)) == _raw(topic):
             if is_ours:
                 self._take_part(at, topic)

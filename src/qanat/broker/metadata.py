@@ -24,6 +24,8 @@ REFUSED_S = 0.1
 """How long the watch may take to tell what a commit stumbled over, before it is looked up: that costs as much as the
 cluster is large, and when a broker dies, many stumble at once."""
 _RETRY_S = 0.5
+NOT_TAKEN_IN = "a change of the metadata was not taken in"
+"""What the loop's exception handler is told where a listener failed."""
 
 OnEvents = Callable[[Sequence[Event]], None]
 
@@ -102,7 +104,11 @@ class MetadataKeeper:
 
     def _tell(self, events: Sequence[Event]) -> None:
         if events:
-            self._on_events(events)
+            try:
+                self._on_events(events)
+            except Exception as bug:  # noqa: BLE001 - whoever stumbles over one change must still hear of the next
+                told = {"message": NOT_TAKEN_IN, "exception": bug}
+                asyncio.get_running_loop().call_exception_handler(told)
         self._news.set()
         self._news = asyncio.Event()
         for reached, revision in list(self._reached.items()):

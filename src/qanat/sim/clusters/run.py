@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from qanat.adapters.memory_store import MemoryStore
+from qanat.broker import metadata
 from qanat.broker.settings import BrokerSettings
 from qanat.cluster.store import Operation
 from qanat.connection.cluster import Address, Cluster
@@ -76,7 +77,7 @@ class ClusterRun:
 
     def run(self) -> Report:
         loop = SimLoop(self.seed, self.plan.work_s)
-        loop.set_exception_handler(_ignore)
+        loop.set_exception_handler(self._on_fault)
         asyncio.set_event_loop(loop)
         gc.disable()  # A life is short, and `bury` collects what it leaves.
         try:
@@ -93,6 +94,11 @@ class ClusterRun:
             self.machines.clear()
             gc.enable()
         return self.report
+
+    def _on_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Those who were killed leave futures behind that nobody looks at; a bug in taking in a change is one."""
+        if context["message"] == metadata.NOT_TAKEN_IN:
+            self.report.problems.append(f"{context['message']}: {context['exception']!r}")
 
     async def _live_until_enough(self, loop: SimLoop) -> None:
         living, enough = loop.create_task(self._live(loop)), loop.create_task(self._enough.wait())
@@ -260,7 +266,3 @@ class ClusterRun:
             told.update(f"{poll.client} {poll.partition} {poll.position} {poll.seen}\n".encode())
         told.update(f"{self._loop.time():.6f} {self._loop.steps}".encode())
         self.report.trace = told.hexdigest()
-
-
-def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Those who were killed leave futures behind that nobody looks at."""
