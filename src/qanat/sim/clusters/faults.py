@@ -220,25 +220,33 @@ class Faults:
                 machine.kill()
             await self._restart(machine)
 
-        await self._with_victim(act)
+        if self._plan.is_synced:
+            await self._with_victim(act)
+        else:  # What was never flushed is gone with the pages that could not be.
+            await self._where_others_have_everything(act)
 
     async def lost_disk(self) -> None:
         """A machine comes back empty, as a new one would."""
         await self._lose(Machine.lose_disk)
 
     async def _lose(self, lose: Callable[[Machine], None]) -> None:
-        """Take from a machine what it has, only where others have everything."""
+        async def act(machine: Machine) -> None:
+            lose(machine)
+            await self._restart(machine)
+
+        await self._where_others_have_everything(act)
+
+    async def _where_others_have_everything(self, act: Callable[[Machine], Coroutine[Any, Any, None]]) -> None:
+        """Take from a machine what it has, one at a time."""
         if self._plan.replicas < 3 or self._busy:
             return
 
-        async def act(machine: Machine) -> None:
-            if len(self._in_sync_besides(machine)) < self._plan.min_in_sync:
-                return
-            lose(machine)
-            await self._restart(machine)
-            await asyncio.sleep(_SETTLED_S)
+        async def carefully(machine: Machine) -> None:
+            if len(self._in_sync_besides(machine)) >= self._plan.min_in_sync:
+                await act(machine)
+                await asyncio.sleep(_SETTLED_S)
 
-        await self._with_victim(act)
+        await self._with_victim(carefully)
 
     def _in_sync_besides(self, victim: Machine) -> list[int]:
         """Those besides the victim that every partition counts as in sync, now."""
