@@ -386,6 +386,7 @@ def test_c82_writing_and_reading_go_on_while_the_store_is_away_and_nobody_need_r
     async def script(stage: Stage) -> None:
         async with Cluster(stage.bootstrap, "writer", 20.0) as cluster:
             producer = await Producer.idempotent(cluster, Deadline.after(20.0))
+            await asyncio.sleep(1.0)  # Every copy follows by then.
             for machine in stage.machines:
                 machine.store.is_cut = True
             for number in range(21):

@@ -41,6 +41,9 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _LEFT_OUT_S = 0.2
 """How long a partition is left out whose leader says something else than records."""
 _ROWS_AT_ONCE = 50
+_IDLE_FACTOR = 4
+"""So many times longer may the next answer take where the last one said nothing new: asking about thousands of
+partitions costs both sides, and whatever is written is told at once."""
 _CATCHING_UP_BYTES = 2 * 1024 * 1024
 """Of one answer, for all copies together that catch up beside others that are in sync."""
 _SHARE_BYTES = 64 * 1024
@@ -100,6 +103,8 @@ class _FollowedLeader:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._session = FollowerSession()
+        self._is_idle = False
+        """Whether the last answer said nothing new of any copy."""
 
     def add(self, copy: Copy) -> None:
         self._copies[copy.at] = copy
@@ -163,10 +168,10 @@ class _FollowedLeader:
         settings = self._broker.settings
         request = self._session.request(copies, self._at_once(copies))
         request.replica_state = ReplicaState(self._broker.node_id, self._broker.broker_epoch)
-        request.max_wait_ms = settings.replica_fetch_wait_max_ms
+        request.max_wait_ms = self._longest_wait_ms()
         request.min_bytes = 1
         request.max_bytes = settings.replica_fetch_response_max_bytes
-        deadline = Deadline.after(settings.replica_fetch_wait_max_ms / 1000 + _CALL_S)
+        deadline = Deadline.after(request.max_wait_ms / 1000 + _CALL_S)
         self._changed.clear()
         asking = asyncio.ensure_future(link.call(ApiKey.FETCH, request, deadline, at_most=_VERSION))
         response = await self._unless_changed(asking)
@@ -181,7 +186,15 @@ class _FollowedLeader:
             ):
                 await asyncio.sleep(_LEFT_OUT_S)
             return
+        self._is_idle = not response.responses
         await self._take_all(response, copies)
+
+    def _longest_wait_ms(self) -> int:
+        """How long the leader may take. Who is silent for long looks like one that has fallen behind."""
+        settings = self._broker.settings
+        usual_ms = settings.replica_fetch_wait_max_ms
+        idle_ms = min(_IDLE_FACTOR * usual_ms, settings.replica_lag_time_max_ms // _IDLE_FACTOR)
+        return max(usual_ms, idle_ms) if self._is_idle else usual_ms
 
     async def _unless_changed(self, asking: asyncio.Future[FetchResponse]) -> FetchResponse | None:
         """The answer; None where something new is to be followed meanwhile, which must not wait for it."""
