@@ -7,6 +7,7 @@ import pytest
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.options import sink_options, source_options
+from qanat.spark.rows import RowsError, check_columns
 
 SERVER = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 READ = {**SERVER, "subscribe": "orders"}
@@ -72,6 +73,9 @@ def test_sizes_and_durations_have_units() -> None:
         ({**READ, "maxBytesPerTrigger": "-1"}, "a number of bytes"),
         ({**READ, "maxTriggerDelay": "soon"}, "a duration"),
         ({**READ, "endingOffsets": "latest"}, "is for batch reads"),
+        ({**READ, "kafka.auto.offset.reset": "latest"}, "cannot be set: startingOffsets says where"),
+        ({**READ, "kafka.enable.auto.commit": "true"}, "with kafka.group.id a group shows it"),
+        ({**READ, "kafka.value.deserializer": "x"}, "use valueFormat"),
     ],
 )
 def test_a_wrong_option_of_a_stream_is_named(options: dict[str, str], reason: str) -> None:
@@ -100,8 +104,33 @@ def test_a_batch_read_has_two_ends(options: dict[str, str], reason: str) -> None
         ({"delivery": "exactly-once", "kafka.acks": "1"}, "needs kafka.acks=all"),
         ({"kafka.compression.type": "rar"}, "must be one of none, gzip"),
         ({"topics": "a"}, "did you mean topic"),
+        ({"kafka.value.serializer": "x"}, "written as bytes"),
+        ({"kafka.partitioner.class": "x"}, "the column partition says where"),
     ],
 )
 def test_a_wrong_option_of_a_write_is_named(options: dict[str, str], reason: str) -> None:
     with pytest.raises(QanatError, match=reason):
         sink_options({**SERVER, **options})
+
+
+def test_tuning_of_the_other_client_is_no_mistake() -> None:
+    tuning = {
+        "kafkaConsumer.pollTimeoutMs": "512",
+        "fetchOffset.numRetries": "3",
+        "fetchOffset.retryIntervalMs": "10",
+        "groupIdPrefix": "mine",
+        "kafka.max.partition.fetch.bytes": "1048576",
+        "kafka.max.poll.records": "500",
+        "kafka.linger.ms": "5",
+        "kafka.retries": "3",
+    }
+
+    assert source_options({**READ, **tuning}, is_stream=True) == source_options(READ, is_stream=True)
+    assert sink_options({**SERVER, **tuning}) == sink_options(SERVER)
+
+
+def test_columns_that_mean_nothing_are_left_out_but_a_misspelt_one_is_missed() -> None:
+    check_columns({"value": "string", "id": "bigint", "offset": "bigint", "timestampType": "int"}, "orders")
+    for name, meant in {"keys": "key", "Headers": "headers", "topics": "topic", "partitions": "partition"}.items():
+        with pytest.raises(RowsError, match=f"column {name} cannot be written; did you mean {meant}"):
+            check_columns({"value": "string", name: "string"}, "orders")

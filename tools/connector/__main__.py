@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.servers import Server, kafka, qanat
-from tools.connector.cases import BATCHES, DELIBERATE, REFUSED, STREAMS
+from bench.servers import kafka, qanat
+from tools.connector.cases import BATCHES, DELIBERATE, REFUSED, STREAMS, WRITES, placed
 from tools.connector.data import WRITTEN, fill
 from tools.connector.fetching import Connector, ConnectorUnavailableError, have_connector
 from tools.kafka_jars import JarsUnavailableError, have_jars
@@ -20,7 +20,8 @@ from tools.kafka_jars import JarsUnavailableError, have_jars
 from qanat.spark.session import require_java
 
 Answers = dict[str, Any]
-_LIMIT_S = 900.0
+FORMATS = ("kafka", "qanat")
+_LIMIT_S = 1800.0
 _WRITTEN_RECORDS = 1000
 
 
@@ -40,16 +41,30 @@ def main() -> int:
         for server in servers:
             folder = Path(scratch) / server.name.replace(" ", "-")
             address = stack.enter_context(server.running(folder)).address
-            fill(address)
-            for name in ("kafka", "qanat"):
+            fill(address, [topic for name in FORMATS for topic in _own_topics(name).values()])
+            for name in FORMATS:
                 told = f"{'connector' if name == 'kafka' else 'data source'} on {server}"
                 print(f"asking the {told} ...", flush=True)
-                answers[told] = _ask(name, address, folder, connector, server)
+                try:
+                    answers[told] = _ask(name, address, folder, connector)
+                except UnansweredError as fault:
+                    print(f"the {told} did not answer: {fault}")
+                    return 1
     return _compare(answers)
 
 
-def _ask(name: str, address: str, folder: Path, connector: Connector, server: Server) -> Answers:
+class UnansweredError(Exception):
+    """A format that could not be asked; says why."""
+
+
+def _own_topics(name: str) -> dict[str, str]:
+    """The topic of each write, by case: what one format wrote is not in the other's way."""
+    return {case: f"write-{name}-{number}" for number, case in enumerate(WRITES)}
+
+
+def _ask(name: str, address: str, folder: Path, connector: Connector) -> Answers:
     questions: dict[str, Any] = {"batches": BATCHES, "streams": STREAMS, "refused": REFUSED}
+    questions["writes"] = {case: placed(WRITES[case], topic) for case, topic in _own_topics(name).items()}
     if name == "kafka":
         questions["written"] = {WRITTEN: _WRITTEN_RECORDS}
     asked, answered = folder / f"{name}-questions.json", folder / f"{name}-answers.json"
@@ -62,11 +77,14 @@ def _ask(name: str, address: str, folder: Path, connector: Connector, server: Se
         python = str(connector.python)
         command.append(connector.class_path)
         environment.pop("PYTHONPATH", None)
-    done = subprocess.run(
-        [python, *command], capture_output=True, text=True, timeout=_LIMIT_S, env=environment, check=False
-    )
+    try:
+        done = subprocess.run(
+            [python, *command], capture_output=True, text=True, timeout=_LIMIT_S, env=environment, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise UnansweredError(f"not within {_LIMIT_S / 60:.0f} minutes; is the machine busy?") from None
     if done.returncode:
-        raise RuntimeError(f"format {name} on {server}: {done.stderr[-3000:]}")
+        raise UnansweredError(done.stderr[-3000:])
     found: Answers = json.loads(answered.read_text())
     return found
 

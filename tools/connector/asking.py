@@ -2,7 +2,7 @@
 
 python asking.py FORMAT BOOTSTRAP QUESTIONS ANSWERS SCRATCH [JARS]
 
-QUESTIONS is JSON with `batches`, `streams`, `refused` and, where something is to be written, `written`.
+QUESTIONS is JSON with `batches`, `streams`, `refused`, `writes` and, where a stream is to be written, `written`.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ def finished(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     raise AssertionError("the last attempt returns or raises")
 
 
-def main() -> None:
-    name, bootstrap, questions_path, answers_path, scratch, *jars = sys.argv[1:]
+def session(name: str, jars: list[str]) -> SparkSession:
     builder = SparkSession.builder.master("local[2]").appName("asking")
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
     if jars:
@@ -64,6 +63,12 @@ def main() -> None:
         from qanat.spark.source import register
 
         register(spark)
+    return spark
+
+
+def main() -> None:
+    name, bootstrap, questions_path, answers_path, scratch, *jars = sys.argv[1:]
+    spark = session(name, jars)
     with open(questions_path) as source:
         questions = json.load(source)
     access = {"kafka.bootstrap.servers": bootstrap}
@@ -95,6 +100,14 @@ def main() -> None:
         ends = [source["endOffset"] for one in query.recentProgress for source in one["sources"]][-1:]
         ends = [json.loads(end) if isinstance(end, str) else end for end in ends]
         answers["stream: " + case] = {"rows": rows(spark.table(table)), "end": ends}
+    for case, write in questions.get("writes", {}).items():
+        try:
+            frame = spark.range(0, 20, 1, 2).selectExpr(*write["columns"])
+            frame.write.format(name).mode("append").options(**access, **write["options"]).save()
+            found = read({"subscribe": write["topic"], "includeHeaders": "true"})
+            answers["write: " + case] = rows(found.select("key", "value", "partition", "headers"))
+        except FAULTS:
+            answers["write: " + case] = {"refused": True}
     for topic, count in questions.get("written", {}).items():
         frame = spark.range(0, count, 1, 3).selectExpr("cast(id as string) key", "concat('value ', id) value")
         frame.write.format(name).options(**access, topic=topic).save()

@@ -1,12 +1,14 @@
-"""What is asked of both: options of reads, by name."""
+"""What is asked of both: options of reads, and rows that are written, by name."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tools.connector.data import BASE_MS, EMPTY, MIXED, OTHER, STAMPED, TRANSACTED
 
 Options = dict[str, str]
+Write = dict[str, Any]
 
 
 def _offsets(topic: str, *offsets: int) -> str:
@@ -70,3 +72,46 @@ REFUSED: dict[str, Options] = {
 """Batch reads that fail."""
 DELIBERATE = {"refused: an empty assignment": "a read of nothing is more likely a mistake, so it is refused"}
 """Where we differ on purpose, and why."""
+
+
+def _write(*columns: str, **options: str) -> Write:
+    return {"columns": list(columns), "options": options}
+
+
+_VALUE = "concat('value ', id) value"
+_KEY = "cast(id as string) key"
+_PLACE = "cast(id % 3 as int) partition"
+_HEADERS = (
+    "array(named_struct('key', 'h', 'value', cast(id as binary)), named_struct('key', 'h', 'value', null)) headers"
+)
+WRITES: dict[str, Write] = {
+    "by key": _write(_KEY, _VALUE),
+    "binary": _write("cast(concat('key ', id) as binary) key", "cast(id as binary) value"),
+    "by partition": _write(_VALUE, _PLACE),
+    "by partition where there is one": _write(_KEY, _VALUE, "if(id % 2 = 0, cast(id % 3 as int), null) partition"),
+    "no values": _write(_KEY, "cast(null as string) value"),
+    "a column topic": _write(_KEY, _VALUE, "'TOPIC' topic", topic=""),
+    "option topic before the column": _write(_KEY, _VALUE, "'elsewhere' topic"),
+    "headers": _write(_KEY, _VALUE, _HEADERS, includeHeaders="true"),
+    "headers, not asked for": _write(_KEY, _VALUE, _HEADERS),
+    "no headers in some rows": _write(
+        _KEY, _VALUE, _HEADERS.replace("array", "if(id % 2 = 0, null, array").replace(" headers", ") headers")
+    ),
+    "other columns": _write(_KEY, _VALUE, "id", "id offset", "0 timestampType", "'x' note"),
+    "no value column": _write(_KEY),
+    "a number as value": _write("id value"),
+    "a number as key": _write("id key", _VALUE),
+    "a long as partition": _write(_VALUE, "id partition"),
+    "headers of another type": _write(_VALUE, "map('h', 'x') headers", includeHeaders="true"),
+    "no topic": _write(_VALUE, topic=""),
+    "no topic in a row": _write(_VALUE, "if(id = 7, null, 'TOPIC') topic", topic=""),
+    "a topic that is a number": _write(_VALUE, "id topic", topic=""),
+}
+"""Writes of ids 0 to 19, good and bad. TOPIC stands for the case's own topic; an empty `topic` means no such option."""
+
+
+def placed(write: Write, topic: str) -> Write:
+    """A write to a topic of its own."""
+    options = {"topic": topic, **write["options"]}
+    columns = [one.replace("TOPIC", topic) for one in write["columns"]]
+    return {"topic": topic, "columns": columns, "options": {name: told for name, told in options.items() if told}}

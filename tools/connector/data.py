@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
@@ -18,12 +20,14 @@ BASE_MS = 1_700_000_000_000
 _PATIENCE_S = 60.0
 
 
-def fill(address: str) -> None:
-    """Make the topics and their records."""
+def fill(address: str, further: Iterable[str] = ()) -> None:
+    """Make the topics and their records; `further` ones stay empty."""
     admin = AdminClient({"bootstrap.servers": address})
     # The records' times are of long ago, so that they are the same in every run.
     kept = {"retention.ms": "-1"}
-    topics = [NewTopic(name, 3, 1, config=kept) for name in (MIXED, OTHER, EMPTY, TRANSACTED, WRITTEN, COPIED)]
+    topics = [
+        NewTopic(name, 3, 1, config=kept) for name in (MIXED, OTHER, EMPTY, TRANSACTED, WRITTEN, COPIED, *further)
+    ]
     topics.append(NewTopic(STAMPED, 1, 1, config={**kept, "message.timestamp.type": "LogAppendTime"}))
     for future in admin.create_topics(topics).values():
         future.result(_PATIENCE_S)

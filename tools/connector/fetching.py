@@ -1,6 +1,6 @@
 """Spark's Kafka connector with a PySpark that fits it, in an environment of its own under `.cache/`.
 
-Rule: the folder appears complete or not at all.
+Rule: a folder that is not complete, because somebody was killed while it was filled, is filled anew.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Connector:
 
 def have_connector(folder: Path = FOLDER) -> Connector:
     """The connector, fetched first where it is missing; raises `ConnectorUnavailableError`."""
-    if not folder.is_dir():
+    if not _is_complete(folder):
         if os.environ.get("QANAT_OFFLINE") == "1":
             raise ConnectorUnavailableError(
                 f"it is not in .cache/{folder.name}, and QANAT_OFFLINE=1 forbids to fetch it"
@@ -55,8 +55,15 @@ def have_connector(folder: Path = FOLDER) -> Connector:
     return Connector(folder / "env" / "bin" / "python", tuple(sorted((folder / "jars").glob("*.jar"))))
 
 
+def _is_complete(folder: Path) -> bool:
+    has_spark = any((folder / "env").glob(f"lib/*/site-packages/pyspark-{VERSION}.dist-info"))
+    return has_spark and len(list((folder / "jars").glob("*.jar"))) == len(_ARTIFACTS)
+
+
 def _fetch(folder: Path) -> None:
+    print(f"fetching Spark's Kafka connector and PySpark {VERSION} into .cache/{folder.name} ...", flush=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder.parent) as workplace:
         made = Path(workplace) / "made"
         for artifact in _ARTIFACTS:

@@ -4,7 +4,9 @@
 - `java`           the Java that Spark starts
 - `shipping`       what executors of a cluster need, as one archive
 - `source`         what Spark finds behind `format("qanat")`, and `register`
+- `plain_faults`   what goes wrong in Spark's processes, told as one sentence
 - `given`          options as they were given, and complaints about them (pure)
+- `foreign`        what else Spark's connector and Java's clients can be told, accepted or refused (pure)
 - `options`        what `.option(...)` may say: the names of Spark's Kafka connector, and a few more (pure)
 - `value_options`  what they say about values with a schema
 - `offsets`        positions in topics, limits and splits (pure)

@@ -25,6 +25,7 @@ from qanat.spark.loss import within, without_lost
 from qanat.spark.narrowing import Narrowing
 from qanat.spark.offsets import OffsetRange, ranges, split
 from qanat.spark.options import SourceOptions
+from qanat.spark.plain_faults import told_plainly
 from qanat.spark.reading import read_range
 
 
@@ -36,6 +37,7 @@ class Piece(InputPartition):
         self.wanted = wanted
 
 
+@told_plainly
 class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
         self._options = options
@@ -63,6 +65,7 @@ class BatchReader(DataSourceReader):
         return read_range(self._options, partition.wanted, self._schema)
 
 
+@told_plainly
 class FilteringBatchReader(BatchReader):
     """Reads only what filters on partition, offset and timestamp can be true for; Spark still evaluates them."""
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from qanat.model.errors import QanatError
+from qanat.spark.foreign import NOT_TO_BE_SET, NOTHING_TO_TURN
 
 Value = TypeVar("Value")
 
@@ -53,27 +54,12 @@ class Given:
 
     def finish(self) -> None:
         """Complain about what is left."""
-        for key in self._left.keys() - SPARKS_OWN:
-            if key in _WITHOUT_MEANING:
-                continue
+        for key in sorted(self._left.keys() - SPARKS_OWN - NOTHING_TO_TURN):
+            if key in NOT_TO_BE_SET:
+                raise OptionError(f"option {key} cannot be set: {NOT_TO_BE_SET[key]}")
             near = get_close_matches(key, [name.lower() for name in self._asked], n=1, cutoff=0.5)
             named = next((name for name in self._asked if near and name.lower() == near[0]), None)
             raise OptionError(f"there is no option {key}" + (f"; did you mean {named}?" if named else ""))
-
-
-_WITHOUT_MEANING = frozenset(
-    {
-        "kafkaconsumer.polltimeoutms",
-        "fetchoffset.numretries",
-        "fetchoffset.retryintervalms",
-        "groupidprefix",
-        "kafka.max.poll.records",
-        "kafka.linger.ms",
-        "kafka.session.timeout.ms",
-        "kafka.heartbeat.interval.ms",
-    }
-)
-"""Tuning of Spark's connector and of Java's client that has nothing to turn here, accepted so that a switch is easy."""
 
 
 def positive(text: str) -> int:

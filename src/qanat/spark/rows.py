@@ -6,6 +6,7 @@ import time
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -17,6 +18,11 @@ from qanat.wire.compression import Codec
 from qanat.wire.key_hash import place_rows
 
 COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
+"""What is written; other columns are left out, as Spark's connector leaves them out."""
+_READ_ONLY = ("offset", "timestampType")
+"""Columns of a read, so that what was read can be written as it is."""
+_NEAR = 0.85
+"""From here on a column is a misspelling, whose content would be missed."""
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
@@ -46,15 +52,17 @@ class EncodedBatch:
 
 def check_columns(names_and_types: Mapping[str, str], topic: str | None) -> None:
     """Refuse a table before a query starts on it; types are in Spark's words."""
-    unknown = [name for name in names_and_types if name not in COLUMNS]
-    if unknown:
-        raise RowsError(f"column {unknown[0]} cannot be written; the columns are {', '.join(COLUMNS)}: select them")
+    absent = [name for name in COLUMNS if name not in names_and_types]
+    for name in names_and_types:
+        near = get_close_matches(name.lower(), absent, n=1, cutoff=_NEAR)
+        if near and name not in (*COLUMNS, *_READ_ONLY):
+            raise RowsError(f"column {name} cannot be written; did you mean {near[0]}? Rename it, or leave it out")
     if "value" not in names_and_types:
         raise RowsError("column value is missing: it holds what is written, as string or binary")
     if topic is None and "topic" not in names_and_types:
         raise RowsError("neither option topic nor column topic says where rows go")
     for name, told in names_and_types.items():
-        if told not in _TYPES[name]:
+        if name in COLUMNS and told not in _TYPES[name]:
             raise RowsError(f"column {name} is {told}, but must be {' or '.join(_TYPES[name])}")
 
 
@@ -88,6 +96,7 @@ class Encoder:
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[EncodedBatch]:
         """The record batches of some rows; their topics' partition counts must be known."""
+        batch = batch.select([name for name in batch.schema.names if name in COLUMNS])
         for topic in sorted(self.topics(batch)):
             rows = batch
             if self._target.topic is None and len(self.topics(batch)) > 1:

@@ -17,12 +17,14 @@ __all__ = ["NoJavaError", "NoSparkError", "require_java", "session"]
 
 
 class NoSparkError(QanatError):
-    """PySpark is not installed."""
+    """PySpark is not installed, or does not start."""
 
 
 def session(name: str = "qanat", master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session with `format("qanat")`; `settings` are Spark's own. Nobody has to set PYSPARK_PYTHON or JAVA_HOME."""
     try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
         from qanat.spark.source import register
@@ -39,9 +41,28 @@ def session(name: str = "qanat", master: str | None = None, settings: Mapping[st
         builder = builder.config(key, value)
     if master is not None:
         builder = builder.master(master)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, Py4JError) as fault:
+        raise NoSparkError(
+            f"Spark does not start{f' at {master}' if master else ''}: {reason_of(str(fault))}"
+        ) from None
     register(spark)
     return spark
+
+
+def reason_of(text: str) -> str:
+    """The reason in what Spark or Java says, without the way there.
+
+    >>> reason_of("An error occurred while calling None.\\n: org.SparkException: no such master\\n\\tat org.apache")
+    'no such master'
+    >>> reason_of("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.")
+    'Java ended at once; what it said stands above'
+    """
+    if "JAVA_GATEWAY_EXITED" in text:
+        return "Java ended at once; what it said stands above"
+    thrown = next((line for line in text.splitlines() if line.startswith(": ")), text.strip().split("\n", 1)[0])
+    return thrown.removeprefix(": ").rpartition("Exception: ")[2].split(" SQLSTATE:")[0]
 
 
 _DEFAULTS = {

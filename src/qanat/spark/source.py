@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from qanat.spark.options import source_options
+from qanat.spark.plain_faults import told_plainly
 from qanat.spark.schemas import arrow_schema, source_schema
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
+@told_plainly
 class QanatDataSource(DataSource):
     """Topics as tables and streams. Register it once: `qanat.spark.register(spark)`."""
 
@@ -61,6 +63,7 @@ class QanatDataSource(DataSource):
         return StreamReader(source_options(self.options, is_stream=True), arrow_schema(schema, self.options))
 
 
+@told_plainly
 class FilteringDataSource(QanatDataSource):
     """The same, for sessions that push filters down; in others Spark refuses a reader that would take them."""
 

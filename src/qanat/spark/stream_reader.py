@@ -28,6 +28,7 @@ from qanat.spark.lookups import Lookups
 from qanat.spark.loss import DataLossError, lost, without_lost
 from qanat.spark.offsets import OffsetRange, Offsets, from_json, lag, limited, ranges, split, to_json
 from qanat.spark.options import SourceOptions
+from qanat.spark.plain_faults import told_plainly
 from qanat.spark.reading import read_range
 
 _log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class ForeignCheckpointError(QanatError):
     """A checkpoint that was written by a query on other topics."""
 
 
+@told_plainly
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
         self._options = options
@@ -46,6 +48,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         """Where a query ends that reads what is there and no more."""
         self._triggered_at = time.monotonic()
+        self._shown: Offsets | None = None
+        """Where the group stands that shows the progress; or where the query began, which is no progress."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What executors get: no connection."""
@@ -62,7 +66,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         options = self._options
         chosen = self._lookups.partitions(options.subscription)
-        return to_json(self._lookups.at(options.start, chosen, options.group, "startingOffsets"))
+        self._shown = self._lookups.at(options.start, chosen, options.group, "startingOffsets")
+        return to_json(self._shown)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         options = self._options
@@ -81,7 +86,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._latest())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        begin = self._begin(from_json(start, _CHECKPOINT))
+        done = from_json(start, _CHECKPOINT)
+        begin = self._begin(done)
+        # Spark plans a micro-batch when the one before is in its checkpoint, and calls `commit` only if there is
+        # something new: a query that has caught up would show its last micro-batch as lag.
+        self._show(done)
         end = self._forward_only(begin, self._latest() if self._target is None else self._target)
         if not isinstance(limit, ReadAllAvailable):
             if self._is_too_little(lag(begin, end)):
@@ -100,14 +109,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Piece(one) for one in split(existing, options.min_partitions, options.max_records_per_partition)]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """A micro-batch is done: the group that stands for this query moves, so that its lag shows everywhere."""
-        if self._options.group is None:
-            return
-        try:
-            self._lookups.commit(self._options.group, from_json(end, _CHECKPOINT))
-        except QanatError as fault:
-            # The checkpoint is what counts; the group is there to be looked at.
-            _log.warning("progress is not shown in group %s: %s", self._options.group, fault)
+        self._show(from_json(end, _CHECKPOINT))
 
     def stop(self) -> None:
         if self._asking is not None:
@@ -121,6 +123,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_range(self._options, partition.wanted, self._schema)
 
     # How far
+
+    def _show(self, done: Offsets) -> None:
+        """Move the group that stands for this query, so that its lag shows everywhere."""
+        group = self._options.group
+        if group is None or done == self._shown:
+            return
+        try:
+            self._lookups.commit(group, done)
+        except QanatError as fault:
+            # The checkpoint is what counts; the group is there to be looked at.
+            _log.warning("progress is not shown in group %s: %s", group, fault)
+        self._shown = done
 
     def _latest(self) -> Offsets:
         return self._lookups.latest(self._lookups.partitions(self._options.subscription))

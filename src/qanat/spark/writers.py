@@ -19,6 +19,7 @@ from qanat.connection.producer import ALL
 from qanat.spark.exactly_once import commit_once
 from qanat.spark.given import OptionError
 from qanat.spark.options import SinkOptions, sink_options
+from qanat.spark.plain_faults import told_plainly
 from qanat.spark.rows import EncodedBatch, Encoder, Target, check_columns
 from qanat.spark.sending import Sender
 from qanat.spark.staging import Staged, Staging
@@ -98,6 +99,7 @@ class _Writing:
             Staging(self._staging).drop(f"batch-{batch_id}")
 
 
+@told_plainly
 class BatchWriter(_Writing, DataSourceArrowWriter):
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
         return self.write_rows(iterator)
@@ -109,6 +111,7 @@ class BatchWriter(_Writing, DataSourceArrowWriter):
         self.forget(0)
 
 
+@told_plainly
 class StreamWriter(_Writing, DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
         return self.write_rows(iterator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 BROKEN = "_broken"
 """The field of `record` that holds the text where it is not what the schema says."""
+
+
+_OWN = re.compile(r"\bqanat(?:\.\w+)+Error: (.+)")
 
 
 def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]) -> dict[str, DataFrame]:
@@ -45,9 +49,9 @@ def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]
 def told(fault: Exception) -> str:
     """What Spark says, without its plans and stack traces."""
     text = str(fault)
-    own = [line for line in text.splitlines() if line.startswith("qanat.") and "Error: " in line]
+    own = _OWN.findall(text)
     if own:
-        return own[-1].partition("Error: ")[2]
+        return str(own[-1]).split(" SQLSTATE:")[0]
     return text.strip().split("\n", 1)[0].split(" SQLSTATE:")[0]
 
 

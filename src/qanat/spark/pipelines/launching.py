@@ -26,13 +26,14 @@ def launch(spark: SparkSession, pipeline: Definition, how: How) -> Stages:
         raise PipelineError(
             f"pipeline {pipeline.name} has no place for its progress: write `checkpoint:` into it, or give one"
         )
+    # First what may be wrong in the text: a mistake should leave no topics behind.
+    found = tables(spark, pipeline, how.options)
     by_cluster: dict[str | None, dict[str, int | None]] = {}
     for sink in pipeline.sinks.values():
         if sink.topic is not None:
             by_cluster.setdefault(sink.bootstrap, {})[sink.topic] = sink.partitions
     for bootstrap, topics in by_cluster.items():
         make_missing(how.access if bootstrap is None else Access(bootstrap), topics)
-    found = tables(spark, pipeline, how.options)
     order = stages(pipeline) if how.is_available_now else [list(pipeline.sinks)]
     for stage in order:
         queries: list[StreamingQuery] = []
