@@ -13,8 +13,9 @@ from qanat.broker.hosting import Copy, Hosting
 from qanat.broker.in_sync_sets import InSyncSets
 from qanat.broker.partition import Partition
 from qanat.cluster.values import PartitionState
+from qanat.log.leader_epochs import EpochStart, LeaderEpochs
 from qanat.log.partition_log import PartitionLog
-from qanat.model.ids import LeaderEpoch, TopicPartition
+from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
 from qanat.replication.leader import Leader
 from qanat.servers.kafka import fetch as fetch_door
 from qanat.sim.clusters.bug_bank.bug import Patches
@@ -60,6 +61,22 @@ def write_in_the_epoch_before(patches: Patches) -> None:
 
     patches.put(PartitionLog, "become_leader", become_leader)
     patches.put(PartitionLog, "append", appended)
+
+
+def forget_where_an_epoch_began(patches: Patches) -> None:
+    """C05: an epoch that goes on after another one, in which nothing was written, is entered anew."""
+
+    def assign(epochs: LeaderEpochs, epoch: LeaderEpoch, start_offset: Offset) -> None:
+        if epoch < 0 or epoch == epochs.latest:
+            return
+        entries = epochs._entries
+        while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
+            entries.pop()
+        entries.append(EpochStart(epoch, start_offset))
+        epochs.latest = epoch
+        epochs.is_dirty = True
+
+    patches.put(LeaderEpochs, "assign", assign)
 
 
 def commit_by_the_set_that_is_wished_for(patches: Patches) -> None:
