@@ -12,18 +12,20 @@ from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
+ANY_PARTITION = -1
 _PATIENCE_S = 120.0
 
 
 class SteadyWriter:
     """Writes to one topic as a context, from a thread of its own."""
 
-    def __init__(self, bootstrap: str, topic: str, pause_s: float = 0.002, size: int = 0) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int = 0, pause_s: float = 0.002) -> None:
+        """`partitions`: write to so many of them in turn; without it, the client chooses."""
         self._topic = topic
+        self._partitions = partitions
         self._pause_s = pause_s
-        self._filling = b"." * size
-        self.acknowledged: list[tuple[float, bytes]] = []
-        """When, by the steady clock, and what."""
+        self.acknowledged: list[tuple[float, bytes, int]] = []
+        """When, by the steady clock; what; and of which partition."""
         self.errors: list[str] = []
         """What was refused for good."""
         self._producer = Producer(
@@ -44,7 +46,8 @@ class SteadyWriter:
         number = 0
         while not self._is_over.is_set():
             try:
-                self._producer.produce(self._topic, b"%d %s" % (number, self._filling), on_delivery=self._told)
+                partition = number % self._partitions if self._partitions else ANY_PARTITION
+                self._producer.produce(self._topic, b"%d" % number, partition=partition, on_delivery=self._told)
                 number += 1
             except BufferError:
                 self._producer.poll(0.1)
@@ -55,7 +58,7 @@ class SteadyWriter:
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self.acknowledged.append((time.monotonic(), message.value() or b""))
+            self.acknowledged.append((time.monotonic(), message.value() or b"", message.partition() or 0))
         else:
             self.errors.append(error.str())
 
@@ -67,13 +70,18 @@ class SteadyWriter:
             time.sleep(0.02)
 
     def longest_gap_s(self, since: float) -> float:
-        """The longest time between two acknowledgements from a moment on, the last one before it among them."""
-        before = [at for at, _ in self.acknowledged if at <= since][-1:]
-        moments = before + [at for at, _ in self.acknowledged if at > since]
-        return max((later - earlier for earlier, later in pairwise(moments)), default=0.0)
+        """The longest time between two acknowledgements of any partition from a moment on, and the last one before."""
+        moments: dict[int, list[float]] = {}
+        for at, _, partition in self.acknowledged:
+            known = moments.setdefault(partition, [at])
+            if at <= since:
+                known[0] = at
+            elif at != known[0]:
+                known.append(at)
+        return max((later - earlier for known in moments.values() for earlier, later in pairwise(known)), default=0.0)
 
     def values(self) -> list[bytes]:
-        return [value for _, value in self.acknowledged]
+        return [value for _, value, _ in self.acknowledged]
 
 
 def read_all(bootstrap: str, topic: str, count: int, **settings: str) -> list[bytes]:
