@@ -6,11 +6,18 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.spark.conftest import QUIET, Read
 from tests.testing.clients import SECONDS, produce, producer
 
+from qanat.model.ids import TopicPartition
+from qanat.spark.loss import DataLossError
+from qanat.spark.offsets import OffsetRange
+from qanat.spark.options import source_options
+from qanat.spark.stream_reader import StreamReader
 from qanat.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -158,12 +165,12 @@ def test_bytes_limit_a_micro_batch(
 def test_lost_records_are_reported_exactly_or_skipped(
     spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path, checkpoint: str, read: Read
 ) -> None:
-    from confluent_kafka import TopicPartition
+    from confluent_kafka import TopicPartition as Place
     from confluent_kafka.admin import AdminClient
 
     produce(broker, topic, *(b"%d" % number for number in range(6)))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    for done in admin.delete_records([TopicPartition(topic, 0, 4)]).values():
+    for done in admin.delete_records([Place(topic, 0, 4)]).values():
         done.result(SECONDS)
     from_start = json.dumps({topic: {"0": 0, "1": 0, "2": 0}})
 
@@ -173,6 +180,24 @@ def test_lost_records_are_reported_exactly_or_skipped(
     query = start(spark, broker, topic, tmp_path / "out", checkpoint, startingOffsets=from_start)
     with pytest.raises(PySparkException, match="4 offsets are no longer there"):
         query.awaitTermination(120)
+
+
+def test_a_topic_that_was_made_anew_is_told_or_read_from_its_beginning(broker: EmbeddedBroker, topic: str) -> None:
+    produce(broker, topic, b"new")
+    old = {topic: {"0": 5, "1": 0, "2": 0}}
+    ends = {topic: {"0": 1, "1": 0, "2": 0}}
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic}
+    strict = StreamReader(source_options(given, is_stream=True), pa.schema([]))
+    easy = StreamReader(source_options({**given, "failOnDataLoss": "false"}, is_stream=True), pa.schema([]))
+    for reader in (strict, easy):
+        reader.prepareForTriggerAvailableNow()
+
+    with pytest.raises(DataLossError, match=f"{topic}-0 ends at offset 1, and the query has read up to 5"):
+        strict.latestOffset(old, ReadAllAvailable())
+    assert easy.latestOffset(old, ReadAllAvailable()) == ends
+    assert [one.wanted for one in easy.partitions(old, ends)] == [OffsetRange(TopicPartition(topic, 0), 0, 1)]  # type: ignore[attr-defined]
+    for reader in (strict, easy):
+        reader.stop()
 
 
 def test_a_checkpoint_of_another_topic_is_refused(

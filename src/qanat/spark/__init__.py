@@ -12,6 +12,7 @@
 - `offsets`        positions in topics, limits and splits (pure)
 - `narrowing`      what filters leave of a batch read (pure)
 - `loss`           records that are no longer there, said exactly
+- `ddl`            columns as DDL, looked through (pure)
 - `schemas`        the columns
 - `lookups`        what the driver asks of the brokers
 - `batch_reader`   a batch read on the driver

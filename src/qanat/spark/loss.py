@@ -26,6 +26,15 @@ def lost(missing: Sequence[OffsetRange]) -> str:
     )
 
 
+def made_anew(back: Sequence[OffsetRange]) -> str:
+    """The report that partitions end (`start`) before the position that a query has reached (`end`)."""
+    listed = ", ".join(f"{one.at} ends at offset {one.start}, and the query has read up to {one.end}" for one in back)
+    return (
+        f"{listed}: the topic was made anew, and what the old one had from there on is gone. With failOnDataLoss=false "
+        "a query reads the new one from its beginning"
+    )
+
+
 def without_lost(wanted: Sequence[OffsetRange], earliest: Offsets, must_fail: bool) -> list[OffsetRange]:
     """The ranges as far as they still exist; raises `DataLossError` if something is gone and that matters."""
     missing = [

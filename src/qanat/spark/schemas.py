@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from qanat.spark.ddl import check_columns
 from qanat.spark.formats.decoding import decoder
 from qanat.spark.formats.poison import MALFORMED
 from qanat.spark.formats.value_format import SchemaError, ValueFormat
@@ -76,6 +77,7 @@ def _value_type(form: ValueFormat) -> str:
     schema = form.schema.strip()
     if schema.startswith("{"):
         return _from_json(schema)
+    check_columns(schema)
     return schema if _NESTED.match(schema) else f"struct<{schema}>"
 
 

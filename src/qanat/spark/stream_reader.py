@@ -25,7 +25,7 @@ from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.batch_reader import Piece
 from qanat.spark.lookups import Lookups
-from qanat.spark.loss import DataLossError, lost, without_lost
+from qanat.spark.loss import DataLossError, made_anew, without_lost
 from qanat.spark.offsets import OffsetRange, Offsets, from_json, lag, limited, ranges, split, to_json
 from qanat.spark.options import SourceOptions
 from qanat.spark.plain_faults import told_plainly
@@ -91,7 +91,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Spark plans a micro-batch when the one before is in its checkpoint, and calls `commit` only if there is
         # something new: a query that has caught up would show its last micro-batch as lag.
         self._show(done)
-        end = self._forward_only(begin, self._latest() if self._target is None else self._target)
+        end = self._latest() if self._target is None else self._target
+        self._check_going_on(begin, end)
         if not isinstance(limit, ReadAllAvailable):
             if self._is_too_little(lag(begin, end)):
                 return start
@@ -102,6 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         last = from_json(end, _CHECKPOINT)
         begin = self._begin(from_json(start, _CHECKPOINT), known=last)
+        begin = {**begin, **self._lookups.earliest(at for at in begin if last.get(at, begin[at]) < begin[at])}
         wanted = ranges(begin, last)
         earliest = self._lookups.earliest(one.at for one in wanted)
         existing = without_lost(wanted, earliest, self._options.fail_on_data_loss)
@@ -154,12 +156,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         added = [at for at in chosen if at not in start]
         return {**{at: offset for at, offset in start.items() if at not in gone}, **self._lookups.earliest(added)}
 
-    def _forward_only(self, begin: Offsets, end: Offsets) -> Offsets:
-        """Where a partition was made anew and ends before the query's position, it waits there until it has grown."""
+    def _check_going_on(self, begin: Offsets, end: Offsets) -> None:
+        """A partition that ends before the query's position was made anew."""
         back = [OffsetRange(at, end[at], begin[at]) for at in sorted(begin) if at in end and end[at] < begin[at]]
-        if back and self._target is None:
-            self._lose(lost(back))
-        return {**end, **{one.at: begin[one.at] for one in back}}
+        if back:
+            self._lose(made_anew(back))
 
     def _lose(self, report: str) -> None:
         if self._options.fail_on_data_loss:

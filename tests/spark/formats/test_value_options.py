@@ -15,6 +15,12 @@ from qanat.spark.schemas import arrow_schema, source_schema
         ({"valueFormat": "jsn", "valueSchema": "id int"}, "valueFormat is 'jsn', but must be one of json, avro"),
         ({"valueFormat": "json"}, "valueFormat=json needs option valueSchema"),
         ({"valueFormat": "json", "valueSchema": '{"type":"strct"}'}, "no schema of Spark as JSON"),
+        ({"valueFormat": "json", "valueSchema": "id bigglint"}, "bigglint is no type of Spark; did you mean bigint"),
+        ({"valueFormat": "json", "valueSchema": "id int, tags array<strng>"}, "strng is no type of Spark"),
+        ({"valueFormat": "json", "valueSchema": "id, name string"}, "column id has no type"),
+        ({"valueFormat": "json", "valueSchema": "id int name string)"}, "[)] stands where a comma"),
+        ({"valueFormat": "json", "valueSchema": "id map<string>"}, "map needs , where > stands"),
+        ({"valueFormat": "json", "valueSchema": "id int,"}, "a column's name is missing at its end"),
         ({"valueFormat": "avro", "valueSchema": "id int"}, "is no JSON, which Avro's schemas are"),
         ({"valueFormat": "protobuf"}, "needs options protobufDescriptorFile and protobufMessage"),
         ({"valueSchema": "id int"}, "option valueSchema needs option valueFormat"),
@@ -36,6 +42,8 @@ def test_columns_are_described_in_words_that_the_jvm_reads() -> None:
 
     assert "`value` struct<id int, `odd name` string>" in str(source_schema(options))
     assert "`value` map<string,int>" in str(source_schema({**options, "valueSchema": "map<string,int>"}))
+    nested = "n: array<struct<a: decimal(10, 2), `b,c`: map<string, int>>> NOT NULL COMMENT 'x, y', d TIMESTAMP"
+    assert nested in str(source_schema({**options, "valueSchema": nested}))
     assert "malformed" not in str(source_schema({**options, "mode": "failfast"}))
     spelled = '{"type":"struct","fields":[{"name":"a b","type":"long","nullable":true,"metadata":{}}]}'
     assert "`value` struct<`a b`: bigint>" in str(source_schema({**options, "valueSchema": spelled}))

@@ -56,11 +56,16 @@ class AvroDecoder:
         try:
             found = self._read(source, self._schema, None)
         except _MISFITS as fault:
-            raise MisfitError(f"it is no Avro of this schema: {fault or type(fault).__name__}") from None
+            raise MisfitError(f"it is no Avro of this schema: {_why(fault)}") from None
         if source.tell() != len(datum):
             raise MisfitError(f"it is no Avro of this schema: {len(datum) - source.tell()} bytes are left over")
         adapt = self._described.adapt
         return found if adapt is None else adapt(found)
+
+
+def _why(fault: Exception) -> str:
+    """What the reader says; where a value ends before its schema does, it says little or nothing."""
+    return "it ends too early" if isinstance(fault, EOFError | IndexError) else str(fault) or type(fault).__name__
 
 
 def _library() -> Any:

@@ -107,7 +107,7 @@ def named(name: str) -> Pipeline:
         return found
     path = Path(name)
     if path.suffix not in (".yaml", ".yml") and not path.exists():
-        raise PipelineError(f"there is neither a pipeline nor a file named {name}{nearest(name, MODULES)}")
+        raise PipelineError(f"there is no such file, and there is no pipeline {name}{nearest(name, MODULES)}")
     try:
         return declared(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as fault:
