@@ -46,6 +46,7 @@ def test_pipelines_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> N
         (["replay", "--until", "noon"], "until 'noon' is no point in time: write 2026-11-15T10:30:00"),
         (["replay", "--lake", "nowhere", "--verify"], "nowhere is no lake: nothing is there"),
         (["mirror", "--topics", "orders"], "to is missing: the cluster that is written to"),
+        (["metrics", "--master", "lokal[2]"], "--master lokal[2]: write local[2], spark://host:7077, yarn or k8s"),
         (["metrics", "--metrics-port", "70000"], "--metrics-port 70000: write a number from 0 to 65535"),
     ],
 )

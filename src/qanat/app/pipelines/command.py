@@ -11,6 +11,7 @@ from qanat.app.session import HERE, Target, WrongArgumentError, assignments
 from qanat.app.streams import complain
 
 _COLUMNS = ("pipeline", "settings", "meaning")
+_MASTERS = ("local", "spark://", "yarn", "k8s://")
 
 
 def list_pipelines(*, output: Output = "table") -> None:
@@ -97,6 +98,8 @@ def run(
 
     if metrics_port is not None and not 0 <= metrics_port <= 65535:
         raise WrongArgumentError(f"--metrics-port {metrics_port}: write a number from 0 to 65535")
+    if not master.startswith(_MASTERS):
+        raise WrongArgumentError(f"--master {master}: write local[2], spark://host:7077, yarn or k8s://…")
     pipeline = named(name)
     given = {**assignments(settings or []), **as_settings(pipeline, options)}
     pipeline.check(given)
