@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from qanat.cluster.elections import Rules, prefer, recover, settle, with_in_sync
 from qanat.cluster.nodes import Node, Nodes
@@ -170,6 +171,25 @@ def test_c20_a_move_ends_when_every_new_replica_is_in_sync() -> None:
 
     assert (after.replicas, after.adding, after.removing) == ((1, 2), (), ())
     assert (after.leader, after.leader_epoch, after.in_sync_nodes) == (1, 4, (1, 2))
+
+
+def test_c20_a_move_that_is_over_is_another_epoch_for_whoever_is_gone() -> None:
+    """Seen in simulation: a broker that was a replica, was none, and was one again before it heard of the former was
+    taken back into the in-sync set for the copy that it then deleted."""
+    grown = PartitionState(
+        leader=0,
+        leader_epoch=3,
+        replicas=(0, 2, 1),
+        in_sync=(Member(0, 10), Member(1, 10), Member(2, 10)),
+        adding=(2,),
+    )
+    moved = replace(grown, removing=(1,))
+
+    assert (settle(moved, nodes(0, 1, 2), Rules()).leader, settle(moved, nodes(0, 1, 2), Rules()).leader_epoch) == (
+        0,
+        4,
+    )
+    assert settle(grown, nodes(0, 1, 2), Rules()).leader_epoch == 3, "nobody is gone"
 
 
 def test_c20_the_leader_of_a_move_dies_and_the_move_goes_on() -> None:

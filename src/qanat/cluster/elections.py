@@ -40,8 +40,20 @@ _SOUND = (Standing.STEADY, Standing.BACK)
 
 def settle(state: PartitionState, nodes: Nodes, rules: Rules) -> PartitionState:
     """The state as it should be; the same object where that is how it is."""
-    settled = _elected(_moved(_members(state, nodes, rules)), state, nodes, rules)
+    settled = parted(_elected(_moved(_members(state, nodes, rules)), state, nodes, rules), state)
     return state if settled == state else settled
+
+
+def parted(after: PartitionState, before: PartitionState) -> PartitionState:
+    """Another epoch where somebody is a replica no longer.
+
+    It may hear of that late, and be made a replica again before it does: what it then still says of the copy that
+    it is going to delete must not count.
+    """
+    is_parted = any(node_id not in after.replicas for node_id in before.replicas)
+    if not is_parted or after.leader == NO_LEADER or after.leader_epoch > before.leader_epoch:
+        return after
+    return replace(after, leader_epoch=after.leader_epoch + 1)
 
 
 def prefer(state: PartitionState, nodes: Nodes, rules: Rules) -> PartitionState:

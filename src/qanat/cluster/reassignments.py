@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qanat.cluster import keys, values
-from qanat.cluster.elections import Rules, led_by_a_member, prefer, recover
+from qanat.cluster.elections import Rules, led_by_a_member, parted, prefer, recover
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.nodes import Nodes
 from qanat.cluster.rejection import Rejection
@@ -120,7 +120,8 @@ def _cancelled(before: values.PartitionState, nodes: Nodes) -> values.PartitionS
             "The reassignment cannot be taken back: none of the replicas there were before is in sync.",
         )
     # One that was new may lead already.
-    return led_by_a_member(replace(before, replicas=replicas, adding=(), removing=(), in_sync=in_sync), nodes)
+    after = replace(before, replicas=replicas, adding=(), removing=(), in_sync=in_sync)
+    return parted(led_by_a_member(after, nodes), before)
 
 
 def _unknown(name: str, number: int) -> Rejection:
