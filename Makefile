@@ -25,7 +25,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-three bench-http bench-failover sim sim-log bug-bank stores chaos restart queue fuzz docs dist clean distclean
+.PHONY: guard spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-three bench-http bench-failover sim sim-log bug-bank growth stores chaos restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -85,6 +85,9 @@ sim: $(READY) ## whole clusters under seeded faults, then logs; make sim SECONDS
 
 bug-bank: $(READY) ## known bugs put back into the product: the simulation must find each; ARGS="never_truncate" for one
 	@$(BIN)/python -m qanat.sim.clusters.bug_bank $(ARGS)
+
+growth: $(READY) ## what metadata costs as a simulated cluster grows to 100 brokers; ARGS="--sizes 30:3000"
+	@$(BIN)/python -m qanat.sim.clusters.growth $(ARGS)
 
 sim-log: $(READY) ## a log whose power is cut at every operation; make sim-log SECONDS=60 or SEEDS=1-200
 	@$(BIN)/python -m qanat.sim $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)

@@ -1,0 +1,17 @@
+"""What is counted as a simulated cluster grows: here at the size of a test."""
+
+from __future__ import annotations
+
+from qanat.sim.clusters.growth import Growth, table
+
+
+def test_the_bill_of_a_small_cluster() -> None:
+    phases = {phase.name: phase for phase in Growth(4, 24).run()}
+
+    quiet, killed, silent = (phases[name] for name in ("a quiet minute", "a broker is killed", "a broker loses power"))
+    assert (quiet.bill.commits, quiet.bill.lists, quiet.bill.changes) == (0, 8, 0), "everybody looks twice a minute"
+    assert 110 <= quiet.bill.renewals <= 130, "four leases, every two seconds"
+    assert killed.seconds < 1.0, "its connections break, and nobody waits for its lease"
+    assert killed.bill.lists == 0, "whoever is refused hears why from the watch"
+    assert 4.0 < silent.seconds < 8.0, "its lease runs out"
+    assert len(table(4, 24, list(phases.values())).splitlines()) == 6
