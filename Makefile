@@ -21,11 +21,12 @@ NATIVE := $(PXD) $(PXD:.pxd=.py)
 TOOLS_STAMP  := $(VENV)/.tools-installed
 NATIVE_STAMP := $(VENV)/.native-compiled
 DOCS_STAMP   := $(VENV)/.docs-installed
+PEERS_STAMP  := $(VENV)/.peers-installed
 READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-three bench-http bench-failover sim sim-log bug-bank growth stores chaos restart queue fuzz docs dist clean distclean
+.PHONY: guard spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-peers bench-three bench-http bench-failover sim sim-log bug-bank growth stores chaos restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -66,6 +67,9 @@ bench: $(READY) ## measure on this machine; make bench ARGS="--help" for the kno
 
 bench-kafka: $(READY) ## measure a broker beside Apache Kafka; make bench-kafka ARGS="--quick"
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-peers: $(READY) $(PEERS_STAMP) ## measure a broker beside NATS, Redis and RabbitMQ where installed; make bench-peers ARGS="--quick"
+	@$(BIN)/python -m bench.peers $(ARGS)
 
 guard: $(READY) ## has something become twice as slow? ratios to a bare loop, in seconds; part of make test as well
 	@$(BIN)/python -m bench.guard $(ARGS)
@@ -153,6 +157,10 @@ $(TOOLS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 
 $(NATIVE_STAMP): hatch_build.py $(NATIVE) $(TOOLS_STAMP)
 	@$(BIN)/python hatch_build.py
+	@touch $@
+
+$(PEERS_STAMP): $(TOOLS_STAMP)
+	@$(PIP) install -c constraints.txt 'nats-py>=2.10' 'redis[hiredis]>=5' 'rstream>=1'
 	@touch $@
 
 $(DOCS_STAMP): $(TOOLS_STAMP)

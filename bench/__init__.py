@@ -21,6 +21,7 @@ On Qanat alone, each a command of its own: `holds` measures how long one request
 `connections` what an idle connection costs (docs/performance-holds.md), `rebalance` how long a group of a hundred
 members needs to settle (with `group_members`), `transactions` what commits cost, `shares` what acknowledging every
 record costs (with `share_client`).
+`peers` measures Qanat beside systems that do not speak Kafka.
 `http` measures the HTTP door beside a bare handler, `failover` what it costs when a broker of three goes, and what many
 partitions cost (docs/performance-cluster.md).
 - `request`         one small request inside the broker, without a client: where its CPU time goes

@@ -154,7 +154,7 @@ def delete(address: str, topic: str, size: int, count: int, rate: int, settings:
     return {}
 
 
-_MODES = {
+MODES = {
     "produce": produce,
     "consume": consume,
     "sync": sync,
@@ -170,7 +170,7 @@ def main(arguments: list[str]) -> int:
         return 0
     mode, address, topic, size, count, rate, *rest = arguments
     settings = dict(one.split("=", 1) for one in rest)
-    result = _MODES[mode](address, topic, int(size), int(count), int(rate), settings)
+    result = MODES[mode](address, topic, int(size), int(count), int(rate), settings)
     if result:
         print(json.dumps(result), flush=True)
     return 0

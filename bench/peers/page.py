@@ -1,0 +1,92 @@
+"""docs/performance-peers.md, written by the measurement itself, and the same at a terminal."""
+
+from __future__ import annotations
+
+from bench.peers.report import Result, Table, as_markdown_table
+
+COMPARED = (
+    "Every system is driven by a Python client, and not by the same one: rates, and to a lesser degree latencies, are "
+    "bounded by the client. What compares servers is the server's CPU time per message, which the kernel counts."
+)
+
+_HEAD = """\
+# Performance beside other systems
+
+One node of Qanat beside NATS JetStream, Redis Streams and RabbitMQ streams: the same machine, the same run, in turns.
+This page is written by the command; repeat it on your machine:
+
+```
+make bench-peers ARGS="--markdown docs/performance-peers.md"
+```
+
+`--quick` takes at most five minutes, `--only sync,start` and `--systems qanat,redis` measure less, `--json FILE` is for
+programs. A system that is not installed is named, with the command that brings it. Apache Kafka, by one and the same
+client, has [a page of its own](performance-broker.md).
+"""
+_READING = f"""\
+{COMPARED}
+
+A cell is the median over the rounds, in brackets the lowest and the highest, and then how many times the other system's
+figure Qanat's is, taken within each round: above 1 is good for rates, below 1 for everything else.
+"""
+_HOW = """\
+## How it is measured
+
+- Each server is a process of its own on loopback with a new data folder, started as its users start it with the
+  settings below, one stream of one partition and one replica. All may use the same processors, as may the clients.
+- They take turns within each round. A driver makes a new stream, connects and warms up before it is told to go;
+  consumers read a stream that was filled before.
+- **pipelined**: librdkafka sends batches of up to 10,000 messages (`linger.ms=5`, `acks=all`); nats-py has up to 4,000
+  publishes in flight; redis-py sends `XADD` in pipelines of 1,000; rstream sends frames of 500, ten of them
+  unconfirmed. **one at a time**: the next is sent when the last is acknowledged.
+- **consume**: librdkafka's fetches; NATS's ordered consumer; `XREAD` of up to 1,000; a stream subscription with credit.
+- **end to end**: from the moment at which a message was meant to be sent to its arrival in the same process, counted by
+  HdrHistogram: a sender that is held up does not hide it. A thread keeps the pace for all clients; redis-py's waits
+  for each answer before it sends the next, the others do not.
+- **server CPU per message**: what the kernel charged to the server's process between go and the end.
+- **start**: from before the process is made until its own protocol is answered. **memory**: resident, one second later.
+- *Durable* means that an acknowledged message has been synced to the disk. A system that cannot do that has no place in
+  that table. Without it, all leave writing to the kernel.
+"""
+
+
+def as_markdown(result: Result) -> str:
+    """The whole page."""
+    sections = [_HEAD, _READING, *(_section(table) for table in result.tables)]
+    if result.notes:
+        sections.append(
+            "## Not measured\n\n" + "\n".join(f"- {' '.join(note.split())}" for note in result.notes) + "\n"
+        )
+    facts = [[name, value] for name, value in {**result.machine, **result.settings}.items()]
+    sections += [_HOW, "## Machine, versions, settings\n\n" + as_markdown_table(("what", "value"), facts)]
+    return "\n".join(sections)
+
+
+def _section(table: Table) -> str:
+    body = as_markdown_table(table.headings, table.rows) if table.lines else "Nothing was measured.\n"
+    left_out = "".join(f"\n{name} is not in this table: {reason}.\n" for name, reason in table.left_out.items())
+    return f"## {table.title}\n\n{body}{left_out}"
+
+
+def print_result(result: Result) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = 240
+    for table in result.tables:
+        shown = RichTable(box=None, pad_edge=False, title=table.title, title_justify="left")
+        for heading in table.headings:
+            shown.add_column(heading)
+        for row in table.rows:
+            shown.add_row(*row)
+        console.print(shown)
+        for name, reason in table.left_out.items():
+            console.print(f"{name} is not in this table: {reason}.", markup=False)
+        console.print()
+    console.print(COMPARED)
+    for note in result.notes:
+        console.print(f"Note: {note}", markup=False)
+    for name, value in {**result.machine, **result.settings}.items():
+        console.print(f"{name}: {value}", markup=False)
