@@ -27,6 +27,8 @@ NEEDED_BYTES = 4 * 10**9
 QUICK_SECONDS = 280.0
 """What remains of five minutes when servers have been stopped."""
 QUICK_SHARE = 0.25
+FIRST_SHARE, SECOND_SHARE = 0.55, 0.85
+"""When the first and the second table of a quick run must be over, so that a slow machine shows some of each."""
 EXIT_REFUSED = 2
 
 
@@ -63,15 +65,15 @@ def run(asked: argparse.Namespace) -> Result:
 
 def _tables(rounds: Rounds, present: Sequence[Present], chosen: Sequence[str], *, is_quick: bool) -> list[Table]:
     tables: list[Table] = []
-    for title, all_workloads, is_durable in (
-        ("Without a sync before the acknowledgement", WORKLOADS, False),
-        ("Durable: a sync before every acknowledgement", durable(), True),
+    for title, all_workloads, is_durable, share in (
+        ("Without a sync before the acknowledgement", WORKLOADS, False, FIRST_SHARE),
+        ("Durable: a sync before every acknowledgement", durable(), True, SECOND_SHARE),
     ):
         workloads = [_quick(one) if is_quick else one for one in all_workloads if one.name in chosen]
         if workloads:
             reasons = {str(one): one.why_not(is_durable=is_durable) for one in present}
             taking_part = [one for one in present if not reasons[str(one)]]
-            lines = rounds.table(taking_part, workloads, is_durable=is_durable)
+            lines = rounds.table(taking_part, workloads, is_durable=is_durable, share=share)
             tables.append(Table(title, lines, {name: why for name, why in reasons.items() if why}))
     if START in chosen:
         tables.append(Table("Start and idle memory", rounds.starts(present)))

@@ -20,6 +20,8 @@ from bench.workloads import BATCHED, Sample, Workload
 SETTLE_SECONDS = 1.0
 """Memory is looked at when the start is over, not in the middle of it."""
 _MB = 1e6
+_WORDS = 500
+"""As much of a driver's complaint as belongs into a report: the end says what was wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +69,19 @@ class Rounds:
         self._tell = tell
         self._folders = 0
         self._longest = 0.0
-        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._began = time.monotonic()
+        self._seconds = seconds
         self.notes: list[str] = []
         """What did not come about, and why."""
 
-    def table(self, systems: Sequence[Present], workloads: Sequence[Workload], *, is_durable: bool) -> list[Line]:
-        """Each workload on each of the systems."""
+    def table(
+        self, systems: Sequence[Present], workloads: Sequence[Workload], *, is_durable: bool, share: float
+    ) -> list[Line]:
+        """Each workload on each of the systems, until this share of the time is over."""
         lines: list[Line] = []
         with self._started(systems, is_durable=is_durable) as sides:
             for workload in workloads:
-                with self._if_there_is_time(f"{workload.name}{', durable' if is_durable else ''}") as is_time:
+                with self._if_there_is_time(f"{workload.name}{', durable' if is_durable else ''}", share) as is_time:
                     if is_time:
                         lines += self._measured(sides, workload)
         return lines
@@ -86,7 +91,7 @@ class Rounds:
         seconds: dict[str, list[float]] = {}
         idle: dict[str, list[float]] = {}
         broken: set[str] = set()
-        with self._if_there_is_time(START) as is_time:
+        with self._if_there_is_time(START, 1.0) as is_time:
             for number in range(1, self._rounds + 1 if is_time else 1):
                 self._tell(f"start, round {number}")
                 for present in systems:
@@ -136,26 +141,32 @@ class Rounds:
                     else:
                         samples.setdefault(side.name, []).append(side.sample(workload))
                 except DriverFailedError as fault:
-                    self.notes.append(f"{side.name}, {workload.name}: not measured: {str(fault)[-500:]}")
+                    self.notes.append(f"{side.name}, {workload.name}: not measured: {str(fault)[-_WORDS:]}")
                     taking.remove(side)
                     samples.pop(side.name, None)
         if workload.is_filled:
             for side in taking:
-                side.clear(workload)
+                self._clear(side, workload)
         return lines_of(workload, samples)
+
+    def _clear(self, side: Side, workload: Workload) -> None:
+        try:
+            side.clear(workload)
+        except DriverFailedError as fault:
+            self.notes.append(f"{side.name}, {workload.name}: its stream remained: {str(fault)[-_WORDS:]}")
 
     def _warm_up(self, side: Side, workload: Workload) -> None:
         """Filling a stream to be read warms up; so does each driver before it says that it is ready."""
         if workload.is_filled:
             side.fill(workload)
-        elif self._deadline is None:
+        elif self._seconds is None:
             side.sample(workload)
 
     @contextlib.contextmanager
-    def _if_there_is_time(self, what: str) -> Iterator[bool]:
+    def _if_there_is_time(self, what: str, share: float) -> Iterator[bool]:
         """Whether it may begin: not where the longest so far would be too long."""
         began = time.monotonic()
-        if self._deadline is not None and began + self._longest > self._deadline:
+        if self._seconds is not None and began + self._longest > self._began + self._seconds * share:
             self.notes.append(f"{what} was left out: the time for a quick run was over")
             yield False
             return

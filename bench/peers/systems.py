@@ -135,7 +135,7 @@ def _nats_settings(is_durable: bool) -> str:
 def _nats_why_not(is_durable: bool, version: str) -> str:
     if not is_durable or _numbers(version) >= SYNC_INTERVAL_SINCE:
         return ""
-    return f"nats-server {version} has no `sync_interval` and acknowledges before it syncs; 2.10 and later can"
+    return f"nats-server {version} has no `sync_interval` and acknowledges before it syncs; 2.10 (Debian 13) can"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -28,12 +28,12 @@ def _consume(name: str, what: str, size: int, count: int) -> Workload:
 
 WORKLOADS = (
     _produce("produce-100", "publish 100 B, pipelined", 100, 60_000),
-    _produce("produce-1k", "publish 1 KB, pipelined", KIB, 30_000),
     Workload("sync", "publish 100 B, one at a time", "sync", 100, 2_000, (P50, P99, CPU), AT_ONCE, UNFLUSHED),
     Workload(
         "end-to-end", "end to end at 1,000 messages/s", "endtoend", 100, 4_000, (P50, P99, CPU), {}, UNFLUSHED, 1_000
     ),
     _consume("consume-100", "consume 100 B", 100, 100_000),
+    _produce("produce-1k", "publish 1 KB, pipelined", KIB, 30_000),
     _consume("consume-1k", "consume 1 KB", KIB, 50_000),
 )
 NAMES = (*(one.name for one in WORKLOADS), START)

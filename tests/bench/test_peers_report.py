@@ -10,8 +10,10 @@ import pytest
 from bench.peers import __main__ as command
 from bench.peers import page, systems, workloads
 from bench.peers.driving import Arrivals, Asked, Found, Mode, main, paced
+from bench.peers.launching import Launch, launched
 from bench.peers.report import Line, Result, Table, as_json
 from bench.peers.rounds import lines_of
+from bench.servers import ServerFailedError
 from bench.workloads import Sample
 
 RATES = Line("sync", "publish", "messages/s", {"Qanat": [10.0, 20.0, 60.0], "Redis Streams": [20.0, 20.0, 20.0]})
@@ -107,6 +109,16 @@ def test_redis_syncs_where_it_must(tmp_path: Path, is_durable: bool, expected: s
     words = systems.REDIS.prepare(is_durable, "redis-server", tmp_path, 6379).command
 
     assert words[words.index("--appendfsync") + 1] == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"), [("exit 3", "code 3: it wrote nothing"), ("echo no licence; exit 1", "code 1: no licence")]
+)
+def test_a_server_that_does_not_start_says_why(tmp_path: Path, script: str, reason: str) -> None:
+    launch = Launch(["sh", "-c", script], b"PING\r\n")
+
+    with pytest.raises(ServerFailedError, match=reason), launched(tmp_path / "server", lambda folder, port: launch):
+        pytest.fail("it was taken for started")
 
 
 def test_latency_runs_from_the_moment_at_which_a_message_was_meant_to_go() -> None:
