@@ -27,7 +27,7 @@ def check_columns(text: str) -> None:
     >>> check_columns("id bigint, `a b`: decimal(10, 2) not null, tags array<struct<k: string, v: map<string, int>>>")
     >>> check_columns("id bigglint")
     Traceback (most recent call last):
-    qanat.spark.formats.value_format.SchemaError: option valueSchema: bigglint is no type of Spark; did you mean bigint?
+    qanat.spark.formats.value_format.SchemaError: bigglint is no type of Spark; did you mean bigint?
     """
     reader = _Reader(_TOKEN.findall(text))
     if reader.peek().lower() in ("array", "map", "struct") and reader.peek(1) == "<":
@@ -35,7 +35,7 @@ def check_columns(text: str) -> None:
     else:
         reader.columns()
     if reader.peek():
-        raise SchemaError(f"option valueSchema: {reader.peek()} stands where a comma or the end was expected")
+        raise SchemaError(f"{reader.peek()} stands where a comma or the end was expected")
 
 
 class _Reader:
@@ -60,7 +60,7 @@ class _Reader:
         if word not in _TYPES:
             near = get_close_matches(word, _TYPES, n=1, cutoff=0.5)
             raise SchemaError(
-                f"option valueSchema: {word} is no type of Spark"
+                f"{word} is no type of Spark"
                 + (f"; did you mean {near[0]}?" if near else f": those are {', '.join(_TYPES)}")
             )
         if word in ("array", "map", "struct"):
@@ -83,7 +83,7 @@ class _Reader:
         if self.peek() == ":":
             self._at += 1
         if self.peek() in ("", ",", ">"):
-            raise SchemaError(f'option valueSchema: column {name} has no type; write it as in "id bigint, name string"')
+            raise SchemaError(f'column {name} has no type; write it as in "id bigint, name string"')
         self.type()
         # NOT NULL, COMMENT and the like are Spark's business.
         while self.peek() and self.peek() not in _PUNCTUATION:
@@ -92,12 +92,12 @@ class _Reader:
     def _word(self, what: str) -> str:
         word = self.peek()
         if not word or word in _PUNCTUATION:
-            raise SchemaError(f"option valueSchema: {what} is missing " + (f"before {word}" if word else "at its end"))
+            raise SchemaError(f"{what} is missing " + (f"before {word}" if word else "at its end"))
         self._at += 1
         return word
 
     def _mark(self, mark: str, inside: str) -> None:
         if self.peek() != mark:
             found = self.peek() or "the end"
-            raise SchemaError(f"option valueSchema: {inside} needs {mark} where {found} stands")
+            raise SchemaError(f"{inside} needs {mark} where {found} stands")
         self._at += 1

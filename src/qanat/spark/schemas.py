@@ -77,7 +77,10 @@ def _value_type(form: ValueFormat) -> str:
     schema = form.schema.strip()
     if schema.startswith("{"):
         return _from_json(schema)
-    check_columns(schema)
+    try:
+        check_columns(schema)
+    except SchemaError as fault:
+        raise SchemaError(f"option valueSchema: {fault}") from None
     return schema if _NESTED.match(schema) else f"struct<{schema}>"
 
 

@@ -51,6 +51,7 @@ def test_a_pipeline_is_decoded_with_its_settings() -> None:
         ("10 seconds", "soon", r"line 19: sinks.out.every: 'soon' is not a duration such as"),
         ("${input}", "${inptu}", r"line 8: sources.raw.topic: there is no setting inptu; did you mean input\?"),
         ("    topic: ${input}\n", "", r"line 7: sources.raw: one of topic, topics and pattern"),
+        ("amount double", "amount dubble", r"sources.raw.schema: dubble is no type of Spark; did you mean double"),
         ("    from: big\n", "", r"line 15: sinks.out: from is missing"),
         ("    sql:", "    from: raw\n    sql:", r"line 12: steps.big: sql stands alone"),
         ("name: orders", "name: Orders!", r"line 1: name: a pipeline needs a name"),

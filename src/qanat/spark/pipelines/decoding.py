@@ -13,6 +13,8 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
+from qanat.spark.ddl import check_columns
+from qanat.spark.formats.value_format import SchemaError
 from qanat.spark.pipelines.definition import Definition, Sink, Source, Step
 from qanat.spark.pipelines.document import Document, Path, PipelineError, read_document
 from qanat.spark.pipelines.durations import seconds_of
@@ -186,6 +188,11 @@ def _check(document: Document, pipeline: Definition) -> None:
     for name, source in pipeline.sources.items():
         if sum((source.topic is not None, bool(source.topics), source.pattern is not None)) != 1:
             raise document.wrong(("sources", name), "one of topic, topics and pattern says what is read")
+        if source.schema is not None:
+            try:
+                check_columns(source.schema)
+            except SchemaError as fault:
+                raise document.wrong(("sources", name, "schema"), str(fault)) from None
     for name, step in pipeline.steps.items():
         _check_step(document, ("steps", name), step)
     for name, sink in pipeline.sinks.items():

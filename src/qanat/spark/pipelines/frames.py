@@ -20,6 +20,8 @@ BROKEN = "_broken"
 
 _OWN = re.compile(r"\bqanat(?:\.\w+)+Error: (.+)")
 
+_TOO_SLOW = "Python worker failed to connect back"
+
 
 def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]) -> dict[str, DataFrame]:
     """Every source and step by its name; raises `PipelineError` where Spark cannot make sense of one.
@@ -52,6 +54,11 @@ def told(fault: Exception) -> str:
     own = _OWN.findall(text)
     if own:
         return str(own[-1]).split(" SQLSTATE:")[0]
+    if _TOO_SLOW in text:
+        return (
+            "Spark gives a Python process ten seconds to start, and this machine was too busy for that; run it again, "
+            "it goes on where it was"
+        )
     return text.strip().split("\n", 1)[0].split(" SQLSTATE:")[0]
 
 
