@@ -80,6 +80,12 @@ BUGS = (
     Bug("C81", election.change_sets_without_comparing, 382, _copies("pause", "store cut")),
     Bug("C02", election.keep_an_epoch_when_the_leader_changes, 2, _copies()),
     Bug("C13", election.drop_a_member_without_a_word, 98, _copies()),
+    Bug(
+        "C20",
+        election.let_a_newcomer_lead_on,
+        12212,
+        _copied_once("kill", "pause", "power loss", has_operator=True),
+    ),
     Bug("C80", election.never_reconcile, 109, _copies("watch gap")),
     Bug(
         "C38",

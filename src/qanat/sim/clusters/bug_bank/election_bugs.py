@@ -13,7 +13,7 @@ from qanat.broker.broker import Broker
 from qanat.broker.in_sync_sets import InSyncSets
 from qanat.broker.membership import Membership
 from qanat.broker.metadata import MetadataKeeper
-from qanat.cluster import elections
+from qanat.cluster import elections, reassignments
 from qanat.cluster.controller import Commit, PartitionChange, commits
 from qanat.cluster.elections import Rules
 from qanat.cluster.image import MetadataImage
@@ -108,6 +108,11 @@ def drop_a_member_without_a_word(patches: Patches) -> None:
         return after
 
     patches.put(elections, "_members", forgotten)
+
+
+def let_a_newcomer_lead_on(patches: Patches) -> None:
+    """C20: whoever leads when a move is taken back leads on, though its copy is to go."""
+    patches.put(reassignments, "led_by_a_member", lambda state, nodes: state)
 
 
 def never_reconcile(patches: Patches) -> None:
