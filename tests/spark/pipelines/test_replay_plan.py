@@ -47,6 +47,15 @@ def test_steps_cover_every_offset_once_and_in_order(
         assert covered.get(place, []) == sorted(set(covered.get(place, [])))
 
 
+def test_what_is_done_already_is_not_counted_as_left() -> None:
+    left = steps([a_file("orders", 0, 0, 99)], {TopicPartition("orders", 0): 60}, 20)
+
+    assert [(window.first, window.end, window.rows) for step in left for window in step] == [
+        (60, 80, 20),
+        (80, 100, 20),
+    ]
+
+
 def lake_contents() -> tuple[Contents, Commit]:
     contents = Contents()
     commit = Commit(

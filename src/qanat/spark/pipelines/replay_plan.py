@@ -121,7 +121,8 @@ def _windows(at: TopicPartition, files: list[LakeFile], position: int, limit: in
     found: list[Window] = []
     for some in _stretches([one for one in files if one.last >= position]):
         first, end = max(position, some[0].first), max(one.last for one in some) + 1
-        rows = sum(one.rows for one in some)
+        # What is done already is no longer counted, so that an interrupted replay goes on in steps as large as before.
+        rows = -(-sum(one.rows for one in some) * (end - first) // (end - some[0].first))
         pieces = max(1, -(-rows // limit))
         edges = [first + (end - first) * number // pieces for number in range(pieces + 1)]
         for begin, stop in pairwise(edges):
