@@ -20,6 +20,7 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
 PATIENCE_S = 90.0
+_LONG_S = 300.0
 _LOOK_S = 0.05
 
 
@@ -155,8 +156,10 @@ class BrokerProcesses:
     def create(self, topic: str, partitions: int = 1, replicas: int = 3, **configs: str) -> None:
         """Make a topic and wait until it is in sync."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.create_topics([NewTopic(topic, partitions, replicas, config=configs)])[topic].result(PATIENCE_S)
-        self.until_in_sync(topic)
+        wanted = [NewTopic(topic, partitions, replicas, config=configs)]
+        # A broker answers when it hosts its part, which takes a while where there are thousands.
+        admin.create_topics(wanted, request_timeout=_LONG_S, operation_timeout=_LONG_S)[topic].result(_LONG_S)
+        self.until_in_sync(topic, _LONG_S)
 
 
 def free_ports(count: int) -> list[int]:

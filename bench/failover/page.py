@@ -18,8 +18,8 @@ _HEAD = """## Three brokers, real processes
 
 Three brokers and their clients on one machine over loopback, metadata in SQLite, three replicas,
 `min.insync.replicas=2`, fsync before every acknowledgement (the defaults of `qanat cluster up`). The writer is
-librdkafka with `enable.idempotence` and default timeouts, one message every 2 ms to three partitions in turn, each
-led by another broker. Written by the command:
+librdkafka with `enable.idempotence` and default timeouts, one message every 2 ms to one partition. Written by the
+command:
 
 ```
 make bench-failover ARGS="--markdown docs/performance-cluster.md"
@@ -27,7 +27,8 @@ make bench-failover ARGS="--markdown docs/performance-cluster.md"
 """
 _HOW = """\
 How it is measured: the *gap* is the longest time between two acknowledgements of one partition that the writer got,
-from the last one before its leader went. Before every try the broker that went before is back, in sync and leads.
+from the last one before its leader went. Before every try the broker that went before is back and in sync, and before a
+stop it has been for eleven seconds: librdkafka lets a broker alone for up to ten that has refused it.
 Kafka's brokers with their defaults were silent for 10.1 s. *Memory* is the largest broker's, without mapped files; *CPU
 when idle* is the busiest broker's share of one processor; *time to elect* runs from kill -9 until a survivor's
 metadata names another leader for every partition that the dead broker led.

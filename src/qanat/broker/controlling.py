@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _RETRY_S = 0.5
 _TOPICS_AT_ONCE = 50
 _TOLD_AT_ONCE = 20
+SETTLED_S = 10.0
+"""So long has a broker been there before it leads what it should: clients that it refused while it was down let it
+alone for as long (librdkafka's longest pause between attempts), and what it led meanwhile would wait."""
 
 
 class Controlling:
@@ -47,6 +50,8 @@ class Controlling:
         self._all = True
         """Whether everything must be looked at."""
         self._topics: dict[str, None] = {}
+        self._arrived: dict[int, tuple[int, int]] = {}
+        """Of each broker its epoch, and since when by our clock we know of it."""
         self._arranging = Arranging(broker, self._carry_out)
 
     @property
@@ -61,7 +66,10 @@ class Controlling:
         """Something has changed in the store."""
         for event in events:
             match keys.parse(event.key):
-                case keys.BrokerKey() | keys.ControllerKey() | keys.NodeDirectoryKey() | keys.BrokerConfigKey():
+                case keys.BrokerKey(node_id):
+                    self._note_arrival(node_id)
+                    self._all = True
+                case keys.ControllerKey() | keys.NodeDirectoryKey() | keys.BrokerConfigKey():
                     self._all = True
                 case keys.TopicKey(name) | keys.TopicConfigKey(name):
                     self._topics[name] = None
@@ -70,6 +78,17 @@ class Controlling:
                 case _:
                     continue
             self._awake.set()
+
+    def _note_arrival(self, node_id: int) -> None:
+        epoch = self._image.broker_epochs.get(node_id)
+        if epoch is None:
+            self._arrived.pop(node_id, None)
+        elif self._arrived.get(node_id, (None, 0))[0] != epoch:
+            self._arrived[node_id] = (epoch, self._broker.steady_ms())
+
+    def _is_settled(self, node_id: int) -> bool:
+        _, since_ms = self._arrived.get(node_id, (None, 0))
+        return self._broker.steady_ms() - since_ms >= SETTLED_S * 1000
 
     def wake(self) -> None:
         """Look at everything again."""
@@ -162,7 +181,8 @@ class Controlling:
                 continue
             try:
                 if self._broker.settings.auto_leader_rebalance_enable:
-                    await self._carry_out(list(leaders_to_move(self._image, self._rules_of, list(self._image.topics))))
+                    moves = leaders_to_move(self._image, self._rules_of, list(self._image.topics))
+                    await self._carry_out([move for move in moves if self._is_settled(move.after.leader)])
                 await self._arranging.complete_internal_topics()
                 await self._arranging.spread()
             except StoreUnavailableError:

@@ -14,7 +14,7 @@ from types import TracebackType
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.app.node import Node, NodeSettings
-from qanat.broker import breaths, metadata
+from qanat.broker import breaths, controlling, metadata
 from qanat.broker.settings import BrokerSettings
 from qanat.groups.settings import GroupSettings
 from qanat.log.directory import LogDirectory
@@ -39,6 +39,8 @@ _COORDINATORS = 3
 
 _RECONCILE_S = 5.0
 """A life of some seconds has no room for the product's half a minute."""
+_SETTLED_S = 1.0
+"""Nor for its ten seconds."""
 
 
 class SimEngine:
@@ -94,6 +96,7 @@ class Machine:
     ) -> None:
         breaths.clock = loop.time  # How much work is one piece must not hang on how fast this computer is.
         metadata.RECONCILE_S = reconcile_s
+        controlling.SETTLED_S = _SETTLED_S
         self.host = f"machine-{node_id}"
         self.node_id = node_id
         self.store = store
