@@ -19,6 +19,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workloads, "WORKLOADS", tiny)
     monkeypatch.setattr(command, "WORKLOADS", tiny)
     monkeypatch.setattr(command, "NEEDED_BYTES", 10**6)
+    monkeypatch.setattr(command, "FEWEST_ROUNDS", 1)
     monkeypatch.setattr(rounds, "SETTLE_SECONDS", 0.0)
 
 
@@ -31,7 +32,7 @@ def test_a_system_beside_qanat(key: str, tmp_path: Path) -> None:
     written, folder = tmp_path / "result.json", tmp_path / "disk"
     folder.mkdir()
 
-    assert command.main(["--systems", key, "--dir", str(folder), "--json", str(written)]) == 0
+    assert command.main(["--rounds", "1", "--systems", key, "--dir", str(folder), "--json", str(written)]) == 0
 
     result = json.loads(written.read_text())
     assert result["notes"] == []
