@@ -155,7 +155,7 @@ class BrokerProcesses:
 
     def create(self, topic: str, partitions: int = 1, replicas: int = 3, **configs: str) -> None:
         """Make a topic and wait until it is in sync."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "socket.timeout.ms": int(_LONG_S) * 1000})
         wanted = [NewTopic(topic, partitions, replicas, config=configs)]
         # A broker answers when it hosts its part, which takes a while where there are thousands.
         admin.create_topics(wanted, request_timeout=_LONG_S, operation_timeout=_LONG_S)[topic].result(_LONG_S)
