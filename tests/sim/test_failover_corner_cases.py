@@ -189,6 +189,23 @@ def test_c20_a_move_that_is_taken_back_half_way_leaves_everything_where_it_was()
     play(script, brokers=4, replicas=2)
 
 
+def test_c20_a_move_that_is_taken_back_while_the_newcomer_makes_its_log_leaves_no_log_behind() -> None:
+    async def script(stage: Stage) -> None:
+        assert await stage.send(b"before") == 0
+        before = stage.state.replicas
+        target = [node_id for node_id in range(4) if node_id not in before]
+        stage.loop._work_s = 0.2  # Making a log takes a while.
+        await _reassign(stage, target)
+        await _reassign(stage, None)
+        assert not any(AT in machine.node.broker.hosting.logs for machine in _machines(stage, target) if machine.node)
+        await asyncio.sleep(10.0)
+
+        assert not any(AT in machine.node.broker.hosting.logs for machine in _machines(stage, target) if machine.node)
+        await stage.whole_again()
+
+    play(script, brokers=4, replicas=2)
+
+
 def test_c20_the_only_replica_in_sync_is_let_go_of_when_others_have_everything_and_not_before() -> None:
     async def script(stage: Stage) -> None:
         assert await stage.send(b"before") == 0

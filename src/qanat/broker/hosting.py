@@ -248,7 +248,7 @@ class Hosting:
         self._by_topic.setdefault(at.topic, {})[at] = _raw(topic)
         # The picture may have changed while the log was made.
         if (latest := self._image.topics.get(at.topic)) is not None and latest.topic_id == topic.topic_id:
-            self._take_part(at, latest)
+            self.take_part(latest, at.partition)
 
     def _take_part(self, at: TopicPartition, topic: values.Topic) -> None:
         if self.followers is not None and (busy := self.followers.busy.get(at)) is not None:
