@@ -66,7 +66,7 @@ def test_what_is_no_state_is_said_to_be_none() -> None:
 
 async def test_the_store_of_an_older_cluster_is_read_at_level_one(tmp_path: Path) -> None:
     with tarfile.open(OLDER) as older:
-        older.extract("data/metadata.db", tmp_path, filter="data")
+        older.extract("data/metadata.db", tmp_path)
     store = await SqliteStore.open(str(tmp_path / "data" / "metadata.db"))
     try:
         image = MetadataImage.of(await store.list(keys.ROOT))

@@ -8,7 +8,9 @@ cuts a log, as the directory must.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from qanat.log.admission import admit
 from qanat.log.compaction import begin_compaction, cleanable_segments

@@ -82,7 +82,8 @@ def test_what_cannot_run_is_said_in_one_sentence(
         return failing(spark, broker, tmp_path, declared(text), input=topic, **settings)
 
     assert "step big: [UNRESOLVED_COLUMN" in told(BIG, column="amuont")
-    assert "source orders: " in told(BIG.replace("amount int", "amount inte"))
+    with pytest.raises(PipelineError, match=r"sources\.orders\.schema: inte is no type of Spark; did you mean int\?"):
+        declared(BIG.replace("amount int", "amount inte"))
     windows = "{from: orders, windows: {column: timestamp, sizes: {1m: 1 minute}, compute: {n: count(*)}}}"
     assert "timestamp has no watermark" in told(BIG.replace('{sql: "select key, value from orders where ${column} >= 50"}', windows).replace(", column: record.amount", ""))  # fmt: skip # noqa: E501
     assert f"{topic}-gone" in told(BIG.replace('topic: "${input}", schema', 'topic: "${input}-gone", schema'))
