@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from qanat.model.errors import QanatError
 from qanat.spark.options import source_options
 from qanat.spark.plain_faults import told_plainly
 from qanat.spark.schemas import arrow_schema, source_schema
@@ -58,9 +59,12 @@ class QanatDataSource(DataSource):
         return stream_writer(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from qanat.spark.stream_reader import StreamReader
+        from qanat.spark.stream_reader import RefusedStream, StreamReader
 
-        return StreamReader(source_options(self.options, is_stream=True), arrow_schema(schema, self.options))
+        try:
+            return StreamReader(source_options(self.options, is_stream=True), arrow_schema(schema, self.options))
+        except QanatError as fault:
+            return RefusedStream(fault)
 
 
 @told_plainly

@@ -190,3 +190,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         sizes, first = self._lookups.bytes_of(places), self._lookups.earliest(places)
         latest = self._lookups.latest(places)
         return sum(one.size * sizes.get(one.at, 0) // max(1, latest[one.at] - first[one.at]) for one in wanted)
+
+
+@told_plainly
+class RefusedStream(DataSourceStreamReader):
+    """A stream that cannot be read: Spark loses what is raised where a reader is made, so the reader raises it."""
+
+    def __init__(self, fault: QanatError) -> None:
+        self._fault = fault
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        raise self._fault
+
+    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802
+        raise self._fault
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        raise self._fault
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise self._fault
