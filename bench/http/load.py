@@ -92,6 +92,11 @@ async def delivery_ms(port: int, count: int, per_second: float) -> list[float]:
     acknowledged: dict[int, float] = {}
     arrived: dict[int, float] = {}
     stream, asking = await asyncio.open_connection("127.0.0.1", port)
+    made = b'{"name": "streamed"}'
+    asking.write(b"POST /api/v1/topics HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+    asking.write(b"Content-Length: %d\r\n\r\n%b" % (len(made), made))
+    head = await stream.readuntil(b"\r\n\r\n")
+    await stream.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]))
     asking.write(b"GET /api/v1/topics/streamed/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await stream.readuntil(b"event: open")
 

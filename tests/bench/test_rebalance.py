@@ -7,6 +7,7 @@ import pytest
 from bench import rebalance
 
 
+@pytest.mark.long
 def test_groups_of_both_protocols_are_taken_through_all_stages(capsys: pytest.CaptureFixture[str]) -> None:
     assert rebalance.main(["--members", "6", "--rounds", "1"]) == 0
 

@@ -7,6 +7,7 @@ import pytest
 from bench import shares, transactions
 
 
+@pytest.mark.long
 def test_share_groups_are_measured_beside_ordinary_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert shares.main(["--rounds", "1", "--records", "2000"]) == 0
 
@@ -18,6 +19,7 @@ def test_share_groups_are_measured_beside_ordinary_ones(capsys: pytest.CaptureFi
     ]
 
 
+@pytest.mark.long
 def test_transactions_are_measured_beside_plain_producing(capsys: pytest.CaptureFixture[str]) -> None:
     assert transactions.main(["--rounds", "1", "--seconds", "0.3"]) == 0
 
