@@ -71,7 +71,7 @@ bench-kafka: $(READY) ## measure a broker beside Apache Kafka; make bench-kafka 
 bench-peers: $(READY) $(PEERS_STAMP) ## measure a broker beside NATS, Redis and RabbitMQ where installed; make bench-peers ARGS="--quick"
 	@$(BIN)/python -m bench.peers $(ARGS)
 
-guard: $(READY) ## has something become twice as slow? ratios to a bare loop, in seconds; part of make test as well
+guard: $(READY) ## has something become twice as slow? ratios to a bare loop, in seconds; make test sees three times
 	@$(BIN)/python -m bench.guard $(ARGS)
 
 bench-failover: $(READY) ## leaders killed, restarts, many partitions on three brokers; make bench-failover ARGS="--quick"

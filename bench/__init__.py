@@ -25,7 +25,7 @@ record costs (with `share_client`).
 `http` measures the HTTP door beside a bare handler, `failover` what it costs when a broker of three goes, and what many
 partitions cost (docs/performance-cluster.md).
 - `request`         one small request inside the broker, without a client: where its CPU time goes
-- `guard`           whether a path has become twice as slow, in seconds and in every test run (make guard)
+- `guard`           whether a path has become twice as slow, in seconds (make guard); in every test run, three times
 
 Rule 1: both sides get the same client, client settings, topic settings and processors.
 Rule 2: they take turns within each round; the ratio is taken within the round.
