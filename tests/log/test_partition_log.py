@@ -268,6 +268,17 @@ def test_a_marker_is_refused_before_it_is_written() -> None:
     assert log.end_offset == 2
 
 
+def test_a_marker_that_is_there_is_written_again_only_when_that_is_asked_for() -> None:
+    log = new_log()
+    append(log, batch(writer=Writer(7, 3), is_transactional=True))
+    log.append_marker(7, 3, 5, 0, NOW, is_commit=True)
+    assert log.append_marker(7, 3, 5, 0, NOW, is_commit=True).is_duplicate
+    assert not log.append_marker(7, 3, 5, 0, NOW, is_commit=True, is_repeated=True).is_duplicate
+    assert log.end_offset == 3
+    replicate(log)
+    assert log.last_stable_offset == 3
+
+
 def test_aborted_transactions_are_named_where_a_read_meets_them() -> None:
     log = new_log(segment_bytes=3 * SIZE)
     for number in range(4):

@@ -60,12 +60,41 @@ def test_c09_while_a_change_is_under_way_both_sets_count() -> None:
     made = leader(0, 1)
     made.asked(1, 5, 10, 10, 1)
     made.asked(2, 5, 10, 10, 1)
-    assert made.change_wanted(ALIVE, 10, 10, 1) == Change((0, 1, 2), {2: 5})
+    change = made.change_wanted(ALIVE, 10, 10, 1)
+    assert change == Change((0, 1, 2), {2: 5})
 
     made.asked(1, 5, 12, 12, 2)
     assert made.committed(12) == 10, "broker 2 may be a member already"
-    made.failed()
+    made.failed(change)
     assert made.committed(12) == 12
+
+
+def test_c09_hearing_once_more_what_is_known_says_nothing_of_a_change_that_is_under_way() -> None:
+    made = leader(0)
+    made.asked(1, 5, 10, 10, 1)
+    change = made.change_wanted(ALIVE, 10, 10, 1)
+    assert change is not None
+
+    made.stored((0, 1, 2), (0,), 2)
+
+    assert made.is_pending(change)
+    assert made.committed(12) == 10, "broker 1 may be a member already"
+
+
+def test_c09_a_change_that_was_overtaken_neither_counts_nor_fails_the_next_one() -> None:
+    made = leader(0)
+    made.asked(1, 5, 10, 10, 1)
+    overtaken = made.change_wanted(ALIVE, 10, 10, 1)
+    assert overtaken is not None
+    made.stored((0, 1), (0,), 2)
+    made.asked(1, 5, 10, 10, 3)
+    under_way = made.change_wanted(ALIVE, 10, 10, 3)
+    assert under_way is not None
+
+    made.failed(overtaken)
+
+    assert not made.is_pending(overtaken)
+    assert made.is_pending(under_way)
 
 
 def test_c09_a_member_that_is_being_dropped_still_counts() -> None:

@@ -7,6 +7,7 @@ import asyncio
 from tests.sim.stage import AT, TOPIC, Stage, play
 
 from qanat.adapters.memory_store import MemoryStore
+from qanat.broker.partition import EndMarker
 from qanat.cluster import keys, values
 from qanat.cluster.controller import PartitionChange, commits
 from qanat.cluster.image import MetadataImage
@@ -299,12 +300,12 @@ def test_c24_the_check_of_every_step_sees_a_member_that_lacks_what_is_committed(
     async def script(stage: Stage) -> None:
         await stage.send(b"one")
         await stage.whole_again()
-        assert believed_leader_problems(stage.machines, stage._truth, TOPIC) == []
+        assert believed_leader_problems(stage.machines, stage._truth, TOPIC, is_synced=True) == []
         node = stage.followers[0].node
         assert node is not None
         _cut_off(stage, stage.followers[0])
         await node.broker.runtime.truncate(node.broker.hosting.logs[AT], 0)
-        found = believed_leader_problems(stage.machines, stage._truth, TOPIC)
+        found = believed_leader_problems(stage.machines, stage._truth, TOPIC, is_synced=True)
         assert len(found) == 1
         assert found[0].startswith("not on the in-sync set")
 
@@ -328,6 +329,29 @@ def test_c39_a_transaction_ends_in_a_partition_whose_leader_changed_before_the_m
         log = led.broker.partitions[AT].log
         assert log.last_stable_offset == log.end_offset == 2, "the record and its marker"
         assert (await stage.read())[0] == b"in a transaction"
+
+    play(script)
+
+
+def test_c39_whoever_was_replaced_unknowingly_does_not_say_that_a_transaction_was_ended_before() -> None:
+    async def script(stage: Stage) -> None:
+        async with Cluster(stage.bootstrap, "writer", 30.0) as cluster:
+            producer = await Producer.transactional(cluster, "x", 60_000, Deadline.after(30.0))
+            batch = encode_batch([Record(0, wall_ms(), b"", b"in a transaction")])
+            await producer.send(TOPIC, {0: batch}, Deadline.after(30.0))
+            await producer.end(Deadline.after(30.0), is_committed=True)
+        await stage.whole_again()
+        old = stage.leader
+        assert old.node is not None
+        log = old.node.broker.partitions[AT].log
+        ((producer_id, standing),) = log.producers.states.items()
+        _cut_off(stage, old)
+        old.store.is_cut = True
+        await stage.until(lambda: stage.leader is not old, "another one leads")
+        marker = EndMarker(producer_id, standing.epoch, standing.coordinator_epoch, is_commit=False)
+        writing = asyncio.create_task(old.node.broker.markers.write(marker, [AT]))
+        await asyncio.wait([writing], timeout=1.0)
+        assert not writing.done() or writing.result()[AT] is not ErrorCode.NONE
 
     play(script)
 

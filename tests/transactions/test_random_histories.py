@@ -315,14 +315,12 @@ class TransactionHistories(RuleBasedStateMachine):
             self.shell.flush()
 
 
+ATTEMPTS = 3
+"""Sixty histories may happen not to crash where a crash is wanted; more of them do."""
+
+
 def test_random_histories_keep_their_invariants() -> None:
     TransactionHistories.seen.clear()
-    run_state_machine_as_test(
-        TransactionHistories,
-        settings=settings(
-            max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )
     wanted = [
         "began",
         "written",
@@ -333,4 +331,14 @@ def test_random_histories_keep_their_invariants() -> None:
         "crash between markers",
         *(f"crash in {state.label}" for state in TransactionState),
     ]
-    assert [name for name in wanted if not TransactionHistories.seen[name]] == [], "the histories were dull"
+    for _ in range(ATTEMPTS):
+        run_state_machine_as_test(
+            TransactionHistories,
+            settings=settings(
+                max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+            ),
+        )
+        missing = [name for name in wanted if not TransactionHistories.seen[name]]
+        if not missing:
+            break
+    assert missing == [], "the histories were dull"

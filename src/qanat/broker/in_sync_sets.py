@@ -19,6 +19,7 @@ from qanat.cluster import keys, values
 from qanat.cluster.elections import Rules, with_in_sync
 from qanat.cluster.store import Compare, CreatedAt, Operation, Put, Revision
 from qanat.model.errors import StoreUnavailableError
+from qanat.model.ids import TopicId
 from qanat.replication.leader import Change
 from qanat.telemetry.events import event as tell
 
@@ -110,8 +111,8 @@ class InSyncSets:
         for partition, change in piece.items():
             if is_stored and partition in wanted:
                 tell("in-sync set changed", partition=str(partition.at), in_sync=list(change.in_sync))
-            elif partition.leader is not None:
-                partition.leader.failed()
+            elif self._leads(partition) and partition.leader is not None:
+                partition.leader.failed(change)
             partition.advance()
         return is_stored
 
@@ -125,16 +126,26 @@ class InSyncSets:
 
     def _change(self, partition: Partition, change: Change) -> Put | None:
         """What to write; None where it was decided on what is not so any more."""
-        image = self._broker.metadata.image
-        topic = image.topics.get(partition.at.topic)
-        if partition.is_retired or topic is None or topic.identity.value.bytes != partition.topic_id:
-            return None
-        before = image.state(topic, partition.at.partition)
-        if before.leader != self._broker.node_id or before.leader_epoch != partition.leader_epoch:
+        before = self._leads(partition)
+        if before is None or partition.leader is None or not partition.leader.is_pending(change):
             return None
         known = {*before.in_sync_nodes, *change.joined}
         if not known.issuperset(change.in_sync):
             return None
         after = with_in_sync(before, change.in_sync, change.joined, Rules(partition.min_insync_replicas))
-        key = keys.partition(topic.identity, partition.at.partition)
-        return Put(key, values.encode(after, image.format_level))
+        key = keys.partition(TopicId.of(partition.topic_id), partition.at.partition)
+        return Put(key, values.encode(after, self._broker.metadata.image.format_level))
+
+    def _leads(self, partition: Partition) -> values.PartitionState | None:
+        """The partition's state, where we lead it in the epoch in which it is led here.
+
+        The image may know otherwise before the partition does: whoever was replaced counts with both sets to the end,
+        because one of them may be how it was replaced.
+        """
+        image = self._broker.metadata.image
+        topic = image.topics.get(partition.at.topic)
+        if partition.is_retired or topic is None or topic.identity.value.bytes != partition.topic_id:
+            return None
+        state = image.state(topic, partition.at.partition)
+        is_ours = state.leader == self._broker.node_id and state.leader_epoch == partition.leader_epoch
+        return state if is_ours else None

@@ -147,6 +147,8 @@ class Partition:
         """End a producer's transaction here; returns what its being on disk waits for, None where it is.
 
         Markers are flushed whatever the topic's bargain is: if one got lost, its transaction would stay open for ever.
+        Where others may lead by now, one that is there is written again: only what followers take proves that they do
+        not, and that the transaction that was ended here is the one that is meant.
         """
         size = self._runtime.append_marker(
             self.log,
@@ -155,6 +157,7 @@ class Partition:
             Marker(marker.is_commit, marker.coordinator_epoch),
             self.leader_epoch,
             marker.transaction_version,
+            is_repeated=self.leader is not None,
         )
         self.written_bytes += size
         flushed = self._runtime.when_flushed(self.log, self.log.end_offset)

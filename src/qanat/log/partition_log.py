@@ -187,10 +187,12 @@ class PartitionLog:
         *,
         is_commit: bool,
         transaction_version: int = 0,
+        is_repeated: bool = False,
     ) -> Appended:
-        """Append the marker that ends a producer's transaction, unless it is already there."""
+        """Append the marker that ends a producer's transaction, unless it is already there; or even then."""
         self.require_leader(leader_epoch)
-        if not self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version):
+        is_new = self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        if not is_new and not is_repeated:
             # The first copy may still be on its way to the disk, somewhere below the end.
             is_flush_due = self._flush_messages == 1 and self.end_offset > self.flushed_offset
             return Appended(self.end_offset - 1, self.end_offset - 1, True, is_flush_due)

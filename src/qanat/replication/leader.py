@@ -72,11 +72,15 @@ class Leader:
         self.min_in_sync = 1
 
     def stored(self, replicas: Sequence[int], in_sync: Sequence[int], now_ms: int, *, is_held: bool = False) -> None:
-        """Take over what the store has; `is_held` while others count on nothing being committed (KIP-966)."""
+        """Take over what the store has; `is_held` while others count on nothing being committed (KIP-966).
+
+        Where that is no news, a change that is under way still is: it may have been stored, unknown to us.
+        """
+        if (self.replicas, self.in_sync, self._is_held) != (tuple(replicas), tuple(in_sync), is_held):
+            self._pending = None
         self.replicas = tuple(replicas)
         self.in_sync = tuple(in_sync)
         self._is_held = is_held
-        self._pending = None
         for node_id in replicas:
             if node_id != self._node_id and node_id not in self._followers:
                 self._followers[node_id] = Progress(now_ms)
@@ -160,9 +164,14 @@ class Leader:
         self._pending = (*kept, *joined)
         return Change(self._pending, joined)
 
-    def failed(self) -> None:
+    def is_pending(self, change: Change) -> bool:
+        """Whether this is the change that is under way: what was stored meanwhile may have overtaken it."""
+        return self._pending is change.in_sync
+
+    def failed(self, change: Change) -> None:
         """The change was not stored, and will not be."""
-        self._pending = None
+        if self.is_pending(change):
+            self._pending = None
 
     @property
     def is_changing(self) -> bool:

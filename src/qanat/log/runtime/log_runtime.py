@@ -138,8 +138,13 @@ class LogRuntime:
         marker: Marker,
         leader_epoch: int,
         transaction_version: int,
+        *,
+        is_repeated: bool = False,
     ) -> int:
-        """End a producer's transaction; returns how many bytes were written for it, none where it was ended before."""
+        """End a producer's transaction; returns how many bytes were written for it, none where it was ended before.
+
+        `is_repeated`: a marker that is there is written once more.
+        """
         appended = log.append_marker(
             producer_id,
             producer_epoch,
@@ -148,6 +153,7 @@ class LogRuntime:
             self.clock_ms(),
             is_commit=marker.is_commit,
             transaction_version=transaction_version,
+            is_repeated=is_repeated,
         )
         size = 0 if appended.is_duplicate else MARKER_SIZE
         self._appended(log, appended, size)

@@ -14,30 +14,59 @@ from qanat.sim.clusters.machine import Machine
 from qanat.wire.batch_header import split_batches
 
 
-def believed_leader_problems(machines: Sequence[Machine], truth: MemoryStore, topic: str) -> list[str]:
-    """StrongIsr (C24): whoever believes to lead, what it calls committed is on every member of the true in-sync set."""
+def believed_leader_problems(
+    machines: Sequence[Machine], truth: MemoryStore, topic: str, *, is_synced: bool
+) -> list[str]:
+    """StrongIsr (C24): whoever believes to lead, what it calls committed is on every member of the true in-sync set.
+
+    But for members that have lost it, or may have, and are yet to be judged for that (`is_vouched_for`).
+    """
     found = []
     for machine in machines:
         if machine.node is None:
             continue
         for at, partition in machine.node.broker.partitions.items():
             if at.topic == topic and partition.leader is not None:
-                found += _problems_of(machine, at, partition, machines, truth)
+                found += _problems_of(machine, at, partition, machines, truth, is_synced=is_synced)
     return found
 
 
 def committing_problems(
-    machine: Machine, log: PartitionLog, machines: Sequence[Machine], truth: MemoryStore
+    machine: Machine, log: PartitionLog, machines: Sequence[Machine], truth: MemoryStore, *, is_synced: bool
 ) -> list[str]:
     """The same for one leader, at the moment in which it counts something as committed."""
     partition = None if machine.node is None else machine.node.broker.partitions.get(log.topic_partition)
     if partition is None or partition.leader is None or partition.log is not log:
         return []
-    return _problems_of(machine, log.topic_partition, partition, machines, truth)
+    return _problems_of(machine, log.topic_partition, partition, machines, truth, is_synced=is_synced)
+
+
+def is_steady(truth: MemoryStore, member: values.Member) -> bool:
+    """Whether the process is the one that was found to have everything; others are yet to be judged."""
+    entry = truth.peek(keys.broker(member.node_id))
+    return entry is not None and entry.create_revision <= member.since
+
+
+def has_its_disk(truth: MemoryStore, member: values.Member) -> bool:
+    """Whether it has the data directory that it had when it was found to have everything."""
+    entry = truth.peek(keys.node_directory(member.node_id))
+    return entry is not None and entry.mod_revision <= member.since
+
+
+def is_vouched_for(truth: MemoryStore, member: values.Member, *, is_synced: bool) -> bool:
+    """Whether it must have what it had; not where its disk, or what was not flushed, may be lost, and the store has not
+    been told to drop it: a controller that cannot reach the store drops nobody."""
+    return is_steady(truth, member) or (is_synced and has_its_disk(truth, member))
 
 
 def _problems_of(
-    machine: Machine, at: TopicPartition, partition: Partition, machines: Sequence[Machine], truth: MemoryStore
+    machine: Machine,
+    at: TopicPartition,
+    partition: Partition,
+    machines: Sequence[Machine],
+    truth: MemoryStore,
+    *,
+    is_synced: bool,
 ) -> list[str]:
     assert machine.node is not None
     known = machine.node.broker.metadata.image.topics.get(at.topic)
@@ -48,9 +77,9 @@ def _problems_of(
         return []
     committed = partition.log.high_watermark
     problems = []
-    for member in state.in_sync_nodes:
-        other = next(one for one in machines if one.node_id == member)
-        if other.node is None or other is machine:
+    for member in state.in_sync:
+        other = next(one for one in machines if one.node_id == member.node_id)
+        if other.node is None or other is machine or not is_vouched_for(truth, member, is_synced=is_synced):
             continue
         log = other.node.broker.hosting.logs.get(at)
         if log is None:
@@ -58,7 +87,7 @@ def _problems_of(
         if log.end_offset < committed:
             problems.append(
                 f"not on the in-sync set: {at} is committed to {committed} says {machine.host} (epoch "
-                f"{partition.leader_epoch}), but member {member} ends at {log.end_offset} (true epoch "
+                f"{partition.leader_epoch}), but member {member.node_id} ends at {log.end_offset} (true epoch "
                 f"{state.leader_epoch}, true leader {state.leader}, in sync {state.in_sync_nodes})"
             )
         elif committed and epoch_at(log, committed - 1) != epoch_at(partition.log, committed - 1):
@@ -68,13 +97,13 @@ def _problems_of(
 
 def _true_state(truth: MemoryStore, topic: values.Topic, number: int) -> values.PartitionState | None:
     """As the store has it: before the first change, the first replica and everybody. None where the topic is gone."""
-    if truth.peek(keys.topic_id(topic.identity)) is None:
+    if (made := truth.peek(keys.topic_id(topic.identity))) is None:
         return None
     entry = truth.peek(keys.partition(topic.identity, number))
     if entry is not None:
         return decoded_state(entry.value)
     replicas = topic.partitions[number]
-    members = tuple(values.Member(node_id, 0) for node_id in replicas)
+    members = tuple(values.Member(node_id, made.create_revision) for node_id in replicas)
     return values.PartitionState(leader=replicas[0], leader_epoch=0, replicas=replicas, in_sync=members)
 
 

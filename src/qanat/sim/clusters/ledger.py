@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from qanat.adapters.memory_store import MemoryStore
 from qanat.cluster import keys, values
 from qanat.cluster.store import Operation, Put
-from qanat.cluster.values import NO_LEADER, Member, PartitionState
+from qanat.cluster.values import NO_LEADER, PartitionState
 from qanat.log.partition_log import PartitionLog
 from qanat.model.ids import TopicPartition
-from qanat.sim.clusters.checks import committing_problems, decoded_state, epoch_at
+from qanat.sim.clusters.checks import committing_problems, decoded_state, epoch_at, has_its_disk, is_steady
 from qanat.sim.clusters.machine import Machine
 
 
@@ -44,7 +44,7 @@ class Ledger:
         end_offset = log.high_watermark
         if end_offset > self._committed.get(at, (0, -1))[0]:
             self._committed[at] = end_offset, epoch_at(log, end_offset - 1)
-        return committing_problems(machine, log, self._machines, self._truth)
+        return committing_problems(machine, log, self._machines, self._truth, is_synced=self._is_synced)
 
     def stored(self, operations: Iterable[Operation]) -> list[str]:
         """The store has taken these; what is wrong with them."""
@@ -88,8 +88,9 @@ class Ledger:
         """What those lack who count as having everything."""
         end_offset, epoch = self._committed.get(at, (0, -1))
         problems = []
-        members = [(member, "in sync") for member in state.in_sync if self._is_steady(member)]
-        members += [(member, "eligible") for member in state.eligible if self._is_trusted(member)]
+        members = [(member, "in sync") for member in state.in_sync if is_steady(self._truth, member)]
+        if self._is_synced:
+            members += [(member, "eligible") for member in state.eligible if has_its_disk(self._truth, member)]
         for member, standing in members:
             log = self._log(member.node_id, at)
             if log is None or state.is_recovered:
@@ -99,16 +100,6 @@ class Ledger:
             elif end_offset and epoch_at(log, end_offset - 1) != epoch:
                 problems.append(f"two histories: {at}@{end_offset - 1} was committed otherwise than {member} has it")
         return problems
-
-    def _is_steady(self, member: Member) -> bool:
-        """Whether the process is the one that was found to have everything; others are yet to be judged."""
-        entry = self._truth.peek(keys.broker(member.node_id))
-        return entry is not None and entry.create_revision <= member.since
-
-    def _is_trusted(self, member: Member) -> bool:
-        """Whether it has the data that it had when it left."""
-        entry = self._truth.peek(keys.node_directory(member.node_id))
-        return self._is_synced and entry is not None and entry.mod_revision <= member.since
 
     def _log(self, node_id: int, at: TopicPartition) -> PartitionLog | None:
         node = next(machine.node for machine in self._machines if machine.node_id == node_id)

@@ -224,7 +224,9 @@ class ClusterRun:
         """Whoever believes to lead must be right about what is committed, at every moment."""
         while True:
             await asyncio.sleep(_CHECK_S)
-            self._note(believed_leader_problems(self.machines, self._truth, _TOPIC) + self._ledger.all_missing())
+            is_synced = self.plan.is_synced
+            found = believed_leader_problems(self.machines, self._truth, _TOPIC, is_synced=is_synced)
+            self._note(found + self._ledger.all_missing())
             if len(self.report.problems) > _PROBLEMS_KEPT:
                 return
 
