@@ -12,6 +12,7 @@
 - `workloads`       what is measured
 - `rounds`          the systems in turns
 - `driving`         what the drivers have in common
+- `looping`         the loops of those whose library is asyncio's
 - `drive_kafka`, `drive_nats`, `drive_redis`, `drive_rabbitmq`   a driver each: a process per run
 - `report`, `page`  figures by system; docs/performance-peers.md
 

@@ -2,134 +2,67 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sys
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import nats
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
-from nats.js.api import StorageType, StreamConfig
+from nats.js.api import DeliverPolicy, StorageType, StreamConfig
 from nats.js.errors import NotFoundError
 
-from bench.peers.driving import (
-    SYNC_WARM_UP,
-    TIMEOUT_S,
-    Arrivals,
-    Asked,
-    Found,
-    Mode,
-    in_a_loop,
-    main,
-    paced,
-    percentiles,
-    throughput,
-    wait_for_go,
-)
-from qanat.app.bench.broker.latencies import Latencies
+from bench.peers.driving import TIMEOUT_S, Asked, main
+from bench.peers.looping import modes
 
 IN_FLIGHT = 4_000
 
 
+class _Stream:
+    def __init__(self, context: JetStreamContext, name: str) -> None:
+        self._context = context
+        self._name = name
+
+    async def create(self) -> None:
+        await self._context.add_stream(StreamConfig(name=self._name, subjects=[self._name], storage=StorageType.FILE))
+
+    async def delete(self) -> None:
+        with contextlib.suppress(NotFoundError):
+            await self._context.delete_stream(self._name)
+
+    async def send_all(self, payload: bytes, count: int) -> None:
+        publish = self._context.publish_async
+        for acknowledged in [await publish(self._name, payload, wait_stall=TIMEOUT_S) for _ in range(count)]:
+            await acknowledged
+
+    async def send_one(self, payload: bytes) -> None:
+        await self._context.publish(self._name, payload)
+
+    async def post(self, payload: bytes) -> None:
+        await self._context.publish_async(self._name, payload)
+
+    async def settle(self) -> None:
+        await self._context.publish_async_completed()
+
+    async def subscribe(self, on_payload: Callable[[bytes], None], *, is_from_start: bool) -> None:
+        async def on_message(message: Msg) -> None:
+            on_payload(message.data)
+
+        policy = DeliverPolicy.ALL if is_from_start else DeliverPolicy.NEW
+        await self._context.subscribe(self._name, cb=on_message, ordered_consumer=True, deliver_policy=policy)
+
+
 @contextlib.asynccontextmanager
-async def _connected(asked: Asked) -> AsyncIterator[JetStreamContext]:
+async def _connected(asked: Asked) -> AsyncIterator[_Stream]:
     connection = await nats.connect(f"nats://{asked.address}", allow_reconnect=False)
     try:
-        yield connection.jetstream(timeout=TIMEOUT_S, publish_async_max_pending=IN_FLIGHT)
+        context = connection.jetstream(timeout=TIMEOUT_S, publish_async_max_pending=IN_FLIGHT)
+        yield _Stream(context, asked.topic)
     finally:
         await connection.close()
 
 
-async def _publish_all(stream: JetStreamContext, asked: Asked, count: int) -> None:
-    payload = asked.payload
-    sent = [await stream.publish_async(asked.topic, payload, wait_stall=TIMEOUT_S) for _ in range(count)]
-    for acknowledged in sent:
-        await acknowledged
-
-
-async def produce(asked: Asked) -> Found:
-    async with _connected(asked) as stream:
-        await _publish_all(stream, asked, asked.warm_up_count)
-        wait_for_go()
-        start = time.perf_counter()
-        await _publish_all(stream, asked, asked.count)
-        return throughput(start, asked.count)
-
-
-async def consume(asked: Asked) -> Found:
-    async with _connected(asked) as stream:
-        done, seen = asyncio.Event(), 0
-
-        async def on_message(_: Msg) -> None:
-            nonlocal seen
-            seen += 1
-            if seen == asked.count:
-                done.set()
-
-        wait_for_go()
-        start = time.perf_counter()
-        await stream.subscribe(asked.topic, cb=on_message, ordered_consumer=True)
-        await asyncio.wait_for(done.wait(), TIMEOUT_S)
-        return throughput(start, seen)
-
-
-async def sync(asked: Asked) -> Found:
-    async with _connected(asked) as stream:
-        latencies, payload = Latencies(), asked.payload
-        for _ in range(SYNC_WARM_UP):
-            await stream.publish(asked.topic, payload)
-        wait_for_go()
-        for _ in range(asked.count):
-            start = time.perf_counter()
-            await stream.publish(asked.topic, payload)
-            latencies.record(max(1, round((time.perf_counter() - start) * 1e6)))
-        return percentiles(latencies)
-
-
-async def end_to_end(asked: Asked) -> Found:
-    async with _connected(asked) as stream:
-        done, arrivals, loop = asyncio.Event(), Arrivals(asked.count), asyncio.get_running_loop()
-
-        async def on_message(message: Msg) -> None:
-            arrivals.saw(message.data)
-            if arrivals.is_complete:
-                done.set()
-
-        await stream.subscribe(asked.topic, cb=on_message, ordered_consumer=True)
-        wait_for_go()
-        sender = paced(
-            asked,
-            lambda payload: asyncio.run_coroutine_threadsafe(stream.publish_async(asked.topic, payload), loop),
-        )
-        sender.start()
-        await asyncio.wait_for(done.wait(), TIMEOUT_S + asked.count / asked.rate)
-        await stream.publish_async_completed()
-        return arrivals.found()
-
-
-async def create(asked: Asked) -> Found:
-    async with _connected(asked) as stream:
-        await stream.add_stream(StreamConfig(name=asked.topic, subjects=[asked.topic], storage=StorageType.FILE))
-    return {}
-
-
-async def delete(asked: Asked) -> Found:
-    async with _connected(asked) as stream:
-        with contextlib.suppress(NotFoundError):
-            await stream.delete_stream(asked.topic)
-    return {}
-
-
-MODES: dict[str, Mode] = {
-    "produce": in_a_loop(produce),
-    "consume": in_a_loop(consume),
-    "sync": in_a_loop(sync),
-    "endtoend": in_a_loop(end_to_end),
-    "create": in_a_loop(create),
-    "delete": in_a_loop(delete),
-}
+MODES = modes(_connected)
 
 if __name__ == "__main__":
     sys.exit(main(("nats-py",), MODES, sys.argv[1:]))

@@ -6,16 +6,14 @@ waits to be told to go, and prints its result. `bench.clients` is the other end.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import Any
 
 from qanat.app.bench.broker.latencies import Latencies
 
@@ -63,18 +61,6 @@ class Asked:
 
 
 Mode = Callable[[Asked], Found]
-
-
-def in_a_loop(mode: Callable[[Asked], Coroutine[Any, Any, Found]]) -> Mode:
-    """The same as a plain function, for libraries that live in an event loop."""
-
-    def run(asked: Asked) -> Found:
-        import uvloop
-
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(mode(asked))
-
-    return run
 
 
 def wait_for_go() -> None:
