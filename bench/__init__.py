@@ -5,14 +5,17 @@
     python -m bench --only sync,start    some of it
 
 - `__main__`        the command line
-- `workloads`       what is measured, with which settings of client and topic, and what is required
-- `rounds`          one workload on both sides in turns, and the rows that come out of it
+- `workloads`       what is measured, with which settings of client and topic, what is required and aimed at
+- `rounds`          workloads on both sides in turns, and the rows that come out of it
+- `sides`           one side: its topics made, filled and removed, one run taken of a workload
+- `cold`            files dropped from the page cache
+- `frames`          the request that many clients send
 - `servers`         Qanat and Kafka, each in a process of its own on loopback
 - `embedded`        a broker inside a test, from the import of the test kit to the first answer
 - `memory`          free memory is used once before anything is measured
 - `processes`       a process's CPU time and memory, from /proc
-- `clients`         the program that drives both: `driver.c` over librdkafka, or `driver_python` where that
-                    cannot be compiled
+- `clients`         the program that drives both: `driver.c` over librdkafka with its parts (`latency.c`, `payloads.c`,
+                    `crowd.c`), or `driver_python` (`payloads_python`, `crowd_python`) where that cannot be compiled
 - `bare`            what stands in for Kafka where its jars cannot be had: a loop from a socket to a file
 - `page`            docs/performance-broker.md
 - `three`           the same with three brokers on each side, which `clusters` starts (make bench-three)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tools.kafka_jars import JarsUnavailableError, have_jars
@@ -14,10 +15,10 @@ from bench import bare, page
 from bench.clients import Client, DriverFailedError, make_client, python_client
 from bench.embedded import embedded_start
 from bench.memory import touch_free_memory
-from bench.processes import affinity
+from bench.processes import affinity, open_files_allowed
 from bench.rounds import Rounds
 from bench.servers import KAFKA_JVM, Server, ServerFailedError, kafka, qanat
-from bench.workloads import NAMES, START, WORKLOADS, Workload
+from bench.workloads import GROWTHS, NAMES, QUICK_NAMES, START, WORKLOADS
 from qanat.app.bench import machine, report
 from qanat.app.bench.figures import Row
 from qanat.app.bench.report import Result
@@ -51,31 +52,57 @@ def run(asked: argparse.Namespace) -> Result:
     """Measure what was asked for."""
     if asked.rounds < FEWEST_ROUNDS:
         raise BenchRefusedError(f"{asked.rounds} rounds are no comparison: take at least {FEWEST_ROUNDS}")
-    chosen = _chosen(asked.only)
+    chosen = _chosen(asked.only, is_quick=asked.quick)
     if asked.cpus:
         os.sched_setaffinity(0, {int(number) for number in asked.cpus.split(",")})
     other, notes = _other(asked)
+    is_judged = not notes
+    open_files_allowed()
     with workspace(asked.dir or Path.cwd(), NEEDED_BYTES) as folder:
         client = python_client() if asked.python_client else make_client(folder)
-        workloads = [one.quick() if asked.quick else one for one in WORKLOADS if one.name in chosen]
-        if workloads and not asked.fresh_memory:
+        if chosen != [START] and not asked.fresh_memory:
             touch_free_memory(_tell)
-        rounds = Rounds(qanat(), other, asked.rounds, folder, _tell, is_judged=not notes)
-        rows = _measured(rounds, client, workloads)
+        rounds = Rounds(qanat(), other, asked.rounds, folder, _tell, is_judged=is_judged, notes=notes)
+        rows = _measured(rounds, client, chosen, notes, is_quick=asked.quick)
         if START in chosen:
-            rows += rounds.starts()
-            rows.append(embedded_start(asked.rounds, is_judged=not notes))
+            with _going_on(notes):
+                rows += rounds.starts()
+                rows.append(embedded_start(asked.rounds, is_judged=is_judged))
+        if asked.quick and not asked.only:
+            notes.append(f"A quick run leaves out {', '.join(name for name in NAMES if name not in chosen)}.")
+        if not rows:
+            raise BenchRefusedError("; ".join(["nothing could be measured", *notes]))
         return Result(machine.describe(folder), _settings(asked, client, other), rows, [], notes)
 
 
-def _measured(rounds: Rounds, client: Client, workloads: Sequence[Workload]) -> list[Row]:
+def _measured(rounds: Rounds, client: Client, chosen: Sequence[str], notes: list[str], *, is_quick: bool) -> list[Row]:
+    """Rows of the chosen workloads; new servers for those that leave much behind."""
+    workloads = [one.quick() if is_quick else one for one in WORKLOADS if one.name in chosen]
+    growths = [one.quick() if is_quick else one for one in GROWTHS if one.name in chosen]
     rows: list[Row] = []
-    if workloads:
-        with rounds.both(client) as pair:
+    if workloads or not all(one.needs_new_servers for one in growths):
+        with _going_on(notes), rounds.both(client) as pair:
             for workload in workloads:
                 rows += rounds.measure(workload, pair)
+            for growth in growths:
+                if not growth.needs_new_servers:
+                    rows += rounds.measure_growth(growth, pair)
             rows += rounds.loaded_memory(pair)
+    for growth in growths:
+        if growth.needs_new_servers:
+            with _going_on(notes), rounds.both(client) as pair:
+                rows += rounds.measure_growth(growth, pair)
+                rows += rounds.loaded_memory(pair, growth.name)
     return rows
+
+
+@contextlib.contextmanager
+def _going_on(notes: list[str]) -> Iterator[None]:
+    """A server that fails takes with it what it was to be measured by, and nothing else."""
+    try:
+        yield
+    except ServerFailedError as fault:
+        notes.append(f"A part of this run is missing: {fault}")
 
 
 def _other(asked: argparse.Namespace) -> tuple[Server, list[str]]:
@@ -97,16 +124,17 @@ def _settings(asked: argparse.Namespace, client: Client, other: Server) -> dict[
         "run": "quick" if asked.quick else "full",
         "processors": f"{', '.join(map(str, affinity()))} for both servers and the client",
         "Java": " ".join(KAFKA_JVM),
-        "topics": "1 partition; flush.messages=9223372036854775807, with fsync 1; otherwise each side's defaults",
+        "topics": "1 partition unless said; flush.messages=9223372036854775807, with fsync 1; otherwise each side's "
+        "defaults",
     }
 
 
-def _chosen(only: str) -> list[str]:
+def _chosen(only: str, *, is_quick: bool) -> list[str]:
     wanted = [name.strip() for name in only.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in NAMES]
     if unknown:
         raise BenchRefusedError(f"there is no workload {', '.join(unknown)}; choose among {', '.join(NAMES)}")
-    return wanted or list(NAMES)
+    return wanted or list(QUICK_NAMES if is_quick else NAMES)
 
 
 def _tell(text: str) -> None:
@@ -116,7 +144,7 @@ def _tell(text: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m bench", description="Measure Qanat beside Apache Kafka.")
     parser.add_argument("--only", default="", help=f"some workloads, separated by commas: {', '.join(NAMES)}")
-    parser.add_argument("--quick", action="store_true", help="measure less: at most five minutes")
+    parser.add_argument("--quick", action="store_true", help="measure less of some: at most five minutes")
     parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help="at least 5")
     parser.add_argument("--dir", type=Path, help="folder on the disk to be measured; the current one if not given")
     parser.add_argument("--cpus", default="", help="processors for servers and client, such as 0,1")

@@ -1,4 +1,4 @@
-"""The program that drives both sides: compiled from `driver.c`, or `driver_python` where that cannot be.
+"""The program that drives both sides: compiled from `driver.c` and its parts, or `driver_python` where that cannot be.
 
 Either is a process per workload: it connects, warms up, says "ready", waits to be told to go, and prints its result.
 """
@@ -9,12 +9,14 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-_SOURCE = Path(__file__).with_name("driver.c")
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("driver.c", "latency.c", "payloads.c", "crowd.c"))
 _LIMIT_SECONDS = 180.0
+"""Longer than any workload may take: a driver that hangs is ended, and has failed."""
 
 
 class DriverFailedError(Exception):
@@ -58,15 +60,19 @@ class Client:
         ) as driver:
             assert driver.stdin is not None
             assert driver.stdout is not None
+            watch = threading.Timer(_LIMIT_SECONDS, driver.kill)
+            watch.daemon = True
+            watch.start()
             if driver.stdout.readline().strip() == "ready":
                 on_go()
                 driver.stdin.write("go\n")
                 driver.stdin.flush()
             result = driver.stdout.readline()
             on_end()
-            _, complaint = driver.communicate(timeout=_LIMIT_SECONDS)
+            _, complaint = driver.communicate()
+            watch.cancel()
         if driver.returncode:
-            raise DriverFailedError(f"{task.mode} on {task.topic}: {complaint.strip()}")
+            raise DriverFailedError(f"{task.mode} on {task.topic}: {complaint.strip() or 'it did not come to its end'}")
         found: dict[str, float] = json.loads(result) if result.strip() else {}
         return found
 
@@ -76,7 +82,7 @@ def make_client(folder: Path) -> Client:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is not None:
         program = folder / "driver"
-        command = [compiler, "-O2", "-o", str(program), str(_SOURCE), "-lrdkafka", "-lpthread"]
+        command = [compiler, "-O2", "-o", str(program), *map(str, _SOURCES), "-lrdkafka", "-lpthread"]
         if subprocess.run(command, capture_output=True, check=False).returncode == 0:
             version = subprocess.run([program, "version"], capture_output=True, text=True, check=True).stdout.strip()
             return Client((str(program),), f"bench/driver.c on librdkafka {version}")

@@ -2,12 +2,14 @@
  *
  *     driver MODE ADDRESS TOPIC SIZE COUNT RATE [NAME=VALUE ...]
  *
- * MODE is create, delete, produce, consume, sync or endtoend. NAME=VALUE are settings of the topic (create) or of
- * librdkafka (the others). A workload connects and warms up, prints "ready", waits for a line on standard input, runs,
- * and prints its result as one line of JSON. driver_python.py does the same where this cannot be compiled.
+ * MODE is create, delete, produce, consume, sync, endtoend, catchup or clients. NAME=VALUE are settings of the topic
+ * (create) or of librdkafka (the others); driver.NAME=VALUE are the driver's own: driver.partitions to produce to in
+ * turn, driver.payload=metrics instead of one letter, and what crowd.c names. A workload connects and warms up, prints
+ * "ready", waits for a line on standard input, runs, and prints its result as one line of JSON. driver_python.py does
+ * the same where this cannot be compiled.
  */
-#include <librdkafka/rdkafka.h>
-#include <pthread.h>
+#include "driver.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,38 +17,33 @@
 #include <unistd.h>
 
 #define WARM_UP_MAX 20000
-#define SYNC_WARM_UP 200
-#define TIMEOUT_MS 60000
 #define BATCH 10000
 #define REPLICAS "replication.factor="
+#define PARTITIONS "partitions="
+#define OWN "driver."
 
-struct task {
-    const char *mode, *address, *topic;
-    size_t size;
-    long count, rate;
-    int settings_count;
-    char **settings;
-};
+long failed;
 
-static long failed, delivered;
-static char *payload;
-
-static void die(const char *what, const char *why) {
+void die(const char *what, const char *why) {
     fprintf(stderr, "driver: %s: %s\n", what, why);
     exit(1);
 }
 
-static double now(void) {
+double now(void) {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
     return at.tv_sec + at.tv_nsec / 1e9;
 }
 
-static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) {
-    (void)client, (void)opaque;
-    delivered++;
-    if (message->err)
-        failed++;
+const char *own(const struct task *task, const char *name, const char *otherwise) {
+    size_t length = strlen(name);
+    for (int i = 0; i < task->settings_count; i++) {
+        const char *setting = task->settings[i];
+        if (!strncmp(setting, OWN, strlen(OWN)) && !strncmp(setting + strlen(OWN), name, length) &&
+            setting[strlen(OWN) + length] == '=')
+            return setting + strlen(OWN) + length + 1;
+    }
+    return otherwise;
 }
 
 /* A setting "producer.x" or "consumer.x" is for one kind of client only. */
@@ -58,14 +55,14 @@ static void apply(rd_kafka_conf_t *conf, const char *setting, rd_kafka_type_t ty
     if (!equals || equals - setting >= (long)sizeof name)
         die(setting, "NAME=VALUE is expected");
     snprintf(name, sizeof name, "%.*s", (int)(equals - setting), setting);
-    if (!strncmp(name, other, strlen(other)))
+    if (!strncmp(name, other, strlen(other)) || !strncmp(name, OWN, strlen(OWN)))
         return;
     const char *bare = strncmp(name, mine, strlen(mine)) ? name : name + strlen(mine);
     if (rd_kafka_conf_set(conf, bare, equals + 1, why, sizeof why) != RD_KAFKA_CONF_OK)
         die(setting, why);
 }
 
-static rd_kafka_t *connect_to(const struct task *task, rd_kafka_type_t type) {
+rd_kafka_t *connect_to(const struct task *task, rd_kafka_type_t type) {
     char why[512];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     if (rd_kafka_conf_set(conf, "bootstrap.servers", task->address, why, sizeof why) != RD_KAFKA_CONF_OK)
@@ -81,7 +78,7 @@ static rd_kafka_t *connect_to(const struct task *task, rd_kafka_type_t type) {
     return client;
 }
 
-static rd_kafka_topic_t *topic_of(rd_kafka_t *client, const struct task *task) {
+rd_kafka_topic_t *topic_of(rd_kafka_t *client, const struct task *task) {
     rd_kafka_topic_t *topic = rd_kafka_topic_new(client, task->topic, NULL);
     const struct rd_kafka_metadata *metadata;
     rd_kafka_resp_err_t error = rd_kafka_metadata(client, 0, topic, &metadata, TIMEOUT_MS);
@@ -91,7 +88,7 @@ static rd_kafka_topic_t *topic_of(rd_kafka_t *client, const struct task *task) {
     return topic;
 }
 
-static void wait_for_go(void) {
+void wait_for_go(void) {
     char line[16];
     puts("ready");
     fflush(stdout);
@@ -99,10 +96,16 @@ static void wait_for_go(void) {
         die("go", "standard input is closed");
 }
 
-static void produce_all(rd_kafka_t *client, rd_kafka_topic_t *topic, size_t size, long count) {
+static void produce_all(rd_kafka_t *client, rd_kafka_topic_t *topic, const struct task *task, long count) {
+    int partitions = atoi(own(task, "partitions", "1")), partition = 0;
+    long which = 0;
     for (long i = 0; i < count; i++) {
-        if (rd_kafka_produce(topic, 0, RD_KAFKA_MSG_F_BLOCK, payload, size, NULL, 0, NULL))
+        if (rd_kafka_produce(topic, partition, RD_KAFKA_MSG_F_BLOCK, payloads[which], task->size, NULL, 0, NULL))
             die("produce", rd_kafka_err2str(rd_kafka_last_error()));
+        if (++partition == partitions)
+            partition = 0;
+        if (++which == payloads_count)
+            which = 0;
         if (i % BATCH == 0)
             rd_kafka_poll(client, 0);
     }
@@ -116,23 +119,20 @@ static void produce(const struct task *task) {
     rd_kafka_t *client = connect_to(task, RD_KAFKA_PRODUCER);
     rd_kafka_topic_t *topic = topic_of(client, task);
     long warm_up = task->count / 10 < WARM_UP_MAX ? task->count / 10 : WARM_UP_MAX;
-    produce_all(client, topic, task->size, warm_up);
+    produce_all(client, topic, task, warm_up);
     wait_for_go();
     double start = now();
-    produce_all(client, topic, task->size, task->count);
+    produce_all(client, topic, task, task->count);
     printf("{\"seconds\": %.6f, \"count\": %ld}\n", now() - start, task->count);
 }
 
-static void consume(const struct task *task) {
-    rd_kafka_t *client = connect_to(task, RD_KAFKA_CONSUMER);
-    rd_kafka_topic_t *topic = topic_of(client, task);
+/* The first records of a topic; the seconds that it took. */
+double read_all(rd_kafka_topic_t *topic, long count) {
     rd_kafka_message_t **messages = malloc(BATCH * sizeof *messages);
-    long seen = 0;
-    wait_for_go();
     double start = now();
     rd_kafka_consume_start(topic, 0, RD_KAFKA_OFFSET_BEGINNING);
-    while (seen < task->count) {
-        ssize_t got = rd_kafka_consume_batch(topic, 0, 1000, messages, BATCH);
+    for (long seen = 0; seen < count;) {
+        ssize_t got = rd_kafka_consume_batch(topic, 0, 1000, messages, count - seen < BATCH ? count - seen : BATCH);
         for (ssize_t i = 0; i < got; i++) {
             if (messages[i]->err)
                 die("consume", rd_kafka_message_errstr(messages[i]));
@@ -142,93 +142,22 @@ static void consume(const struct task *task) {
         if (now() - start > TIMEOUT_MS / 1000)
             die("consume", "records are missing");
     }
-    printf("{\"seconds\": %.6f, \"count\": %ld}\n", now() - start, seen);
-}
-
-static int by_value(const void *left, const void *right) {
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-static void print_latencies(double *took, long count, double seconds) {
-    qsort(took, count, sizeof *took, by_value);
-    printf("{\"seconds\": %.6f, \"count\": %ld, \"p50_ms\": %.6f, \"p99_ms\": %.6f, \"p999_ms\": %.6f}\n", seconds,
-           count, took[count / 2] * 1e3, took[count * 99 / 100] * 1e3, took[count * 999 / 1000] * 1e3);
-}
-
-static double produce_one(rd_kafka_t *client, rd_kafka_topic_t *topic, size_t size) {
-    long before = delivered;
-    double start = now();
-    if (rd_kafka_produce(topic, 0, 0, payload, size, NULL, 0, NULL))
-        die("produce", rd_kafka_err2str(rd_kafka_last_error()));
-    while (delivered == before)
-        rd_kafka_poll(client, 1000);
-    if (failed)
-        die("produce", "the broker refused a record");
     return now() - start;
 }
 
-static void sync_produce(const struct task *task) {
-    rd_kafka_t *client = connect_to(task, RD_KAFKA_PRODUCER);
-    rd_kafka_topic_t *topic = topic_of(client, task);
-    double *took = malloc(task->count * sizeof *took);
-    for (int i = 0; i < SYNC_WARM_UP; i++)
-        produce_one(client, topic, task->size);
-    wait_for_go();
-    double start = now();
-    for (long i = 0; i < task->count; i++)
-        took[i] = produce_one(client, topic, task->size);
-    print_latencies(took, task->count, now() - start);
-}
-
-static void *paced_producer(void *argument) {
-    const struct task *task = argument;
-    rd_kafka_t *client = connect_to(task, RD_KAFKA_PRODUCER);
-    rd_kafka_topic_t *topic = topic_of(client, task);
-    double start = now();
-    for (long i = 0; i < task->count; i++) {
-        double due = start + (double)i / task->rate, left;
-        while ((left = due - now()) > 0)
-            usleep((useconds_t)(left * 1e6) + 1);
-        double sent = now();
-        memcpy(payload, &sent, sizeof sent);
-        if (rd_kafka_produce(topic, 0, RD_KAFKA_MSG_F_COPY, payload, task->size, NULL, 0, NULL))
-            die("produce", rd_kafka_err2str(rd_kafka_last_error()));
-        rd_kafka_poll(client, 0);
-    }
-    rd_kafka_flush(client, TIMEOUT_MS);
-    return NULL;
-}
-
-/* The first tenth is not counted: both clients are still finding their way. */
-static void end_to_end(const struct task *task) {
+static void consume(const struct task *task) {
     rd_kafka_t *client = connect_to(task, RD_KAFKA_CONSUMER);
     rd_kafka_topic_t *topic = topic_of(client, task);
-    double *took = malloc(task->count * sizeof *took);
-    pthread_t producer;
-    rd_kafka_consume_start(topic, 0, RD_KAFKA_OFFSET_END);
-    rd_kafka_message_t *none = rd_kafka_consume(topic, 0, 1000);
-    if (none)
-        rd_kafka_message_destroy(none);
     wait_for_go();
-    double start = now();
-    pthread_create(&producer, NULL, paced_producer, (void *)task);
-    for (long seen = 0; seen < task->count;) {
-        rd_kafka_message_t *message = rd_kafka_consume(topic, 0, 1000);
-        if (now() - start > TIMEOUT_MS / 1000)
-            die("endtoend", "records are missing");
-        if (!message)
-            continue;
-        if (!message->err) {
-            double sent;
-            memcpy(&sent, message->payload, sizeof sent);
-            took[seen++] = now() - sent;
-        }
-        rd_kafka_message_destroy(message);
-    }
-    double seconds = now() - start;
-    pthread_join(producer, NULL);
-    print_latencies(took + task->count / 10, task->count - task->count / 10, seconds);
+    double seconds = read_all(topic, task->count);
+    printf("{\"seconds\": %.6f, \"count\": %ld}\n", seconds, task->count);
+}
+
+static int take_number(const char *setting, const char *name, int *number) {
+    if (strncmp(setting, name, strlen(name)))
+        return 0;
+    *number = atoi(setting + strlen(name));
+    return 1;
 }
 
 static void administer(const struct task *task, int is_create) {
@@ -236,14 +165,18 @@ static void administer(const struct task *task, int is_create) {
     rd_kafka_t *client = connect_to(task, RD_KAFKA_PRODUCER);
     rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
     if (is_create) {
-        int replicas = 1;
-        for (int i = 0; i < task->settings_count; i++)
-            if (!strncmp(task->settings[i], REPLICAS, strlen(REPLICAS)))
-                replicas = atoi(task->settings[i] + strlen(REPLICAS));
-        rd_kafka_NewTopic_t *topic = rd_kafka_NewTopic_new(task->topic, 1, replicas, why, sizeof why);
+        int replicas = 1, partitions = 1;
+        for (int i = 0; i < task->settings_count; i++) {
+            take_number(task->settings[i], REPLICAS, &replicas);
+            take_number(task->settings[i], PARTITIONS, &partitions);
+        }
+        rd_kafka_NewTopic_t *topic = rd_kafka_NewTopic_new(task->topic, partitions, replicas, why, sizeof why);
         for (int i = 0; i < task->settings_count; i++) {
             char *equals = strchr(task->settings[i], '=');
-            if (!strncmp(task->settings[i], REPLICAS, strlen(REPLICAS)))
+            int taken;
+            if (take_number(task->settings[i], REPLICAS, &taken))
+                continue;
+            if (take_number(task->settings[i], PARTITIONS, &taken))
                 continue;
             *equals = 0;
             rd_kafka_NewTopic_set_config(topic, task->settings[i], equals + 1);
@@ -273,8 +206,7 @@ int main(int count, char **arguments) {
         die("usage", "driver MODE ADDRESS TOPIC SIZE COUNT RATE [NAME=VALUE ...]");
     struct task task = {arguments[1], arguments[2], arguments[3], strtoul(arguments[4], NULL, 10),
                         atol(arguments[5]), atol(arguments[6]), count - 7, arguments + 7};
-    payload = malloc(task.size + sizeof(double));
-    memset(payload, 'x', task.size);
+    make_payloads(&task);
     if (!strcmp(task.mode, "produce"))
         produce(&task);
     else if (!strcmp(task.mode, "consume"))
@@ -283,6 +215,10 @@ int main(int count, char **arguments) {
         sync_produce(&task);
     else if (!strcmp(task.mode, "endtoend"))
         end_to_end(&task);
+    else if (!strcmp(task.mode, "catchup"))
+        catch_up(&task);
+    else if (!strcmp(task.mode, "clients"))
+        produce_from_many(&task);
     else if (!strcmp(task.mode, "create") || !strcmp(task.mode, "delete"))
         administer(&task, !strcmp(task.mode, "create"));
     else

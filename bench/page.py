@@ -18,10 +18,10 @@ by the command; repeat it on your machine:
 make bench-kafka ARGS="--markdown docs/performance-broker.md"
 ```
 
-`--quick` takes at most five minutes, `--only sync,start` measures less, `--json FILE` is for programs, `--check` makes
-a missed ratio an exit code. Kafka's jars come by Maven; where they cannot be had, a bare loop from a socket to a file
-stands beside Qanat instead, and nothing is required. How long one large request keeps others waiting, and what an idle
-connection costs, is on [a page of its own](performance-holds.md).
+`--quick` measures less of some in at most five minutes, `--only sync,start` measures less, `--json FILE` is for
+programs, `--check` makes a missed ratio an exit code. Kafka's jars come by Maven; where they cannot be had, a bare loop
+from a socket to a file stands beside Qanat instead, and nothing is required. How long one large request keeps others
+waiting, and what an idle connection costs, is on [a page of its own](performance-holds.md).
 """
 
 _HOW = """\
@@ -30,23 +30,39 @@ _HOW = """\
 - Each server is a process of its own on loopback, started as its users start it (`qanat start`; Kafka as broker and
   controller in one, with the heap and the collector of its start script). Both may use the same processors, as may the
   client.
-- Both are driven by the same program over librdkafka, with the same settings, against topics of one partition with the
-  same settings. It connects and warms up before it is told to go. Every round has a new topic, except that consumers
-  read one that was filled before.
+- Both are driven by the same program over librdkafka, with the same settings, against topics of one partition (unless
+  said) with the same settings. It connects and warms up before it is told to go. Every round has a new topic, except
+  that consumers read one that was filled before.
 - The two take turns within each round; the ratio is taken within the round. Figures are medians over the rounds, after
   one round that is not counted; *spread* is the lowest and the highest ratio.
 - Free memory is used once before anything is measured (`--fresh-memory` leaves it alone). In a virtual machine the
   first write to a page makes the host find that page: page cache on fresh memory cost twice as much as on used, on both
   sides and in no steady way.
 - CPU time is what the kernel has charged to the server's process between go and the client's last acknowledgement.
-- **produce** and **consume**: batches of up to 10,000 messages, `acks=all`. **single**: `batch.num.messages=1`, up to
-  1,000 requests in flight. **sync**: the next message is sent when the last is acknowledged. **end-to-end**: from
-  before the call that sends to after the call that receives, producer and consumer in one process.
+- **produce** and **consume**: batches of up to 10,000 messages, `acks=all`. What is sent is one letter over and over,
+  except with lz4 and zstd: there it is lines of metrics (time, host, name, value) made from a counter, 10,000 different
+  ones in turn, which shrink to about a fifth; the client compresses. Bytes *out* are bytes before compression.
+- **single**: `batch.num.messages=1`, up to 1,000 requests in flight; **single-64**: up to 64, on one connection;
+  **single-64-clients**: one on each of 64 connections. **sync**: the next message is sent when the last is
+  acknowledged.
+- **end-to-end**: from the moment at which a message was meant to be sent to after the call that receives it, producer
+  and consumer in one process. Who is held up sends late, and that counts as latency: there is no coordinated omission.
+  The first tenth is not counted.
+- **catch-up**: a topic is filled, written to disk and dropped from the page cache (which is checked); then it is read
+  to the end while a producer adds 5,000 messages/s. The acknowledgement's latency counts from when a message was due.
+- **partitions**: one producer, its messages to all partitions in turn; the topics are made once, on servers of their
+  own. librdkafka asks for each partition by itself, so that more partitions are more, smaller requests: on both sides
+  alike. **clients**: connections, each with five requests of 100 messages unanswered, from one thread that sends one
+  prepared request over and over; a thousand handles of librdkafka would be thousands of threads. *By the throughput of
+  1*: within the round. To keep as large a part of it as Kafka is required.
 - Without fsync both leave writing to the kernel (`flush.messages` at its largest, Kafka's default). With fsync an
   acknowledged record is on disk (`flush.messages=1`, Qanat's default).
 - **start**: from before the process is made until ApiVersions is answered; Kafka's folder is formatted before.
   **embedded**: a fresh interpreter, from before the import of `qanat.testing` until ApiVersions is answered.
-  **memory**: resident, one second after that; mapped segments count, although they are the kernel's page cache.
+  **memory**: *idle* is resident one second after that, *peak* the most that was resident while all workloads (or
+  those with many partitions) ran; mapped segments count, although they are the kernel's page cache.
+- What is *required* must hold (`--check`); a *goal* is only shown. Where nothing is required, the goal is to be as good
+  as Kafka. A workload that fails on a side is named in the notes, and the run goes on.
 """
 
 _REBALANCE = """\

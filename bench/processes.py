@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -39,6 +40,24 @@ def memory_of_all(pids: Iterable[int]) -> Memory:
     return Memory(sum(one.resident_bytes for one in found), sum(one.own_bytes for one in found))
 
 
+def peak_resident_bytes(pids: Iterable[int]) -> int:
+    """The most that each has had resident since it started, together."""
+    lines = [line for pid in pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
+    return sum(_kilobytes(line.partition(":")[2]) for line in lines if line.startswith("VmHWM:"))
+
+
+def are_alive(pids: Iterable[int]) -> bool:
+    return all(_state(pid) not in ("", "Z", "X") for pid in pids)
+
+
+def _state(pid: int) -> str:
+    """As the kernel writes it; a server that has ended and was not waited for is a zombie (Z)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
+
+
 def _kilobytes(text: str) -> int:
     return int(text.split()[0]) * _KIB
 
@@ -46,3 +65,9 @@ def _kilobytes(text: str) -> int:
 def affinity() -> list[int]:
     """The processors that this process and what it starts may use."""
     return sorted(os.sched_getaffinity(0))
+
+
+def open_files_allowed() -> None:
+    """As many open files as this process and what it starts may have at all; 1,000 clients need more than usual."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -5,71 +5,25 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from bench import processes
 from bench.bare import BareSide
-from bench.clients import Client, Task
-from bench.servers import Running, Startable
-from bench.workloads import BATCHED, IDLE_MEMORY_REQUIRED, START, START_REQUIRED, Sample, Workload
-from qanat.app.bench.figures import Limit, Row, row
+from bench.clients import Client, DriverFailedError
+from bench.cold import StillWarmError
+from bench.servers import Running, ServerFailedError, Startable
+from bench.sides import BrokerSide, Side
+from bench.workloads import IDLE_MEMORY, LOADED_MEMORY, START, START_SECONDS, Growth, Sample, Workload, at_least
+from qanat.app.bench.figures import Limit, Required, Row, row
 
 SETTLE_SECONDS = 1.0
 """Memory is looked at when the start is over, not in the middle of it."""
-PAUSE_SECONDS = 0.2
 _MB = 1e6
-WARM_UP = Task("produce", "warm-up", 100, 300_000, settings=BATCHED)
-
-
-class Side(Protocol):
-    """A server with the means to load it."""
-
-    def prepare(self, workload: Workload) -> None: ...
-    def sample(self, workload: Workload) -> Sample: ...
-    def clear(self, workload: Workload) -> None: ...
-
-
-class BrokerSide:
-    """A broker, driven by the client."""
-
-    def __init__(self, client: Client, running: Running) -> None:
-        self._client = client
-        self._running = running
-
-    def warm_up(self) -> None:
-        """What a virtual machine needs before it is worth a measurement."""
-        self._client.run(self._running.address, Task("create", WARM_UP.topic))
-        self._client.run(self._running.address, WARM_UP)
-
-    def prepare(self, workload: Workload) -> None:
-        """Fill the topic that is going to be read."""
-        self._create(workload)
-        filling = Task("produce", workload.name, workload.size, workload.count, settings=BATCHED)
-        self._client.run(self._running.address, filling)
-
-    def sample(self, workload: Workload) -> Sample:
-        """One run, on a topic of its own unless the workload reads one that is there."""
-        task = Task(workload.mode, workload.name, workload.size, workload.count, workload.rate, workload.client)
-        spent: list[float] = []
-
-        def look() -> None:
-            spent.append(sum(map(processes.cpu_seconds, self._running.pids)))
-
-        if not workload.is_filled:
-            self._create(workload)
-        found = self._client.run(self._running.address, task, look, look)
-        if not workload.is_filled:
-            self.clear(workload)
-            time.sleep(PAUSE_SECONDS)
-        return Sample(found, spent[1] - spent[0])
-
-    def clear(self, workload: Workload) -> None:
-        self._client.run(self._running.address, Task("delete", workload.name))
-
-    def _create(self, workload: Workload) -> None:
-        self._client.run(self._running.address, Task("create", workload.name, settings=workload.topic))
+_FLAT, _FLATTER = 1.0, 1.1
+"""With more partitions or clients: to keep as much of the throughput as Kafka does is required, more is the goal."""
+_WORDS = 300
+"""As much of a driver's complaint as belongs into a note: the end says what was wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +33,19 @@ class Pair:
     ours: Running
     other: Running
     sides: tuple[Side, Side]
+
+    @property
+    def both(self) -> tuple[Running, Running]:
+        return self.ours, self.other
+
+
+@dataclass(slots=True)
+class Trial:
+    """One workload on both sides: their samples, and which of them has failed."""
+
+    workload: Workload
+    samples: tuple[list[Sample], list[Sample]] = field(default_factory=lambda: ([], []))
+    has_failed: list[bool] = field(default_factory=lambda: [False, False])
 
 
 class Rounds:
@@ -93,12 +60,15 @@ class Rounds:
         tell: Callable[[str], None],
         *,
         is_judged: bool,
+        notes: list[str] | None = None,
     ) -> None:
+        """What fails is told in `notes`, and the run goes on; without them it ends."""
         self._servers = (ours, other)
         self._rounds = rounds
         self._folder = folder
         self._tell = tell
         self._is_judged = is_judged
+        self._notes = notes
         self._folders = 0
 
     @contextlib.contextmanager
@@ -113,45 +83,94 @@ class Rounds:
 
     def measure(self, workload: Workload, pair: Pair) -> list[Row]:
         """A workload's figures. One round before the others warms up and does not count."""
-        for side in pair.sides:
-            if workload.is_filled:
-                side.prepare(workload)
-        samples: list[list[Sample]] = [[], []]
-        for number in range(self._rounds + 1):
-            self._tell(f"{workload.what}, round {number}" if number else f"{workload.what}, warming up")
-            for side, found in zip(pair.sides, samples, strict=True):
-                sample = side.sample(workload)
-                if number:
-                    found.append(sample)
-        for side in pair.sides:
-            if workload.is_filled:
-                side.clear(workload)
-        return self._rows(workload, samples[0], samples[1])
+        return self._rows(self._take_turns([workload], pair)[0])
 
-    def _rows(self, workload: Workload, ours: Sequence[Sample], other: Sequence[Sample]) -> list[Row]:
+    def measure_growth(self, growth: Growth, pair: Pair) -> list[Row]:
+        """Each one's figures, and how much of the first's throughput the others have, within the round."""
+        first, *others = trials = self._take_turns(growth.workloads, pair)
+        rows = [one for trial in trials for one in self._rows(trial)]
+        base = [_rates(first, side) for side in range(2)]
+        for trial in others:
+            kept = [_ratios(_rates(trial, side), base[side]) for side in range(2)]
+            if kept[0] and kept[1]:
+                bounds = self._if_judged((at_least(_FLAT), at_least(_FLATTER)))
+                what = f"{trial.workload.what}, by the throughput of 1 {growth.of}"
+                rows.append(row(trial.workload.name, what, "×", kept[0], self._beside(kept[1]), *bounds))
+        return rows
+
+    def _take_turns(self, workloads: Sequence[Workload], pair: Pair) -> list[Trial]:
+        trials = [Trial(workload) for workload in workloads]
+        for trial in trials:
+            for number, side in enumerate(pair.sides):
+                with self._noting(trial, number, pair):
+                    side.prepare(trial.workload)
+        for round_number in range(self._rounds + 1):
+            for trial in trials:
+                what = trial.workload.what
+                self._tell(f"{what}, round {round_number}" if round_number else f"{what}, warming up")
+                for number, side in enumerate(pair.sides):
+                    self._sample(trial, number, side, pair, is_counted=round_number > 0)
+        for trial in trials:
+            for side in pair.sides:
+                with contextlib.suppress(DriverFailedError):
+                    side.clear(trial.workload)
+        return trials
+
+    def _sample(self, trial: Trial, number: int, side: Side, pair: Pair, *, is_counted: bool) -> None:
+        if trial.has_failed[number]:
+            return
+        with self._noting(trial, number, pair):
+            sample = side.sample(trial.workload)
+            if is_counted:
+                trial.samples[number].append(sample)
+
+    @contextlib.contextmanager
+    def _noting(self, trial: Trial, number: int, pair: Pair) -> Iterator[None]:
+        try:
+            yield
+        except (DriverFailedError, StillWarmError, ConnectionError) as fault:
+            if self._notes is None:
+                raise
+            server = self._servers[number]
+            if not processes.are_alive(pair.both[number].pids):
+                raise ServerFailedError(f"{server} ended during {trial.workload.what}: {fault}") from fault
+            trial.has_failed[number] = True
+            trial.samples[number].clear()
+            self._notes.append(f"{trial.workload.what} failed on {server}: {str(fault)[-_WORDS:]}")
+
+    def _rows(self, trial: Trial) -> list[Row]:
+        """Nothing where we have failed; our figures alone where the other has."""
+        workload, (ours, other) = trial.workload, trial.samples
+        if not ours:
+            return []
         return [
             row(
                 workload.name,
                 ", ".join(filter(None, (workload.what, figure.what))),
                 figure.unit,
                 [figure.of(sample) for sample in ours],
-                self._beside([figure.of(sample) for sample in other]),
-                figure.required if self._is_judged else None,
+                self._beside([figure.of(sample) for sample in other]) if other else None,
+                *(self._if_judged((figure.required, figure.goal)) if other else ()),
             )
             for figure in workload.figures
         ]
 
+    def _if_judged(self, bounds: tuple[Required | None, Required | None]) -> tuple[Required | None, Required | None]:
+        return bounds if self._is_judged else (None, None)
+
     def _beside(self, values: Sequence[float]) -> Limit:
         return Limit(values, str(self._servers[1]))
 
-    def loaded_memory(self, pair: Pair) -> list[Row]:
-        """Memory after everything else, of all processes of a side together."""
-        ours, other = processes.memory_of_all(pair.ours.pids), processes.memory_of_all(pair.other.pids)
+    def loaded_memory(self, pair: Pair, what: str = "all workloads") -> list[Row]:
+        """At most during everything else, and after it; of all processes of a side together."""
+        ours, other = (processes.memory_of_all(one.pids) for one in pair.both)
+        peaks = [processes.peak_resident_bytes(one.pids) / _MB for one in pair.both]
         resident, own = self._beside([other.resident_bytes / _MB]), self._beside([other.own_bytes / _MB])
-        what = "memory after all workloads"
+        bounds = self._if_judged(LOADED_MEMORY)
         return [
-            row("memory", f"{what}, resident", "MB", [ours.resident_bytes / _MB], resident),
-            row("memory", f"{what}, without mapped files", "MB", [ours.own_bytes / _MB], own),
+            row("memory", f"memory during {what}, peak resident", "MB", peaks[:1], self._beside(peaks[1:]), *bounds),
+            row("memory", f"memory after {what}, resident", "MB", [ours.resident_bytes / _MB], resident),
+            row("memory", f"memory after {what}, without mapped files", "MB", [ours.own_bytes / _MB], own),
         ]
 
     def starts(self) -> list[Row]:
@@ -166,13 +185,21 @@ class Rounds:
                     if number:
                         seconds[side].append(running.start_seconds)
                         idle[side].append(processes.memory(running.pid).resident_bytes / _MB)
-        start, memory = (START_REQUIRED, IDLE_MEMORY_REQUIRED) if self._is_judged else (None, None)
+        start, memory = self._if_judged(START_SECONDS), self._if_judged(IDLE_MEMORY)
         what = "process start to first answered request"
         return [
-            row(START, what, "s", seconds[0], self._beside(seconds[1]), start),
-            row("memory", "idle, resident", "MB", idle[0], self._beside(idle[1]), memory),
+            row(START, what, "s", seconds[0], self._beside(seconds[1]), *start),
+            row("memory", "idle, resident", "MB", idle[0], self._beside(idle[1]), *memory),
         ]
 
     def _new_folder(self) -> Path:
         self._folders += 1
         return self._folder / f"server-{self._folders}"
+
+
+def _rates(trial: Trial, side: int) -> list[float]:
+    return [sample.messages_per_second for sample in trial.samples[side]]
+
+
+def _ratios(values: Sequence[float], base: Sequence[float]) -> list[float]:
+    return [one / first for one, first in zip(values, base, strict=True)] if values and base else []

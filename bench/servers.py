@@ -47,8 +47,10 @@ class ServerFailedError(Exception):
 class Running:
     """A server that has answered its first request."""
 
-    def __init__(self, pids: Sequence[int], address: str, start_seconds: float) -> None:
+    def __init__(self, pids: Sequence[int], address: str, start_seconds: float, folder: Path | None = None) -> None:
         self.address = address
+        self.folder = folder
+        """Where a single server has its files."""
         self.pids = tuple(pids)
         """Its processes: one, or one for each broker of a cluster."""
         self.start_seconds = start_seconds
@@ -90,7 +92,7 @@ class Server:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
             try:
                 wait_for_answer(process, port, folder / "output")
-                yield Running([process.pid], f"127.0.0.1:{port}", time.perf_counter() - started_at)
+                yield Running([process.pid], f"127.0.0.1:{port}", time.perf_counter() - started_at, folder)
             finally:
                 stop(process)
 

@@ -12,6 +12,7 @@ from qanat.app.bench.append import PARTITION, TOPIC_ID, append_all
 from qanat.app.bench.batches import SMALL_BATCH_BYTES, UNFLUSHED, batch_of
 from qanat.app.bench.figures import Limit, Required, row, taking_turns
 from qanat.app.bench.reading import chunks_of
+from qanat.app.bench.report import Result, cells
 from qanat.app.compose import open_log_directory
 from qanat.wire.records import decode_records
 
@@ -32,6 +33,15 @@ def test_a_verdict_goes_by_what_is_required(required: Required | None, verdict: 
 
     assert (found.ours, found.limit, found.ratio) == (20.0, 40.0, 0.5)
     assert found.verdict == verdict
+
+
+def test_a_goal_is_told_and_fails_nothing() -> None:
+    floor, goal = Required("ratio", ">=", 0.5), Required("ratio", ">=", 0.6)
+    found = row("figure", "what", "MB/s", [10.0], Limit([20.0], "limit"), floor, goal)
+
+    assert (found.verdict, found.goal_verdict) == ("met", "NOT met")
+    assert cells(found)[5:7] == ("ratio ≥ 0.50; goal ratio ≥ 0.60", "met; goal not met")
+    assert Result({}, {}, [found], [], []).missed == []
 
 
 def test_a_ratio_without_a_limit_is_not_met() -> None:

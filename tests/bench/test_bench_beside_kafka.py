@@ -9,20 +9,25 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as command
-from bench import rounds, workloads
+from bench import rounds, sides, workloads
 
 pytestmark = pytest.mark.long
 
 TINY = tuple(replace(one, count=200 if one.rate else 100) for one in workloads.WORKLOADS)
+FEW = tuple(
+    replace(growth, workloads=tuple(replace(one, count=10_000) for one in growth.workloads[:2]))
+    for growth in workloads.GROWTHS
+)
 
 
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "WORKLOADS", TINY)
+    monkeypatch.setattr(command, "GROWTHS", FEW)
     monkeypatch.setattr(command, "NEEDED_BYTES", 10**6)
-    monkeypatch.setattr(rounds, "WARM_UP", replace(rounds.WARM_UP, count=100))
+    monkeypatch.setattr(sides, "WARM_UP", replace(sides.WARM_UP, count=100))
     monkeypatch.setattr(rounds, "SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr(rounds, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(sides, "PAUSE_SECONDS", 0.0)
 
 
 def run(folder: Path, *arguments: str) -> int:
@@ -46,10 +51,28 @@ def test_both_sides_are_driven_and_everything_is_reported(tmp_path: Path, capsys
     assert list(folder.iterdir()) == []
 
 
-def test_the_python_client_does_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(tmp_path, "--only", "end-to-end", "--python-client") == 0
+ALL_MODES = "produce-1k-lz4,consume-100-zstd,single-64,end-to-end,catch-up,clients,partitions"
 
-    assert "end to end at 1,000 messages/s, p99" in capsys.readouterr().out
+
+@pytest.mark.parametrize("client", [(), ("--python-client",)], ids=["C", "Python"])
+def test_either_client_does_everything(tmp_path: Path, client: tuple[str, ...]) -> None:
+    written, folder = tmp_path / "result.json", tmp_path / "disk"
+    folder.mkdir()
+
+    assert run(folder, "--only", ALL_MODES, "--json", str(written), *client) == 0
+
+    result = json.loads(written.read_text())
+    assert result["notes"][1:] == []
+    told = {(figure["figure"], figure["what"]) for figure in result["figures"]}
+    assert ("end-to-end", "end to end at 1,000 messages/s, p99") in told
+    assert (
+        "catch-up",
+        "catch up on 1 KB from a cold disk beside 5,000 messages/s, p99 of acknowledgements meanwhile",
+    ) in told
+    assert ("memory", "memory during partitions, peak resident") in told
+    for growth in FEW:
+        last = growth.workloads[-1]
+        assert (last.name, f"{last.what}, by the throughput of 1 {growth.of}") in told
 
 
 @pytest.mark.parametrize(
@@ -64,5 +87,6 @@ def test_what_would_say_nothing_is_refused(
     assert reason in capsys.readouterr().err
 
 
-def test_a_quick_run_measures_less_of_everything() -> None:
+def test_a_quick_run_measures_less_of_some() -> None:
     assert all(0 < one.quick().count < one.count for one in workloads.WORKLOADS)
+    assert set(workloads.QUICK_NAMES) < set(workloads.NAMES)

@@ -28,7 +28,10 @@ class Required:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the result. `lowest` and `highest` are what the judged number was over the rounds."""
+    """One line of the result. `lowest` and `highest` are what the judged number was over the rounds.
+
+    `required` must hold; `goal` is what is aimed at: it is shown, and fails nothing.
+    """
 
     figure: str
     what: str
@@ -40,13 +43,21 @@ class Row:
     limit_is: str = ""
     ratio: float | None = None
     required: Required | None = None
+    goal: Required | None = None
 
     @property
     def verdict(self) -> Verdict:
-        if self.required is None:
+        return self._against(self.required)
+
+    @property
+    def goal_verdict(self) -> Verdict:
+        return self._against(self.goal)
+
+    def _against(self, bound: Required | None) -> Verdict:
+        if bound is None:
             return "for information"
-        judged = self.ratio if self.required.of == "ratio" else self.ours
-        return "met" if judged is not None and self.required.is_met_by(judged) else "NOT met"
+        judged = self.ratio if bound.of == "ratio" else self.ours
+        return "met" if judged is not None and bound.is_met_by(judged) else "NOT met"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,7 @@ def row(
     values: Sequence[float],
     limit: Limit | None = None,
     required: Required | None = None,
+    goal: Required | None = None,
 ) -> Row:
     """Medians over the rounds; the ratio is ours to the limit of the same round."""
     ratios = [ours / bare for ours, bare in zip(values, limit.values, strict=True)] if limit else []
@@ -79,6 +91,7 @@ def row(
         limit.what if limit else "",
         statistics.median(ratios) if ratios else None,
         required,
+        goal,
     )
 
 

@@ -45,10 +45,19 @@ def cells(row: Row) -> tuple[str, ...]:
         f"{number(row.ours)} {row.unit}",
         limit,
         "" if row.ratio is None else f"{row.ratio:.2f}",
-        "" if row.required is None else _requirement(row.required, row.unit),
-        row.verdict,
+        _bounds(row),
+        row.verdict if row.goal is None else f"{row.verdict}; goal {_GOAL[row.goal_verdict]}",
         f"{number(row.lowest)} to {number(row.highest)}",
     )
+
+
+_GOAL = {"met": "met", "NOT met": "not met"}
+
+
+def _bounds(row: Row) -> str:
+    required = "" if row.required is None else _requirement(row.required, row.unit)
+    goal = "" if row.goal is None else f"goal {_requirement(row.goal, row.unit)}"
+    return "; ".join(filter(None, (required, goal)))
 
 
 def _requirement(required: Required, unit: str) -> str:
@@ -63,7 +72,7 @@ def as_json(result: Result) -> str:
         {
             "machine": dict(result.machine),
             "settings": dict(result.settings),
-            "figures": [{**asdict(row), "verdict": row.verdict} for row in result.rows],
+            "figures": [{**asdict(row), "verdict": row.verdict, "goal_verdict": row.goal_verdict} for row in result.rows],
             "append_parts_us": {part.what: part.took_us for part in result.parts},
             "notes": list(result.notes),
         },

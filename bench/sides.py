@@ -1,0 +1,86 @@
+"""One side of a comparison: a server with the means to load it, and one workload's trial on it."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from bench import processes
+from bench.clients import Client, Task
+from bench.cold import make_cold
+from bench.frames import produce_frame
+from bench.servers import Running
+from bench.workloads import BATCHED, Sample, Workload
+
+PAUSE_SECONDS = 0.2
+WARM_UP = Task("produce", "warm-up", 100, 300_000, settings=BATCHED)
+
+
+class Side(Protocol):
+    """A server with the means to load it."""
+
+    def prepare(self, workload: Workload) -> None: ...
+    def sample(self, workload: Workload) -> Sample: ...
+    def clear(self, workload: Workload) -> None: ...
+
+
+class BrokerSide:
+    """A broker, driven by the client."""
+
+    def __init__(self, client: Client, running: Running) -> None:
+        self._client = client
+        self._running = running
+
+    def warm_up(self) -> None:
+        """What a virtual machine needs before it is worth a measurement."""
+        self._run(Task("create", WARM_UP.topic))
+        self._run(WARM_UP)
+
+    def prepare(self, workload: Workload) -> None:
+        """Make the topic that all rounds use, and fill it if it is going to be read."""
+        if workload.is_kept or workload.is_filled:
+            self._create(workload)
+        if workload.is_filled:
+            self._fill(workload)
+
+    def sample(self, workload: Workload) -> Sample:
+        """One run, on a topic of its own unless the workload uses one that is there."""
+        spent: list[float] = []
+
+        def look() -> None:
+            spent.append(sum(map(processes.cpu_seconds, self._running.pids)))
+
+        is_new = not (workload.is_filled or workload.is_kept)
+        if is_new:
+            self._create(workload)
+        if workload.is_cold:
+            self._fill(workload)
+            assert self._running.folder is not None, "files of several servers are not looked for"
+            make_cold(self._running.folder)
+        found = self._client.run(self._running.address, _task(workload), look, look)
+        if is_new:
+            self._run(Task("delete", workload.name))
+            time.sleep(PAUSE_SECONDS)
+        return Sample(found, spent[1] - spent[0])
+
+    def clear(self, workload: Workload) -> None:
+        """Remove the topic that all rounds used."""
+        if workload.is_kept or workload.is_filled:
+            self._run(Task("delete", workload.name))
+
+    def _create(self, workload: Workload) -> None:
+        self._run(Task("create", workload.name, settings=workload.topic))
+
+    def _fill(self, workload: Workload) -> None:
+        settings = {**BATCHED, **(workload.filling or {})}
+        self._run(Task("produce", workload.name, workload.size, workload.count, settings=settings))
+
+    def _run(self, task: Task) -> None:
+        self._client.run(self._running.address, task)
+
+
+def _task(workload: Workload) -> Task:
+    settings = dict(workload.client)
+    if "driver.records" in settings:
+        settings["driver.frame"] = produce_frame(workload.name, workload.size, int(settings["driver.records"])).hex()
+    return Task(workload.mode, workload.name, workload.size, workload.count, workload.rate, settings)

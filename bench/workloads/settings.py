@@ -1,0 +1,31 @@
+"""Settings of clients and topics, in librdkafka's and the topics' own words; all else is left at its default."""
+
+from __future__ import annotations
+
+NEVER = str(2**63 - 1)
+UNFLUSHED = {"flush.messages": NEVER}
+"""Kafka's default: when to write is left to the kernel."""
+FLUSHED = {"flush.messages": "1"}
+"""Qanat's default: an acknowledged record is on disk."""
+KIB = 1024
+
+_WIDE = {"queue.buffering.max.messages": "1000000", "queue.buffering.max.kbytes": "1048576"}
+BATCHED = {
+    **_WIDE,
+    "acks": "all",
+    "linger.ms": "5",
+    "batch.num.messages": "10000",
+    "delivery.report.only.error": "true",
+}
+ONE_BY_ONE = {
+    **_WIDE,
+    "acks": "all",
+    "linger.ms": "0",
+    "batch.num.messages": "1",
+    "max.in.flight": "1000",
+    "delivery.report.only.error": "true",
+}
+AT_ONCE = {"acks": "all", "linger.ms": "0"}
+PACED = {"producer.acks": "all", "producer.linger.ms": "0"}
+METRICS = {"driver.payload": "metrics"}
+"""Lines as a collector of metrics writes them, made from a counter: what compresses as real messages do."""
