@@ -68,25 +68,31 @@ class KafkaCluster:
     def running(self, folder: Path) -> Iterator[Running]:
         folder.mkdir(parents=True)
         ports, controller_ports = [[free_port() for _ in range(BROKERS)] for _ in range(2)]
-        voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(controller_ports, 1))
-        commands = []
-        for number, (port, controller_port) in enumerate(zip(ports, controller_ports, strict=True), 1):
-            properties = folder / f"server-{number}.properties"
-            properties.write_text(
-                _PROPERTIES.format(
-                    node_id=number,
-                    port=port,
-                    controller_port=controller_port,
-                    voters=voters,
-                    data=folder / f"data-{number}",
-                )
-            )
-            tool = java_command(self._jars, "kafka.tools.StorageTool", "-XX:TieredStopAtLevel=1")
-            arguments = ["format", "-t", _CLUSTER_ID, "-c", str(properties)]
-            subprocess.run([*tool, *arguments], check=True, capture_output=True, timeout=START_SECONDS)
-            commands.append([*java_command(self._jars, "kafka.Kafka", *KAFKA_JVM), str(properties)])
+        commands = [kafka_node(self._jars, folder, number, ports, controller_ports) for number in range(BROKERS)]
         with _all_of(commands, ports, folder) as running:
             yield running
+
+
+def kafka_node(
+    jars: Path, folder: Path, number: int, ports: Sequence[int], controller_ports: Sequence[int]
+) -> list[str]:
+    """The command that runs one of the nodes; its folder is formatted the first time."""
+    data, properties = folder / f"data-{number}", folder / f"server-{number}.properties"
+    if not data.exists():
+        voters = ",".join(f"{other}@127.0.0.1:{port}" for other, port in enumerate(controller_ports))
+        properties.write_text(
+            _PROPERTIES.format(
+                node_id=number,
+                port=ports[number],
+                controller_port=controller_ports[number],
+                voters=voters,
+                data=data,
+            )
+        )
+        tool = java_command(jars, "kafka.tools.StorageTool", "-XX:TieredStopAtLevel=1")
+        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(properties)]
+        subprocess.run([*tool, *arguments], check=True, capture_output=True, timeout=START_SECONDS)
+    return [*java_command(jars, "kafka.Kafka", *KAFKA_JVM), str(properties)]
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -36,14 +36,17 @@ class BrokerProcesses:
         *,
         first: int | None = None,
         environment: Mapping[str, str] | None = None,
+        command: Callable[[BrokerProcesses, int], Sequence[str]] | None = None,
     ) -> None:
-        """`first`: how many are started at the beginning, where not all; `own`: settings by broker."""
+        """`first`: how many are started at the beginning, where not all; `own`: settings by broker; `command`: what
+        starts one, where that is not Qanat."""
         self.folder = folder
         self.settings = {"default.replication.factor": "3", "min.insync.replicas": "2", **(settings or {})}
         self.own = own or {}
         self.environment = dict(environment or {})
         """Further variables of brokers that are started from now on."""
         self._first = count if first is None else first
+        self._command = command or BrokerProcesses._qanat
         ports = free_ports(2 * count)
         self.ports, self.inter_broker_ports = ports[:count], ports[count:]
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -82,26 +85,28 @@ class BrokerProcesses:
 
     def start(self, node_id: int) -> None:
         """Start a broker, and do not wait for it."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("QANAT_")}
+        with self._log_file(node_id).open("ab") as log:
+            self.processes[node_id] = subprocess.Popen(
+                self._command(self, node_id),
+                cwd=self.folder,
+                env=environment | {"XDG_CONFIG_HOME": "/nonexistent"} | self.environment,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _qanat(self, node_id: int) -> Sequence[str]:
         told = {
             **self.settings,
             **self.own.get(node_id, {}),
             "inter.broker.port": str(self.inter_broker_ports[node_id]),
             "http.port": "-1",
         }
-        command = [
+        return [
             *(sys.executable, "-m", "qanat.app", "start", "--log-format", "json"),
             *("--port", str(self.ports[node_id]), "--node-id", str(node_id), "--data-dir", str(self.folder / "data")),
             *(word for name, value in told.items() for word in ("-X", f"{name}={value}")),
         ]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("QANAT_")}
-        with self._log_file(node_id).open("ab") as log:
-            self.processes[node_id] = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env=environment | {"XDG_CONFIG_HOME": "/nonexistent"} | self.environment,
-                stdout=log,
-                stderr=log,
-            )
 
     def kill(self, node_id: int) -> None:
         """End a broker without a word."""

@@ -12,11 +12,15 @@ from statistics import median
 from tools.brokers import BrokerProcesses
 from tools.clients import SteadyWriter, read_all
 
+from bench.clusters import kafka_node
+
 _TOPIC = "steady"
+
 _REST_S = 11.0
 """A client that was refused by a broker lets it alone for up to ten seconds (librdkafka's reconnect.backoff.max.ms),
 also when it is back: a leader that stops hands over to somebody that the client would talk to."""
 Tell = Callable[[str], None]
+Cluster = Callable[[Path], BrokerProcesses]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,25 @@ def quantile(values: Sequence[float], share: float) -> float:
     return ordered[min(place, len(ordered) - 1)]
 
 
-def measure(tries: int, tell: Tell, *, is_killed: bool) -> Losses:
+def of_qanat(folder: Path) -> BrokerProcesses:
+    return BrokerProcesses(folder)
+
+
+def of_kafka(jars: Path) -> Cluster:
+    """Three nodes of Kafka with its defaults, each broker and controller."""
+
+    def command(brokers: BrokerProcesses, node_id: int) -> Sequence[str]:
+        return kafka_node(jars, brokers.folder, node_id, brokers.ports, brokers.inter_broker_ports)
+
+    return lambda folder: BrokerProcesses(folder, command=command)
+
+
+def measure(tries: int, tell: Tell, *, is_killed: bool, cluster: Cluster = of_qanat, name: str = "Qanat") -> Losses:
     """Let the leader go again and again, one broker at a time; it is back and in sync before the next one goes."""
     how = "killed" if is_killed else "stopped"
     gaps: list[float] = []
-    with tempfile.TemporaryDirectory() as folder, BrokerProcesses(Path(folder)) as brokers:
-        brokers.create(_TOPIC)
+    with tempfile.TemporaryDirectory() as folder, cluster(Path(folder)) as brokers:
+        brokers.create(_TOPIC, 1, 3, **{"min.insync.replicas": "2"})
         with SteadyWriter(brokers.bootstrap, _TOPIC) as writer:
             for number in range(tries):
                 brokers.until_in_sync(_TOPIC)
@@ -71,7 +88,7 @@ def measure(tries: int, tell: Tell, *, is_killed: bool) -> Losses:
                     brokers.stop(leader)
                 writer.wait_for_more(200)
                 gaps.append(writer.longest_gap_s(gone))
-                tell(f"{how} {number + 1} of {tries}: broker {leader}, {gaps[-1]:.2f} s")
+                tell(f"{name}, {how} {number + 1} of {tries}: broker {leader}, {gaps[-1]:.2f} s")
                 brokers.start(leader)
         values = writer.values()
         seen = set(read_all(brokers.bootstrap, _TOPIC, len(values)))

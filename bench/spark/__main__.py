@@ -1,134 +1,144 @@
-"""`python -m bench.spark`: the workloads on each side, and the table of rows a second."""
+"""`python -m bench.spark`: the workloads on each side by turns, and the table of rows a second."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import statistics
-import subprocess
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-from tools.connector.fetching import Connector, ConnectorUnavailableError, have_connector
-from tools.kafka_jars import JarsUnavailableError, have_jars
-
-from bench.servers import Server, kafka, qanat
-from bench.spark.memory import WorkerMemory
+from bench.processes import affinity
+from bench.spark.backlog import largest_worker
+from bench.spark.sides import Engine, EngineFailedError, sides, started
 from bench.workloads import UNFLUSHED
-from qanat.spark.session import require_java, session
+from qanat.app.bench import machine, report
+from qanat.app.bench.figures import Limit, Required, Row, row
+from qanat.app.bench.report import Result
+from qanat.spark.session import require_java
 
-PARTITIONS = 4
-_LIMIT_S = 7200.0
+FEWEST_ROUNDS = 5
+QUICK_RECORDS = 300_000
 _TWICE, _MOST = 2.0, 0.6
 """What is wanted: so many times the connector, so much of the ceiling."""
-_BACKLOG_SIZE = 1000
-_TOPICS = ["bench-read", *(f"bench-{kind}-{number}" for kind in ("write", "once") for number in range(4))]
+WORKLOADS = {"write": "write", "read": "batch read", "stream": "stream read", "once": "write, exactly once"}
+_ALIKE = {"once": "write"}
+"""What only Qanat does stands beside what comes nearest to it."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Rows a second of format('qanat'), of Spark's connector, and at most.")
+def main(arguments: Sequence[str]) -> int:
+    given = _parser().parse_args(arguments)
+    if given.rounds < FEWEST_ROUNDS:
+        print(f"bench.spark: {given.rounds} rounds are no comparison: take at least {FEWEST_ROUNDS}", file=sys.stderr)
+        return 2
+    if given.quick:
+        given.records, given.backlog_gb = min(given.records, QUICK_RECORDS), 0.0
+    require_java()
+    try:
+        result = _run(given)
+    except EngineFailedError as fault:
+        print(f"bench.spark: {fault}", file=sys.stderr)
+        return 2
+    report.print_table(result)
+    for name, value in {**result.machine, **result.settings}.items():
+        print(f"{name}: {value}")
+    return 1 if given.check and result.missed else 0
+
+
+def _run(given: argparse.Namespace) -> Result:
+    chosen, notes = sides(given.skip_connector)
+    rows: list[Row] = []
+    with TemporaryDirectory(prefix="bench-spark-", dir=given.dir) as scratch:
+        settings = {
+            "records": f"{given.records:,} of {given.size} B in a topic of 4 partitions with {UNFLUSHED}",
+            "rounds": f"{given.rounds}, after one that warms up",
+            "order": f"in each round, one after the other: {', '.join(side.what for side in chosen)}",
+            "processors": f"{', '.join(map(str, affinity()))} for brokers and Spark (local[2])",
+        }
+        about = machine.describe(Path(scratch))
+
+        def found_so_far() -> Result:
+            result = Result(about, settings, rows, [], notes)
+            if given.json is not None:
+                given.json.write_text(report.as_json(result) + "\n")
+            return result
+
+        with ExitStack() as stack:
+            engines = []
+            for side in chosen:
+                _tell(f"starting {side.what}")
+                place = Path(scratch) / side.name
+                engines.append(stack.enter_context(started(side, given.records, given.size, place)))
+                versions = engines[-1].versions
+                settings[f"versions of {side.name}"] = f"Spark {versions['spark']}, Java {versions['java']}"
+            seconds: dict[str, dict[str, list[float]]] = {}
+            for workload in [name for name in WORKLOADS if name != "once" or not given.quick]:
+                seconds[workload] = _taking_turns(workload, engines, given.rounds)
+                rows += _rows(workload, seconds, given.records, {side.name: side.what for side in chosen})
+                found_so_far()
+        if given.backlog_gb > 0:
+            _tell(f"reading a backlog of {given.backlog_gb:g} GB")
+            largest_mb = largest_worker(Path(scratch) / "backlog", given.backlog_gb)
+            what = f"largest Python worker while {given.backlog_gb:g} GB of one partition are read"
+            rows.append(row("backlog", what, "MB", [largest_mb]))
+        return found_so_far()
+
+
+def _taking_turns(workload: str, engines: Iterable[Engine], rounds: int) -> dict[str, list[float]]:
+    taking_part = [one for one in engines if workload != "once" or one.side.name == "qanat"]
+    if workload == "read":
+        for engine in taking_part:
+            if engine.side.server is not None:
+                engine.run("fill", 0)
+    seconds: dict[str, list[float]] = {engine.side.name: [] for engine in taking_part}
+    for number in range(rounds + 1):
+        _tell(f"{WORKLOADS[workload]}, round {number}" if number else f"{WORKLOADS[workload]}, warming up")
+        for engine in taking_part:
+            took = engine.run(workload, number)
+            if number:
+                seconds[engine.side.name].append(took)
+    return seconds
+
+
+def _rows(
+    workload: str, seconds: Mapping[str, Mapping[str, Sequence[float]]], records: int, names: Mapping[str, str]
+) -> list[Row]:
+    """Beside the connector, and beside what is possible at most."""
+    ours = [records / taken for taken in seconds[workload]["qanat"]]
+    alike = _ALIKE.get(workload, workload)
+    what = WORKLOADS[workload] + (f" (beside: {WORKLOADS[alike]})" if alike != workload else "")
+    rows = []
+    for name, bound in (("kafka", _TWICE), ("ceiling", _MOST)):
+        if name in seconds[alike]:
+            beside = Limit([records / taken for taken in seconds[alike][name]], names[name])
+            rows.append(row(f"spark-{workload}", what, "rows/s", ours, beside, Required("ratio", ">=", bound)))
+    return rows
+
+
+def _tell(text: str) -> None:
+    print(f"measuring {text}", file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "python -m bench.spark", description="Rows a second of format('qanat'), of Spark's connector, and at most."
+    )
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--size", type=int, default=100, help="bytes of a value")
-    parser.add_argument("--backlog-gb", type=float, default=10.0, help="how much a worker reads while it is measured")
+    parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help="at least 5")
+    parser.add_argument("--quick", action="store_true", help="300,000 records, and nothing that only Qanat does")
+    parser.add_argument(
+        "--backlog-gb", type=float, default=0.0, help="how much a worker reads while its memory is measured (0: none)"
+    )
+    parser.add_argument(
+        "--dir", type=Path, help="folder for brokers' data; the system's for temporary files if not given"
+    )
+    parser.add_argument("--json", type=Path, help="also write the result into this file, after each workload")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a required ratio is not met")
     parser.add_argument("--skip-connector", action="store_true")
-    given = parser.parse_args()
-    require_java()
-    seconds: dict[str, dict[str, list[float]]] = {}
-    with TemporaryDirectory(prefix="bench-spark-") as scratch:
-        for which, server, connector in _sides(given.skip_connector):
-            print(f"running {which}{f' on {server}' if server else ''} ...", flush=True)
-            found = _run(which, server, connector, given, Path(scratch) / which)
-            seconds[which] = found["seconds"]
-            print(f"  Spark {found['spark']}: " + json.dumps(found["seconds"]), flush=True)
-        _print_table(seconds, given.records)
-        if given.backlog_gb > 0:
-            _measure_memory(Path(scratch) / "backlog", given.backlog_gb)
-    return 0
-
-
-def _sides(is_connector_skipped: bool) -> list[tuple[str, Server | None, Connector | None]]:
-    sides: list[tuple[str, Server | None, Connector | None]] = [("ceiling", None, None), ("qanat", qanat(), None)]
-    try:
-        if not is_connector_skipped:
-            sides.append(("kafka", kafka(have_jars()), have_connector()))
-    except (JarsUnavailableError, ConnectorUnavailableError) as fault:
-        print(f"without Spark's own connector on Apache Kafka, which cannot be had here: {fault}")
-    return sides
-
-
-def _run(which: str, server: Server | None, connector: Connector | None, given: Any, folder: Path) -> Any:
-    with ExitStack() as stack:
-        address = "-"
-        if server is not None:
-            address = stack.enter_context(server.running(folder)).address
-            _make_topics(address)
-        scratch = folder.with_name(f"{which}-scratch")
-        root = Path(__file__).resolve().parents[2]
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
-        environment["PYTHONPATH"] = os.pathsep.join([str(root), environment.get("PYTHONPATH", "")])
-        command = [str(Path(__file__).with_name("engine.py")), which, address, str(given.records), str(given.size)]
-        command.append(str(scratch))
-        python = sys.executable
-        if connector is not None:
-            python, command = str(connector.python), [*command, connector.class_path]
-            del environment["PYTHONPATH"]
-        done = subprocess.run(
-            [python, *command], capture_output=True, text=True, timeout=_LIMIT_S, env=environment, check=False
-        )
-    if done.returncode:
-        raise RuntimeError(f"{which}: {done.stderr[-3000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-def _make_topics(address: str) -> None:
-    """The same on both sides: when to write to disk is left to the kernel, which is Kafka's default and not Qanat's."""
-    admin = AdminClient({"bootstrap.servers": address})
-    topics = [NewTopic(name, PARTITIONS, 1, config=dict(UNFLUSHED)) for name in _TOPICS]
-    for future in admin.create_topics(topics).values():
-        future.result(60)
-
-
-def _print_table(seconds: dict[str, dict[str, list[float]]], records: int) -> None:
-    print(f"\n{records:,} records, rows a second, median of 3 after one to warm up; topics with {UNFLUSHED}")
-    print(f"{'':20}{'ceiling':>12}{'qanat':>12}{'connector':>12}{'of ceiling':>12}{'x connector':>12}")
-    for workload, taken in seconds["qanat"].items():
-        alike = "write" if workload.startswith("write") else workload
-        ours = records / statistics.median(taken)
-        most = records / statistics.median(seconds["ceiling"][alike])
-        line = f"{workload:20}{most:12,.0f}{ours:12,.0f}"
-        if "kafka" in seconds:
-            theirs = records / statistics.median(seconds["kafka"][alike])
-            line += f"{theirs:12,.0f}{ours / most:12.0%}{ours / theirs:12.2f}"
-            is_met = ours >= _MOST * most and ours >= _TWICE * theirs
-        else:
-            line += f"{'-':>12}{ours / most:12.0%}{'-':>12}"
-            is_met = ours >= _MOST * most
-        print(line + ("" if is_met else "   not met"))
-
-
-def _measure_memory(folder: Path, backlog_gb: float) -> None:
-    """Read a backlog of one partition with one task, and look at its worker all the while."""
-    records = int(backlog_gb * 1e9 / _BACKLOG_SIZE)
-    with qanat().running(folder) as running, WorkerMemory() as memory:
-        spark = session("backlog", "local[2]", {"spark.ui.enabled": "false", "spark.driver.memory": "2g"})
-        # Whoever asks must stay until the answer is there.
-        admin = AdminClient({"bootstrap.servers": running.address})
-        admin.create_topics([NewTopic("backlog", 1, 1)])["backlog"].result(60)
-        access = {"kafka.bootstrap.servers": running.address}
-        rows = spark.range(0, records, 1, 2).selectExpr(f"cast(repeat('x', {_BACKLOG_SIZE}) as binary) value")
-        rows.write.format("qanat").mode("append").options(**access, topic="backlog").save()
-        memory.largest_mb = 0.0
-        spark.read.format("qanat").options(**access, subscribe="backlog").load().write.format("noop").mode(
-            "overwrite"
-        ).save()
-        spark.stop()
-    print(f"\nlargest Python worker while {backlog_gb:g} GB of one partition were read: {memory.largest_mb:.0f} MB")
+    return parser
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,8 +1,9 @@
-"""A program that runs the workloads in one environment of Spark; it needs nothing of ours for Spark's own connector.
+"""A program that runs workloads in one environment of Spark; it needs nothing of ours for Spark's own connector.
 
 python engine.py WHICH BOOTSTRAP RECORDS SIZE SCRATCH [JARS]
 
-WHICH is `qanat`, `kafka` (the connector) or `ceiling`. Prints one line of JSON: seconds of each workload, in order.
+WHICH is `qanat`, `kafka` (the connector) or `ceiling`. It prints one line of JSON when Spark is there, then reads a
+workload and a number from each line (`write 0`), runs that, and prints its seconds; the end of the input is its end.
 """
 
 from __future__ import annotations
@@ -11,14 +12,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 from pyspark.sql import SparkSession
 
 PARTITIONS = 4
-RUNS = 4
-"""The first one warms up."""
 
 
 def main() -> None:
@@ -41,42 +39,42 @@ def main() -> None:
         spark.dataSource.register(Memory)
         name, access = Memory.name(), {"rows": str(records), "size": str(size), "tasks": str(PARTITIONS)}
     rows = spark.range(0, records, 1, PARTITIONS).selectExpr(f"cast(repeat('x', {size}) as binary) value")
-    seconds: dict[str, list[float]] = {}
 
-    def measure(workload: str, run: Callable[[int], None]) -> None:
-        taken = []
-        for number in range(RUNS):
-            began = time.perf_counter()
-            run(number)
-            taken.append(time.perf_counter() - began)
-        seconds[workload] = taken[1:]
-
-    def write(topic: str, **options: str) -> None:
+    def write_to(topic: str, **options: str) -> None:
         writer = rows.write.format(name).mode("append").options(**access, **options)
         (writer if which == "ceiling" else writer.option("topic", topic)).save()
 
-    def read(_: int) -> None:
+    def write(number: str) -> None:
+        write_to(f"bench-write-{number}")
+
+    def write_once(number: str) -> None:
+        write_to(f"bench-once-{number}", delivery="exactly-once", stagingLocation=f"{scratch}/staging")
+
+    def fill(_: str) -> None:
+        write_to("bench-read")
+
+    def read(_: str) -> None:
         reader = spark.read.format(name).options(**access)
         frame = reader.load() if which == "ceiling" else reader.option("subscribe", "bench-read").load()
         frame.write.format("noop").mode("overwrite").save()
 
-    def stream(number: int) -> None:
+    def stream(number: str) -> None:
         reader = spark.readStream.format(name).options(**access)
         if which != "ceiling":
             reader = reader.options(subscribe="bench-read", startingOffsets="earliest")
         writer = reader.load().writeStream.format("noop").option("checkpointLocation", f"{scratch}/stream-{number}")
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
+        writer.trigger(availableNow=True).start().awaitTermination()
 
-    measure("write", lambda number: write(f"bench-write-{number}"))
-    if which == "qanat":
-        staging = {"delivery": "exactly-once", "stagingLocation": f"{scratch}/staging"}
-        measure("write exactly once", lambda number: write(f"bench-once-{number}", **staging))
-    if which != "ceiling":
-        write("bench-read")
-    measure("batch read", read)
-    measure("stream read", stream)
-    print(json.dumps({"spark": spark.version, "seconds": seconds}))
+    runs = {"write": write, "once": write_once, "fill": fill, "read": read, "stream": stream}
+    machine = spark._jvm
+    assert machine is not None, "Spark runs in this process's own virtual machine"
+    java = machine.java.lang.System.getProperty("java.version")
+    print(json.dumps({"spark": spark.version, "java": java}), flush=True)
+    for line in sys.stdin:
+        workload, number = line.split()
+        began = time.perf_counter()
+        runs[workload](number)
+        print(json.dumps(time.perf_counter() - began), flush=True)
     spark.stop()
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from bench.failover import __main__ as command
+from bench.failover import rows
 from bench.failover.losses import Losses, quantile
-from bench.failover.page import section, write
 from tools.clients import SteadyWriter
 
 
@@ -27,13 +26,21 @@ def test_a_gap_counts_from_the_last_acknowledgement_before_the_leader_went() -> 
     assert writer.longest_gap_s(5.2) == 1.5
 
 
-def test_the_section_is_written_between_its_marks_and_nothing_else_is_touched(tmp_path: Path) -> None:
-    page = tmp_path / "performance-cluster.md"
-    page.write_text("# Performance of a cluster\n\n## In simulation\n\nfigures\n")
-    for figure in ("1.00 s", "2.00 s"):
-        write(page, section([("a gap", figure, "≤ 3 s", "met")], [("10", "20 MiB", "1%", "3", "0.1 s")], "a machine"))
-    text = page.read_text()
-    assert "## In simulation\n\nfigures\n" in text
-    assert "| a gap | 2.00 s | ≤ 3 s | met |" in text
-    assert "1.00 s" not in text
-    assert text.count("## Three brokers") == 1
+def test_the_gap_is_judged_beside_kafkas() -> None:
+    ours, kafkas = Losses((1.0, 2.0, 3.0), 100, 1, 0), Losses((8.0, 12.0), 100, 0, 0)
+    beside, typical, worst, kept = rows.of_kills(ours, kafkas, "Apache Kafka")
+
+    assert (beside.ours, beside.limit, beside.ratio, beside.verdict) == (2.0, 10.0, 0.2, "met")
+    assert (typical.ours, worst.ours) == (2.0, 3.0)
+    assert (kept.ours, kept.verdict) == (1, "NOT met")
+    assert [row.verdict for row in rows.of_kills(ours, None, "")] == ["met", "met", "NOT met"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"), [(("--only", "fly"), "--only knows kill, stop"), (("--tries", "4"), "take at least 5")]
+)
+def test_what_would_show_nothing_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], reason: str
+) -> None:
+    assert command.main(arguments) == 2
+    assert reason in capsys.readouterr().err
