@@ -41,7 +41,7 @@ _mincore = None
 _mmap = None
 if sys.platform == "linux":
     _mincore = ctypes.PyDLL(None).mincore
-    _mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+    _mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
     _mincore.restype = ctypes.c_int
 
     _mmap = ctypes.PyDLL(None, use_errno=True).mmap
@@ -49,6 +49,21 @@ if sys.platform == "linux":
     _mmap.restype = ctypes.c_void_p
 
 _PAGE_BYTES = mmap.PAGESIZE
+_FEW_PAGES = 1024
+
+
+class _Vector:
+    """What the kernel says of pages, a byte for each."""
+
+    __slots__ = ("_held", "address", "pages")
+
+    def __init__(self, size: int) -> None:
+        self.pages = bytearray(size)
+        self._held = (ctypes.c_char * size).from_buffer(self.pages)
+        self.address = ctypes.addressof(self._held)
+
+
+_spare_vectors: list[_Vector] = []
 _MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
 
 
@@ -88,9 +103,14 @@ def is_resident(map_address: int, position: int, length: int) -> bool:
         return True
     start = position - position % _PAGE_BYTES
     span = position + length - start
-    pages = bytes((span + _PAGE_BYTES - 1) // _PAGE_BYTES)
-    vector = ctypes.create_string_buffer(pages, len(pages))
-    if _mincore(map_address + start, span, vector) != 0:
+    pages = (span + _PAGE_BYTES - 1) // _PAGE_BYTES
+    # Of which no other thread has any; made anew where all are in use, or where one is too small.
+    vector = _spare_vectors.pop() if _spare_vectors else _Vector(_FEW_PAGES)
+    if pages > len(vector.pages):
+        vector = _Vector(pages)
+    if _mincore(map_address + start, span, vector.address) != 0:
         return True
     # Only the lowest bit of each byte is defined, but Linux leaves the others zero.
-    return 0 not in vector.raw
+    is_resident = vector.pages.find(0, 0, pages) < 0
+    _spare_vectors.append(vector)
+    return is_resident

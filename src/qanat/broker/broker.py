@@ -122,7 +122,8 @@ class Broker:
             settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
         )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._parked: set[asyncio.Task[Any]] = set()
+        self.parked: set[asyncio.Future[Any]] = set()
+        """Answers that wait, and whatever else is under way: cancelled in the end."""
         self._news = asyncio.Event()
         """Set whenever the picture of the cluster has changed."""
         self._obeying: asyncio.Task[None] | None = None
@@ -234,9 +235,10 @@ class Broker:
         for name in ("groups", "transactions", "share_partitions"):
             if name in self.__dict__:
                 getattr(self, name).close()
-        for task in list(self._parked):
-            task.cancel()
-        await asyncio.gather(*self._parked, return_exceptions=True)
+        parked = list(self.parked)
+        for waiting in parked:
+            waiting.cancel()
+        await asyncio.gather(*parked, return_exceptions=True)
         await self.peers.close()
         await self.membership.leave()
         await self.metadata.close()
@@ -487,8 +489,8 @@ class Broker:
     def park(self, response: Coroutine[Any, Any, Response]) -> asyncio.Task[Response]:
         """Let an answer wait beside the connection that asked for it."""
         task = asyncio.get_running_loop().create_task(response)
-        self._parked.add(task)
-        task.add_done_callback(self._parked.discard)
+        self.parked.add(task)
+        task.add_done_callback(self.parked.discard)
         return task
 
 

@@ -94,6 +94,9 @@ class Fetch:
         """Called once, when `found` is what will be answered."""
         self._has_news = False
         """Whether something else than records should be told at once."""
+        self._woken: Callable[[], None] | None = None
+        """Set while it waits for more."""
+        self._needed_bytes = 0
 
     @property
     def is_enough(self) -> bool:
@@ -216,43 +219,51 @@ class Fetch:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait_s
         while not self.is_enough and loop.time() < deadline:
-            woken: asyncio.Future[None] = loop.create_future()
-            if not await self._park(woken, deadline - loop.time()):
-                break
+            woken = asyncio.Event()
+            if (
+                self._readable() == self._readable_bytes
+            ):  # Or more has come since the look, of which nobody tells again.
+                self.park(woken.set)
+                try:
+                    async with asyncio.timeout_at(deadline):
+                        await woken.wait()
+                except TimeoutError:
+                    pass
+                finally:
+                    self.unpark()
             if self.is_long or not self.try_now():
                 await self.read_in_turns(Breaths())
 
-    async def _park(self, woken: asyncio.Future[None], timeout_s: float) -> bool:
-        """Wait until enough has been written to be worth another look; False when the time is up."""
-        partitions = self._partitions
-        needed = self._readable_bytes + self._min_bytes - self.size
+    def park(self, woken: Callable[[], None]) -> None:
+        """Have `woken` called, once, when enough has been written since the last look to be worth another."""
+        self._woken = woken
+        self._needed_bytes = self._readable_bytes + self._min_bytes - self.size
+        self._wait_for_more()
 
-        def wake() -> None:
-            is_over = any(partition.is_retired for partition in partitions)
-            has_enough = is_over or self._written() >= needed or self._has_moved()
-            if has_enough and not woken.done():
-                woken.set_result(None)
-            elif not woken.done():
-                wait()
+    def unpark(self) -> None:
+        """Wait no longer."""
+        if self._woken is not None:
+            self._woken = None
+            for partition in self._partitions:
+                partition.stop_waiting(self._wake)
 
-        def wait() -> None:
-            for partition in partitions:
-                partition.wait_for_more(wake, is_follower=self._is_follower)
-                if self._is_hurried:
-                    partition.wait_for_more(wake)
+    def _wait_for_more(self) -> None:
+        wake = self._wake
+        for partition in self._partitions:
+            partition.wait_for_more(wake, is_follower=self._is_follower)
+            if self._is_hurried:
+                partition.wait_for_more(wake)
 
-        wait()
-        if self._readable() != self._readable_bytes:
-            woken.set_result(None)  # More came between the look and now: nobody will call for it again.
-        try:
-            async with asyncio.timeout(timeout_s):
-                await woken
-        except TimeoutError:
-            return False
-        finally:
-            for partition in partitions:
-                partition.stop_waiting(wake)
-        return True
+    def _wake(self) -> None:
+        woken = self._woken
+        if woken is None:
+            return
+        is_over = any(partition.is_retired for partition in self._partitions)
+        if is_over or self._written() >= self._needed_bytes or self._has_moved():
+            self.unpark()
+            woken()
+        else:
+            self._wait_for_more()
 
     def _has_moved(self) -> bool:
         """Whether a follower that should hear of every high watermark has not heard of this one."""

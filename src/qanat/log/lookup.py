@@ -73,7 +73,7 @@ def find_timestamp_now(log: PartitionLog, timestamp: int, limit_bytes: int) -> T
     """The same from memory alone; where that does not do, where it came to an end."""
     for segment in _candidates(log, timestamp):
         tables = segment.tables
-        if segment.damage or (isinstance(tables, SealedTables) and not tables.is_resident()):
+        if segment.damage or (isinstance(tables, SealedTables) and not tables.are_all_resident()):
             return Unready(segment, segment.base_offset)
         first_offset = segment.base_offset + offset_before_timestamp(tables.times, timestamp)
         if not is_warm(segment, first_offset, _WALKED_NOW_BYTES):

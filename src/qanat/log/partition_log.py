@@ -365,6 +365,14 @@ class PartitionLog:
                     return found
         return found
 
+    def may_have_aborted(self, offset: int) -> bool:
+        """Whether a transaction that was aborted ended at or after `offset`, as far as can be said without the disk."""
+        segments = self.segments
+        for index in range(self.segment_index(offset), len(segments)):  # noqa: SIM110 - asked by every read
+            if segments[index].has_aborted:
+                return True
+        return False
+
     def unready_for_aborted(self, offset: int, end_offset: int) -> Segment | None:
         """A segment that `aborted_transactions` would have to wait for; None where it has everything at hand."""
         for segment in self.segments[self.segment_index(offset) :]:

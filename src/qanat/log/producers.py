@@ -276,6 +276,8 @@ class Producers:
         """The first offset whose fate is open: its transaction is undecided, or the decision is not replicated."""
         if self._unreplicated:
             self._unreplicated = [txn for txn in self._unreplicated if txn.last_offset >= high_watermark]
+        elif not self._open:
+            return None
         candidates = [*self._open.values(), *(txn.first_offset for txn in self._unreplicated)]
         return min(candidates, default=None)
 

@@ -32,6 +32,7 @@ _EXTENT = Struct(">qi11xi")
 """Base offset, batch length and last offset delta: enough to walk from batch to batch."""
 _BEFORE_LENGTH = 12
 _MAX_RELATIVE_OFFSET = 2**31 - 1
+_NOTHING_CHECKSUM = crc32c(b"")
 
 
 class AstrayError(CorruptLogError):
@@ -125,7 +126,7 @@ class Segment:
     def has_aborted(self) -> bool:
         """Whether an aborted transaction ends here; asked of the sidecar, not of the disk."""
         if self.sidecar is not None:
-            return self.sidecar.checksums.aborted_index != crc32c(b"")
+            return self.sidecar.checksums.aborted_index != _NOTHING_CHECKSUM
         return bool(self.tables.aborted)
 
     def path(self, suffix: str) -> str:

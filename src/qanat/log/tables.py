@@ -108,8 +108,11 @@ class OpenTables(NamedTuple):
     times_size: int
     aborted: list[AbortedTransaction]
 
-    def is_resident(self) -> bool:
-        return self.offsets.is_resident(0, self.offsets_size) and self.times.is_resident(0, self.times_size)
+    def are_offsets_resident(self) -> bool:
+        return self.offsets.is_resident(0, self.offsets_size)
+
+    def are_times_resident(self) -> bool:
+        return self.times.is_resident(0, self.times_size)
 
     def read_offsets(self) -> Buffer:
         """A copy of the table, read as a worker may; the file is in memory after it."""
@@ -183,9 +186,13 @@ class SealedTables:
     def held(self) -> OpenTables | None:
         return self._held
 
-    def is_resident(self) -> bool:
-        """Whether looking something up would not wait for the disk."""
-        return self._held is not None and self._held.is_resident()
+    def are_offsets_resident(self) -> bool:
+        """Whether looking up an offset would not wait for the disk."""
+        return self._held is not None and self._held.are_offsets_resident()
+
+    def are_all_resident(self) -> bool:
+        """The same for whatever there is to look up."""
+        return self._held is not None and self._held.are_offsets_resident() and self._held.are_times_resident()
 
     @property
     def offsets(self) -> Buffer:

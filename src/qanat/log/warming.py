@@ -22,7 +22,7 @@ from qanat.wire.batch_header import HEADER_SIZE
 def is_warm(segment: Segment, offset: int, max_bytes: int) -> bool:
     """Whether reading `max_bytes` from `offset` on would find everything in memory, as far as anybody has checked."""
     tables = segment.tables
-    if isinstance(tables, SealedTables) and not tables.is_resident():
+    if isinstance(tables, SealedTables) and not tables.are_offsets_resident():
         return False
     start, end = _range(segment, tables.offsets, offset, max_bytes, segment.size)
     return end <= start or segment.file.is_resident(start, end - start)

@@ -6,6 +6,8 @@
 - `beside`     reading and writing of long messages, on a worker
 - `sasl`       what a client may say before it is authenticated
 - `gate`       who is let in and who decides what they may do; `guards` what each API asks of them
+- `lone_produce`, `lone_fetch` the short way of the two requests that a client repeats all day
+- `parked_fetch` a fetch that waits for records
 - `error_counts` which errors an answer carries
 - `acts`       what administration has in common: carried to its end, answered in time
 - `config_resources` what configurations belong to

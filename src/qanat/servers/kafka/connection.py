@@ -16,8 +16,9 @@ import mmap
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
+from qanat.broker.prompt import Prompt
 from qanat.model.errors import QanatError
 from qanat.security.authentication import ANONYMOUS
 from qanat.security.conversation import Conversation
@@ -36,8 +37,14 @@ class Later(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def then(self, send: Callable[[Answer], None]) -> None:
-        """Call `send` once, when the answer is there."""
+    def then(self, send: Callable[[Answer | Parked | Later], None]) -> None:
+        """Call `send` once, with the answer when it is there, or with what it goes on waiting for."""
+
+
+class Fleeting(Protocol):
+    """Something that is waited for on one client's behalf alone."""
+
+    def cancel(self) -> object: ...
 
 
 Outcome = Answer | Parked | Later | Coroutine[Any, Any, "Answer | Parked"]
@@ -91,7 +98,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Small answers of this turn, which leave as one write: a write costs more than making the answer."""
         self._transport: asyncio.Transport | None = None
         self._held_by: asyncio.Task[Answer | Parked] | None = None
-        self._fleeting: set[asyncio.Future[Any]] = set()
+        self._fleeting: set[Fleeting] = set()
         """What is waited for on this client's behalf alone."""
         self._begun_bytes = 0
         """Memory of a frame that is not whole, as it was told to the limits."""
@@ -198,7 +205,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._release(unseen_bytes)
             self._transport.abort()
 
-    def cut_off(self, fault: QanatError) -> None:
+    def cut_off(self, fault: BaseException) -> None:
         """Close at once and tell why."""
         self._abort(fault)
 
@@ -212,10 +219,20 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Memory that the rest of that frame will take."""
         return self._frames.missing_bytes
 
+    def keep(self, waiting: Fleeting) -> None:
+        """Cancel this when the client is gone, unless it was let go of (`let_go`) before."""
+        self._fleeting.add(waiting)
+
+    def let_go(self, waiting: Fleeting) -> None:
+        self._fleeting.discard(waiting)
+
     def wait_with(self, waiting: asyncio.Future[Any]) -> None:
         """Give up waiting for this when the client is gone: it has no effect but the answer."""
         self._fleeting.add(waiting)
-        waiting.add_done_callback(self._fleeting.discard)
+        if isinstance(waiting, Prompt):
+            waiting.on_settled(self._fleeting.discard)
+        else:
+            waiting.add_done_callback(self._fleeting.discard)
 
     def _advance(self) -> None:
         """Look at waiting requests, as far as they may be looked at now."""
@@ -252,7 +269,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         elif isinstance(outcome, asyncio.Future):
             outcome.add_done_callback(lambda future: self._on_parked(slot, future))
         elif isinstance(outcome, Later):
-            outcome.then(lambda answer: self._on_later(slot, answer))
+            outcome.then(lambda made: self._on_later(slot, made))
         else:
             assert isinstance(outcome, Coroutine)
             self._held_by = asyncio.get_running_loop().create_task(outcome)
@@ -263,9 +280,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._finish(slot, future.result())
             self._advance()
 
-    def _on_later(self, slot: _Slot, answer: Answer) -> None:
+    def _on_later(self, slot: _Slot, outcome: Outcome) -> None:
         if self._transport is not None:
-            self._finish(slot, answer)
+            self._take(slot, outcome)
             self._advance()
 
     def _on_held(self, slot: _Slot, task: asyncio.Future[Answer | Parked]) -> None:

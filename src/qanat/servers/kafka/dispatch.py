@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from qanat.broker.breaths import Breaths
+from qanat.broker.prompt import Prompt
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError, TooManyElementsError
 from qanat.servers.kafka import sasl
 from qanat.servers.kafka.apis import SERVED, ServedApi
 from qanat.servers.kafka.beside import ON_LOOP_UNITS, Beside
-from qanat.servers.kafka.connection import Answer, KafkaConnection, Outcome, Parked
+from qanat.servers.kafka.connection import Answer, KafkaConnection, Later, Outcome, Parked
+from qanat.servers.kafka.lone_fetch import LoneFetches
 from qanat.servers.kafka.lone_produce import LoneProduces
 from qanat.telemetry.door_counters import ApiCounters, DoorCounters
 from qanat.telemetry.events import Rarely
@@ -90,6 +92,7 @@ class Dispatcher:
         self._tell_slow = Rarely("slow request")
         self.beside = Beside()
         self._lone_produces = LoneProduces(broker, self.counters.by_api[ApiKey.PRODUCE])
+        self._lone_fetches = LoneFetches(broker, self.counters.by_api[ApiKey.FETCH], self._handle_anew)
         self.interceptor: Interceptor | None = None
         """Set where somebody decides what askers may do (`gate`), and by tests that want trouble (`qanat.testing`)."""
 
@@ -102,8 +105,20 @@ class Dispatcher:
         began = perf_counter()
         if connection.conversation is not None and (answer := sasl.admit(frame, connection)) is not None:
             return answer
-        if self.interceptor is None and (taken := self._lone_produces.take(frame)) is not None:
-            return self._lone_produces.answer(taken, len(frame), began)
+        if self.interceptor is None:
+            if (taken := self._lone_produces.take(frame)) is not None:
+                return self._lone_produces.answer(taken, len(frame), began)
+            if (outcome := self._lone_fetches.take(frame, connection, began)) is not None:
+                return outcome
+        return self._handle(frame, connection, began)
+
+    def _handle_anew(self, frame: memoryview, connection: KafkaConnection) -> Answer | Parked | Later:
+        """What could not be answered the short way after all."""
+        outcome = self._handle(frame, connection, perf_counter())
+        assert not isinstance(outcome, Coroutine), "nothing behind it waits for a lone request"
+        return outcome
+
+    def _handle(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome:
         header = read_request_header(frame)
         served = SERVED.get(header.api_key)
         if served is None:
@@ -135,6 +150,9 @@ class Dispatcher:
 
     def _later(self, response: Any, asked: Asked) -> Outcome:
         """What is not answered at once: parked, or to be waited for by the requests behind it."""
+        if isinstance(response, Prompt):
+            asked.counters.loop_s += perf_counter() - asked.began
+            return _Promptly(self._answer, response, asked)
         if isinstance(response, asyncio.Future):
             asked.counters.loop_s += perf_counter() - asked.began
             return self._when_done(response, asked)
@@ -219,6 +237,38 @@ class Dispatcher:
         if asked.context.is_long:
             return await self._answer_beside(result, asked)
         return self._answer(result, asked)
+
+
+class _Promptly(Later):
+    """The answer to a response that is told of in the turn in which it is there."""
+
+    __slots__ = ("_answer", "_asked", "_response", "_send")
+
+    def __init__(self, answer: Callable[[Any, Asked], Answer], response: Prompt[Any], asked: Asked) -> None:
+        self._answer = answer
+        self._asked = asked
+        self._response: Prompt[Any] | None = response
+
+    def then(self, send: Callable[[Answer], None]) -> None:
+        response, self._response = self._response, None
+        assert response is not None, "asked for once"
+        self._send = send
+        self._asked.counters.parked += 1
+        response.at_once = self._done
+
+    def _done(self, response: Prompt[Any]) -> None:
+        asked = self._asked
+        asked.counters.parked -= 1
+        if response.cancelled():
+            return  # The client is gone, or the broker goes.
+        fault = response.exception()
+        if fault is None:
+            try:
+                self._send(self._answer(response.result(), asked))
+                return
+            except Exception as bug:  # noqa: BLE001 - a bug ends this connection, not the broker
+                fault = bug
+        asked.connection.cut_off(fault)
 
 
 def _hand_over(done: asyncio.Future[Answer], answer: Parked) -> None:

@@ -20,6 +20,7 @@ from qanat.broker.fetching import FEW_PARTITIONS, Fetch, Found, Wanted, diverges
 from qanat.broker.partition import Partition
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.parked_fetch import ParkedFetch
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages.fetch import (
     AbortedTransaction,
@@ -49,7 +50,14 @@ def handle(request: FetchRequest, context: Context) -> object:
     fetch = _fetch(request, context, asked, [_wanted(key, what, context) for key, what in asked.items()], session)
     if fetch.try_now() and (fetch.is_enough or request.max_wait_ms <= 0 or not asked):
         return _response(asked, fetch, session, is_full=_is_full(request))
-    return _later(request, context, fetch, asked, session)
+    if fetch.is_cold:
+        return _later(request, context, fetch, asked, session)
+    is_full = _is_full(request)
+    parked = ParkedFetch(
+        fetch, request.max_wait_ms / 1000, lambda: _response(asked, fetch, session, is_full=is_full), context.broker
+    )
+    context.connection.wait_with(parked)
+    return parked
 
 
 def _fetch(
@@ -142,7 +150,7 @@ def _later(
     asked: dict[PartitionKey, Asked],
     session: FetchSession | None,
 ) -> object:
-    """A parked answer: the requests behind this one are looked at meanwhile."""
+    """A parked answer to what takes more than a look at memory: the requests behind it are looked at meanwhile."""
 
     async def wait() -> FetchResponse:
         if fetch.is_cold:

@@ -1,0 +1,245 @@
+"""The short way of Fetch answers as the long way does, waits as it does, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from struct import unpack_from
+from typing import Any, cast
+
+import pytest
+from tests.servers.test_connection import PlayedTransport
+from tests.wire.kafka.test_lone_fetch import framed
+
+from qanat.broker.partition import EndMarker, Partition
+from qanat.cluster.topics import decide_delete
+from qanat.model.error_codes import ErrorCode
+from qanat.servers.kafka.apis import ServedApi
+from qanat.servers.kafka.connection import KafkaConnection
+from qanat.servers.kafka.connection_limits import ConnectionLimits
+from qanat.servers.kafka.dispatch import Context, Dispatcher
+from qanat.testing import BrokerHere
+from qanat.wire.kafka.lone_fetch import VERSION
+from qanat.wire.kafka.messages import fetch as codec
+from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from qanat.wire.kafka.registry import ApiKey
+from qanat.wire.records import Record, encode_batch
+
+TOPIC = "orders"
+LONG_MS = 60_000
+
+
+def _handled(served: ServedApi, request: Any, context: Context) -> Any:
+    return served.handle(request, context)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not is_so():  # noqa: ASYNC110 - the transport is played: nobody tells of what is written to it
+            await asyncio.sleep(0)
+
+
+class Client:
+    """A consumer's connection, whose socket is played."""
+
+    def __init__(self, broker: BrokerHere, *, is_long: bool = False) -> None:
+        self.dispatcher = Dispatcher(broker.node.broker)
+        if is_long:
+            self.dispatcher.interceptor = _handled
+        self.faults: list[BaseException] = []
+        self.transport = PlayedTransport()
+        limits = ConnectionLimits(10_000, 100, 100_000)
+        self.connection = KafkaConnection(
+            self.dispatcher.handle, limits, lambda _: None, lambda _, fault: self.faults.append(fault)
+        )
+        self.connection.connection_made(cast(asyncio.Transport, self.transport))
+
+    def ask(self, offset: int = 0, wait_ms: int = 0, **more: Any) -> None:
+        partition = FetchPartition(0, more.pop("epoch", -1), fetch_offset=offset, partition_max_bytes=1 << 20)
+        fields = {"max_wait_ms": wait_ms, "min_bytes": 1, "isolation_level": 1, "session_epoch": -1}
+        topics = [FetchTopic(more.pop("topic", TOPIC), partitions=[partition])]
+        frame = framed(FetchRequest(**{**fields, "topics": topics, **more}))
+        data = len(frame).to_bytes(4) + frame
+        self.connection.get_buffer(-1)[: len(data)] = data
+        self.connection.buffer_updated(len(data))
+
+    def answers(self) -> list[FetchResponse]:
+        """Everything that was answered so far."""
+        found, data, position = [], memoryview(self.transport.everything), 0
+        while position < len(data):
+            (size,) = unpack_from(">i", data, position)
+            found.append(codec.read_response(data[position : position + 4 + size], VERSION, position=8))
+            position += 4 + size
+        return found
+
+    async def answered(self) -> None:
+        await until(lambda: bool(self.transport.everything))
+
+    async def answer(self) -> PartitionData:
+        """The only answer, waited for."""
+        await self.answered()
+        (response,) = self.answers()
+        return response.responses[0].partitions[0]
+
+    @property
+    def parked(self) -> int:
+        return self.dispatcher.counters.by_api[ApiKey.FETCH].parked
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[BrokerHere]:
+    async with BrokerHere() as broker:
+        await broker.create_topic(TOPIC)
+        yield broker
+
+
+def partition_of(broker: BrokerHere) -> Partition:
+    found = broker.node.broker.partition(TOPIC, 0)
+    assert isinstance(found, Partition)
+    return found
+
+
+async def append(broker: BrokerHere, value: bytes = b"value", **more: Any) -> bytes:
+    """One record in a batch of its own; returns the batch once it can be read."""
+    batch = bytes(encode_batch([Record(0, 0, None, value)], **more))
+    written = partition_of(broker).append_now(bytearray(batch))
+    assert written is not None
+    if written.durable is not None:
+        await written.durable
+    return batch
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"offset": 0},
+        {"offset": 1},
+        {"offset": 2},
+        {"offset": 2, "min_bytes": 0, "wait_ms": LONG_MS},
+        {"offset": 1, "isolation_level": 0},
+        {"offset": 0, "max_bytes": 0},
+        {"offset": 0, "max_bytes": 70},
+        {"offset": 3},
+        {"offset": -1},
+        {"offset": 0, "epoch": 99},
+        {"offset": 0, "topic": "nowhere"},
+    ],
+    ids=str,
+)
+async def test_it_answers_as_the_long_way_does(asked: dict[str, Any]) -> None:
+    async with running() as broker:
+        for value in (b"first", b"second"):
+            await append(broker, value)
+        short, long = Client(broker), Client(broker, is_long=True)
+        for client in (short, long):
+            client.ask(**asked)
+            await client.answered()
+
+        assert short.transport.everything == long.transport.everything
+        counted = [one.dispatcher.counters.by_api[ApiKey.FETCH] for one in (short, long)]
+        assert [(one.requests, one.request_bytes, one.response_bytes, one.parked) for one in counted[:1]] == [
+            (one.requests, one.request_bytes, one.response_bytes, one.parked) for one in counted[1:]
+        ]
+
+
+async def test_who_is_at_the_end_is_answered_when_more_is_written() -> None:
+    async with running() as broker:
+        client = Client(broker)
+        client.ask(wait_ms=LONG_MS)
+        assert client.parked == 1
+        batch = await append(broker)
+
+        found = await client.answer()
+        assert bytes(cast(Any, found.records))[61:] == batch[61:]
+        assert (found.high_watermark, client.parked) == (1, 0)
+
+
+async def test_little_is_waited_with_until_the_time_is_up() -> None:
+    async with running() as broker:
+        client = Client(broker)
+        client.ask(wait_ms=300, min_bytes=10_000)
+        await append(broker)
+        await append(broker)
+        assert client.transport.everything == b""
+
+        assert (await client.answer()).high_watermark == 2
+        assert client.parked == 0
+
+
+async def test_enough_in_several_batches_is_answered_before_the_time_is_up() -> None:
+    async with running() as broker:
+        client = Client(broker)
+        client.ask(wait_ms=LONG_MS, min_bytes=200)
+        for _ in range(3):
+            await append(broker)
+
+        assert len(bytes(cast(Any, (await client.answer()).records))) >= 200
+
+
+async def test_who_waits_at_a_topic_that_is_deleted_is_told() -> None:
+    async with running() as broker:
+        client = Client(broker)
+        client.ask(wait_ms=LONG_MS)
+        await broker.node.broker.carry_out(lambda image: decide_delete(image, TOPIC))
+
+        assert (await client.answer()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert client.parked == 0
+
+
+async def test_aborted_transactions_are_named() -> None:
+    async with running() as broker:
+        partition_of(broker).log.producers.is_gated = False
+        await append(broker, producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
+        marked = partition_of(broker).append_marker(EndMarker(5, 0, 0, is_commit=False))
+        if marked is not None:
+            await marked
+        client, patient = Client(broker), Client(broker)
+        client.ask()
+
+        found = await client.answer()
+        assert [(one.producer_id, one.first_offset) for one in found.aborted_transactions or []] == [(5, 0)]
+        patient.ask(offset=2, wait_ms=LONG_MS)
+        await append(broker)
+        assert (await patient.answer()).aborted_transactions == []
+
+
+async def test_nothing_is_left_of_a_client_that_has_gone() -> None:
+    async with running() as broker:
+        client, partition = Client(broker), partition_of(broker)
+        client.ask(wait_ms=LONG_MS)
+        client.connection.connection_lost(None)
+
+        assert (client.parked, partition._waiting) == (0, {})
+        await append(broker)
+        await asyncio.sleep(0)
+        assert client.transport.everything == b""
+
+
+async def test_answers_keep_their_order() -> None:
+    async with running() as broker:
+        await append(broker)
+        client = Client(broker)
+        client.ask(offset=1, wait_ms=LONG_MS)
+        client.ask(offset=0)
+        assert client.transport.everything == b""
+        await append(broker, b"another")
+        await until(lambda: len(client.answers()) == 2)
+
+        sizes = [len(bytes(cast(Any, one.responses[0].partitions[0].records))) for one in client.answers()]
+        assert sizes[1] == 73 < sizes[0]
+
+
+async def test_a_bug_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as broker:
+        client = Client(broker)
+        client.ask(wait_ms=LONG_MS)
+
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(client.dispatcher._lone_fetches, "look", broken)
+        await append(broker)
+        await until(lambda: bool(client.faults))
+
+        assert client.transport.is_aborted
