@@ -2,6 +2,7 @@
 
 The same client, workloads and rounds as `python -m bench`; topics have three replicas, of which two must have a
 record before it is acknowledged. How much the replicas cost shows in the rows of one replica, on the same brokers.
+`bench.report` puts the figures into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -17,37 +18,15 @@ from tools.kafka_jars import JarsUnavailableError, have_jars
 from bench.clients import DriverFailedError, make_client
 from bench.clusters import BROKERS, KafkaCluster, QanatCluster
 from bench.memory import touch_free_memory
-from bench.page import HEADINGS, table
+from bench.page import HEADINGS
 from bench.processes import affinity
 from bench.rounds import Rounds
 from bench.servers import KAFKA_JVM, ServerFailedError
 from bench.workloads import FLUSHED, KIB, UNFLUSHED, Workload, produce, single, sync
 from qanat.app.bench import machine, report
+from qanat.app.bench.figures import Row
 from qanat.app.bench.report import Result
 from qanat.app.bench.workspace import BenchRefusedError, workspace
-
-_PAGE = """\
-# Three brokers
-
-Three brokers of Qanat beside three of Apache Kafka: the same client, the same machine, the same run. Every record is
-on all three before it is acknowledged (`acks=all`, three replicas, `min.insync.replicas=2`). This page is written by
-the command; repeat it on your machine:
-
-```
-make bench-three ARGS="--markdown docs/performance-three.md"
-```
-
-How it is measured is said on the page of [one broker](performance-broker.md); CPU and memory are of all three brokers
-together, and all six run on the same processors as the client. *One replica* is the same on the same brokers without
-copies: what replication costs is the ratio of the two. How long nobody is answered when a leader dies, and what many
-partitions cost, is on [its own page](performance-cluster.md).
-
-## Figures
-
-{figures}
-## Machine, versions, settings
-
-{settings}"""
 
 FEWEST_ROUNDS = 5
 NEEDED_BYTES = 20 * 10**9
@@ -58,8 +37,8 @@ def _workloads(flushing: Mapping[str, str], prefix: str, after: str) -> Sequence
     """Acknowledged by all in-sync replicas, then the same with one replica; nothing is required of the latter."""
     topic = {**flushing, **REPLICATED}
     replicated = [
-        produce(f"{prefix}100", f"produce 100 B in batches{after}", 100, 500_000, 1.0, topic),
-        produce(f"{prefix}1k", f"produce 1 KB in batches{after}", KIB, 150_000, 1.0, topic),
+        produce(f"{prefix}100", f"produce 100 B in batches{after}", 100, 500_000, 1.0, topic, goal=1.3),
+        produce(f"{prefix}1k", f"produce 1 KB in batches{after}", KIB, 150_000, 1.0, topic, goal=1.3),
         single(f"{prefix}single", f"single-record requests, pipelined{after}", 10_000, 2.0, topic),
         sync(f"{prefix}sync", f"synchronous produce{after}", 3_000, 1.0, 1.0, topic),
     ]
@@ -69,7 +48,7 @@ def _workloads(flushing: Mapping[str, str], prefix: str, after: str) -> Sequence
             name=f"{one.name}-rf1",
             what=f"{one.what}, one replica",
             topic=dict(flushing),
-            figures=tuple(replace(figure, required=None) for figure in one.figures),
+            figures=tuple(replace(figure, required=None, goal=None) for figure in one.figures),
         )
         for one in replicated[:2]
     ]
@@ -89,12 +68,6 @@ def main(arguments: Sequence[str]) -> int:
     report.print_table(result, HEADINGS)
     for name, value in {**result.machine, **result.settings}.items():
         print(f"{name}: {value}")
-    if asked.json is not None:
-        asked.json.write_text(report.as_json(result) + "\n")
-    if asked.markdown is not None:
-        figures = table(HEADINGS, [report.cells(row) for row in result.rows])
-        settings = table(("what", "value"), [*result.machine.items(), *result.settings.items()])
-        asked.markdown.write_text(_PAGE.format(figures=figures, settings=settings))
     return 1 if asked.check and result.missed else 0
 
 
@@ -108,14 +81,10 @@ def _run(asked: argparse.Namespace) -> Result:
     kafka = KafkaCluster(have_jars())
     with workspace(asked.dir or Path.cwd(), NEEDED_BYTES) as folder:
         client = make_client(folder)
-        touch_free_memory(_tell)
-        rounds = Rounds(QanatCluster(), kafka, asked.rounds, folder, _tell, is_judged=True)
-        rows = []
-        with rounds.both(client) as pair:
-            for workload in WORKLOADS:
-                if workload.name in wanted:
-                    rows += rounds.measure(workload.quick() if asked.quick else workload, pair)
-            rows += rounds.loaded_memory(pair)
+        if not asked.fresh_memory:
+            touch_free_memory(_tell)
+        notes: list[str] = []
+        rounds = Rounds(QanatCluster(), kafka, asked.rounds, folder, _tell, is_judged=True, notes=notes)
         settings = {
             "beside": str(kafka),
             "client": client.what,
@@ -124,7 +93,22 @@ def _run(asked: argparse.Namespace) -> Result:
             "Java": " ".join(KAFKA_JVM),
             "topics": f"1 partition, {REPLICATED}; acks=all; otherwise each side's defaults",
         }
-        return Result(machine.describe(folder), settings, rows, [], [])
+        rows: list[Row] = []
+        result = Result(machine.describe(folder), settings, rows, [], notes)
+        with rounds.both(client) as pair:
+            for workload in WORKLOADS:
+                if workload.name in wanted:
+                    rows += rounds.measure(workload.quick() if asked.quick else workload, pair)
+                    _keep(result, asked.json)
+            rows += rounds.loaded_memory(pair)
+        _keep(result, asked.json)
+        return result
+
+
+def _keep(result: Result, file: Path | None) -> None:
+    """Again after each workload: an end in the middle leaves what there was."""
+    if file is not None:
+        file.write_text(report.as_json(result) + "\n")
 
 
 def _tell(text: str) -> None:
@@ -137,8 +121,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a third of the messages")
     parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help=f"at least {FEWEST_ROUNDS}")
     parser.add_argument("--dir", type=Path, help="folder on the disk to be measured; the current one if not given")
-    parser.add_argument("--json", type=Path, help="also write the result into this file, for programs")
-    parser.add_argument("--markdown", type=Path, help="also write the result into this file, as a page")
+    parser.add_argument("--json", type=Path, help="also write the result into this file, after each workload")
+    parser.add_argument("--fresh-memory", action="store_true", help="do not use free memory once before measuring")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a required ratio is not met")
     return parser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,8 +40,6 @@ def main(arguments: Sequence[str]) -> int:
         print(f"bench.peers: {fault}", file=sys.stderr)
         return EXIT_REFUSED
     page.print_result(result)
-    if asked.json is not None:
-        asked.json.write_text(report.as_json(result) + "\n")
     if asked.markdown is not None:
         asked.markdown.write_text(page.as_markdown(result))
     return 0
@@ -57,14 +55,18 @@ def run(asked: argparse.Namespace) -> Result:
         os.sched_setaffinity(0, {int(number) for number in asked.cpus.split(",")})
     present, notes = found(wanted if QANAT in wanted else [QANAT, *wanted])
     with workspace(asked.dir or Path.cwd(), NEEDED_BYTES) as folder:
-        rounds = Rounds(asked.rounds, folder, _tell, QUICK_SECONDS if asked.quick else None)
-        tables = _tables(rounds, present, chosen, is_quick=asked.quick)
-        facts = machine.describe(folder)
-    return Result(facts, _settings(asked, present), tables, [*notes, *rounds.notes])
+        seconds = asked.seconds or (QUICK_SECONDS if asked.quick else None)
+        rounds = Rounds(asked.rounds, folder, _tell, seconds, is_warmed_up=not asked.quick)
+        facts, settings, tables = machine.describe(folder), _settings(asked, present), list[Table]()
+        for table in _tables(rounds, present, chosen, is_quick=asked.quick):
+            tables.append(table)
+            result = Result(facts, settings, tables, [*notes, *rounds.notes])
+            if asked.json is not None:
+                asked.json.write_text(report.as_json(result) + "\n")
+    return Result(facts, settings, tables, [*notes, *rounds.notes])
 
 
-def _tables(rounds: Rounds, present: Sequence[Present], chosen: Sequence[str], *, is_quick: bool) -> list[Table]:
-    tables: list[Table] = []
+def _tables(rounds: Rounds, present: Sequence[Present], chosen: Sequence[str], *, is_quick: bool) -> Iterator[Table]:
     for title, all_workloads, is_durable, share in (
         ("Without a sync before the acknowledgement", WORKLOADS, False, FIRST_SHARE),
         ("Durable: a sync before every acknowledgement", durable(), True, SECOND_SHARE),
@@ -74,10 +76,9 @@ def _tables(rounds: Rounds, present: Sequence[Present], chosen: Sequence[str], *
             reasons = {str(one): one.why_not(is_durable=is_durable) for one in present}
             taking_part = [one for one in present if not reasons[str(one)]]
             lines = rounds.table(taking_part, workloads, is_durable=is_durable, share=share)
-            tables.append(Table(title, lines, {name: why for name, why in reasons.items() if why}))
+            yield Table(title, lines, {name: why for name, why in reasons.items() if why})
     if START in chosen:
-        tables.append(Table("Start and idle memory", rounds.starts(present)))
-    return tables
+        yield Table("Start and idle memory", rounds.starts(present))
 
 
 def _quick(workload: Workload) -> Workload:
@@ -120,10 +121,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", help=f"some workloads, separated by commas: {', '.join(NAMES)}")
     parser.add_argument("--systems", default="", help=f"Qanat and some of the systems: {', '.join(KEYS)}")
     parser.add_argument("--quick", action="store_true", help="measure less: at most five minutes")
+    parser.add_argument("--seconds", type=float, help="leave out what would take longer; 280 for a quick run")
     parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help="at least 5")
     parser.add_argument("--dir", type=Path, help="folder on the disk to be measured; the current one if not given")
     parser.add_argument("--cpus", default="", help="processors for servers and clients, such as 0,1")
-    parser.add_argument("--json", type=Path, help="also write the result into this file, for programs")
+    parser.add_argument("--json", type=Path, help="also write the result into this file, after each table")
     parser.add_argument("--markdown", type=Path, help="also write the result into this file, as a page")
     return parser
 

@@ -63,7 +63,16 @@ class Side:
 class Rounds:
     """One run: how often, where everybody's files are, and until when there is time."""
 
-    def __init__(self, rounds: int, folder: Path, tell: Callable[[str], None], seconds: float | None) -> None:
+    def __init__(
+        self,
+        rounds: int,
+        folder: Path,
+        tell: Callable[[str], None],
+        seconds: float | None,
+        *,
+        is_warmed_up: bool = True,
+    ) -> None:
+        """`is_warmed_up`: whether a round before the others is measured, too, and not counted."""
         self._rounds = rounds
         self._folder = folder
         self._tell = tell
@@ -71,6 +80,7 @@ class Rounds:
         self._longest = 0.0
         self._began = time.monotonic()
         self._seconds = seconds
+        self._is_warmed_up = is_warmed_up
         self.notes: list[str] = []
         """What did not come about, and why."""
 
@@ -159,7 +169,7 @@ class Rounds:
         """Filling a stream to be read warms up; so does each driver before it says that it is ready."""
         if workload.is_filled:
             side.fill(workload)
-        elif self._seconds is None:
+        elif self._is_warmed_up:
             side.sample(workload)
 
     @contextlib.contextmanager
@@ -167,7 +177,7 @@ class Rounds:
         """Whether it may begin: not where the longest so far would be too long."""
         began = time.monotonic()
         if self._seconds is not None and began + self._longest > self._began + self._seconds * share:
-            self.notes.append(f"{what} was left out: the time for a quick run was over")
+            self.notes.append(f"{what} was left out: the time for this run was over")
             yield False
             return
         yield True

@@ -66,8 +66,12 @@ class Engine:
         self.side = side
         self._process = process
         self._complaints = complaints
-        self._admin = AdminClient({"bootstrap.servers": address}) if side.server is not None else None
-        self.versions: dict[str, str] = self._answer()
+        self._admin = AdminClient({"bootstrap.servers": address, "log_level": 0}) if side.server is not None else None
+
+    def versions(self) -> dict[str, str]:
+        """What it says when it is there: to be asked once, before anything is run."""
+        told: dict[str, str] = self._answer()
+        return told
 
     def run(self, workload: str, number: int) -> float:
         """The seconds that it took, on topics made for it; what it wrote is gone afterwards."""
@@ -98,7 +102,7 @@ class Engine:
 
 @contextlib.contextmanager
 def started(side: Side, records: int, size: int, folder: Path) -> Iterator[Engine]:
-    """A session that is there, and its broker; both are ended afterwards."""
+    """A session that is starting, and its broker; both are ended afterwards."""
     folder.mkdir()
     complaints = folder / "complaints"
     with contextlib.ExitStack() as stack:

@@ -1,0 +1,119 @@
+"""What the project is judged by: for each line a floor, a goal, and what was measured beside Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from bench.report.kept import Kept
+from qanat.app.bench.figures import Required, Row
+from qanat.app.bench.report import number
+
+Verdict = Literal["goal met", "floor met", "NOT met", "not measured"]
+HEADINGS = ("workload", "floor", "goal", "measured", "verdict", "Qanat", "Apache Kafka")
+FSYNC = "fsync-"
+_CPU, _CPU_OUT = "broker CPU per message", "broker CPU per GB out"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One bound: which figure of which part, and what its ratio to Kafka's must and should be."""
+
+    what: str
+    part: str
+    figure: str
+    ending: str
+    comparison: Literal[">=", "<="]
+    floor: float
+    goal: float
+
+    def verdict(self, row: Row | None) -> Verdict:
+        if row is None or row.ratio is None:
+            return "not measured"
+        if Required("ratio", self.comparison, self.goal).is_met_by(row.ratio):
+            return "goal met"
+        return "floor met" if Required("ratio", self.comparison, self.floor).is_met_by(row.ratio) else "NOT met"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A line with what was measured, where it was."""
+
+    line: Line
+    row: Row | None
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.line.verdict(self.row)
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        sign = "≥" if self.line.comparison == ">=" else "≤"
+        bounds = (f"{sign} {self.line.floor:g}×", f"{sign} {self.line.goal:g}×")
+        if self.row is None or self.row.ratio is None or self.row.limit is None:
+            return (self.line.what, *bounds, "–", self.verdict, "–", "–")
+        unit = self.row.unit
+        theirs = f"{number(self.row.limit)} {unit}"
+        return (
+            self.line.what,
+            *bounds,
+            f"**{self.row.ratio:.2f}×**",
+            self.verdict,
+            f"{number(self.row.ours)} {unit}",
+            theirs,
+        )
+
+
+def _more(what: str, figure: str, floor: float, goal: float, ending: str = "", part: str = "broker") -> Line:
+    return Line(what, part, figure, ending, ">=", floor, goal)
+
+
+def _less(what: str, figure: str, ending: str, floor: float, goal: float, part: str = "broker") -> Line:
+    return Line(what, part, figure, ending, "<=", floor, goal)
+
+
+LINES = (
+    _more("produce 100 B (bounded by the client)", "produce-100", 1.0, 1.2),
+    _more("produce 1 KB", "produce-1k", 1.5, 1.8),
+    _more("consume 100 B", "consume-100", 1.0, 1.2),
+    _more("consume 1 KB", "consume-1k", 1.0, 1.3),
+    _more("single-record requests, pipelined", "single", 2.0, 3.0),
+    _more("single-record requests, 64 at a time", "single-64", 2.0, 3.0),
+    _less("broker CPU per message in, 100 B", "produce-100", _CPU, 0.7, 0.5),
+    _less("broker CPU per message in, 1 KB", "produce-1k", _CPU, 0.7, 0.5),
+    _less("broker CPU per GB out, 100 B", "consume-100", _CPU_OUT, 0.7, 0.5),
+    _less("broker CPU per GB out, 1 KB", "consume-1k", _CPU_OUT, 0.7, 0.5),
+    _less("synchronous produce, p50", "sync", "p50", 1.0, 0.8),
+    _less("synchronous produce, p99", "sync", "p99", 0.6, 0.3),
+    _less("end to end at 1,000 messages/s, p99", "end-to-end", "p99", 0.6, 0.3),
+    _less("process start to first answer", "start", "first answered request", 0.2, 0.1),
+    _less("idle memory", "memory", "idle, resident", 0.25, 0.15),
+    _less("memory under load", "memory", "all workloads, peak resident", 0.3, 0.2),
+    _more("1,000 partitions: throughput against 1", "partitions-1000", 1.0, 1.1, "the throughput of 1 partition"),
+    _more("1,000 clients: throughput against 1", "clients-1000", 1.0, 1.1, "the throughput of 1 client"),
+    _more("three brokers, RF 3, acks=all: 100 B", "100", 1.0, 1.3, part="three"),
+    _more("three brokers, RF 3, acks=all: 1 KB", "1k", 1.0, 1.3, part="three"),
+    _less("longest gap when the leader is killed", "kill", "tries", 0.6, 0.3, part="failover"),
+)
+
+
+def judged(kept: Mapping[str, Kept]) -> list[Judged]:
+    """Every line, and then each of those with fsync on both sides."""
+    found = [
+        Judged(line, kept[line.part].row(line.figure, line.ending) if line.part in kept else None) for line in LINES
+    ]
+    return [*found, *(one for part in ("broker", "three") if part in kept for one in _flushed(kept[part]))]
+
+
+def _flushed(kept: Kept) -> list[Judged]:
+    """With fsync per acknowledgement on both sides: no worse is the floor, better the goal."""
+    where = "three brokers: " if kept.part == "three" else ""
+    lines = []
+    for row in kept.rows:
+        if row.figure.startswith(FSYNC) and row.required is not None and row.required.of == "ratio":
+            comparison = row.required.comparison
+            goal = row.goal.bound if row.goal is not None else (1.1 if comparison == ">=" else 0.9)
+            line = Line(f"{where}{row.what}", kept.part, row.figure, row.what, comparison, 1.0, goal)
+            lines.append(Judged(line, row))
+    return lines

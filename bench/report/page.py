@@ -1,0 +1,132 @@
+"""The page, its plots and the JSON, composed of what was kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.peers.report import as_markdown_table
+from bench.report import plots, prose, sections, tuning
+from bench.report.behind import Behind
+from bench.report.headline import Judged
+from bench.report.kept import Kept
+from bench.report.parts import PARTS
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that the page is made of."""
+
+    kept: Mapping[str, Kept]
+    judged: Sequence[Judged]
+    behind: Sequence[Behind]
+
+    @property
+    def complaints(self) -> list[str]:
+        """What `--check` fails for."""
+        missed = [f"the floor does not hold: {one.line.what}" for one in self.judged if one.verdict == "NOT met"]
+        unplanned = [
+            f"behind {one.system} without a plan: {one.workload}, {one.what}" for one in self.behind if not one.plan
+        ]
+        return [*missed, *unplanned]
+
+
+def write(report: Report, page: Path) -> list[Path]:
+    """The page, and beside it a folder of its name with plots and the JSON; what was written."""
+    folder = page.with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = plots.drawn(report.kept, report.judged)
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    for name, (_, picture) in pictures.items():
+        (folder / name).write_text(picture)
+    (folder / "report.json").write_text(as_json(report))
+    shown = {f"{folder.name}/{name}": what for name, (what, _) in pictures.items()}
+    page.write_text(as_markdown(report, shown))
+    return [page, *(folder / name for name in pictures), folder / "report.json"]
+
+
+def as_markdown(report: Report, pictures: Mapping[str, str]) -> str:
+    """The whole page; `pictures` are files beside it and what they show."""
+    kept = report.kept
+    parts = [
+        prose.HEAD,
+        *_warnings(kept),
+        sections.headlines(report.judged),
+        *([_pictures(pictures)] if pictures else []),
+        sections.promises(kept),
+        sections.by_flushing(kept, is_flushed=False),
+        sections.by_flushing(kept, is_flushed=True),
+        sections.others(kept),
+        sections.behind_anybody(report.behind),
+        sections.where_time_goes(kept),
+        tuning.guide(kept),
+        _missing(kept),
+        prose.HOW,
+        prose.OTHERS,
+        _machine(kept),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _warnings(kept: Mapping[str, Kept]) -> list[str]:
+    told = []
+    if any(one.is_quick for one in kept.values()):
+        quick = ", ".join(name for name, one in kept.items() if one.is_quick)
+        told.append(f"**This was a quick run** ({quick}): little of each was measured, and not everything.\n")
+    if len({one.run for one in kept.values()}) > 1:
+        runs = "; ".join(f"{name}: {one.run}" for name, one in kept.items())
+        told.append(f"**The parts were not measured in one run**, but in runs that began at: {runs}.\n")
+    return told
+
+
+def _pictures(pictures: Mapping[str, str]) -> str:
+    return "## Plots\n\n" + "\n\n".join(f"![{what}]({file})" for file, what in pictures.items()) + "\n"
+
+
+def _missing(kept: Mapping[str, Kept]) -> str:
+    """What was not measured, and why: parts, and what parts say of themselves."""
+    told = [f"{part.title} ({part.name}): it is not part of this run." for part in PARTS if part.name not in kept]
+    for name, one in kept.items():
+        if one.reason:
+            has = "What it had found is above." if one.found else "It had written nothing."
+            told.append(f"{name}: {one.reason}. {has}")
+        told += [f"{name}: {note}" for note in one.notes]
+    lines = "\n".join(f"- {' '.join(line.split())}" for line in told)
+    return f"## Not measured, or not to its end\n\n{lines or 'Nothing is missing.'}\n"
+
+
+def _machine(kept: Mapping[str, Kept]) -> str:
+    """The machine once; what each part was run with; how long it took."""
+    text = ["## Machine, versions, settings\n"]
+    machines = [one.found["machine"] for one in kept.values() if one.found.get("machine")]
+    if machines:
+        text.append(as_markdown_table(("what", "value"), [[name, str(value)] for name, value in machines[0].items()]))
+    for name, one in kept.items():
+        facts = [["took", f"{one.seconds / 60:.1f} minutes, from a run that began {one.run}"]]
+        facts += [[setting, str(value)] for setting, value in one.found.get("settings", {}).items()]
+        load = one.found.get("machine", {}).get("load")
+        facts += [["load", load]] if load else []
+        text.append(f"### {name}\n\n" + as_markdown_table(("what", "value"), facts))
+    return "\n".join(text)
+
+
+def as_json(report: Report) -> str:
+    document = {
+        "headline": [
+            {
+                "workload": one.line.what,
+                "floor": one.line.floor,
+                "goal": one.line.goal,
+                "comparison": one.line.comparison,
+                "ratio": one.row.ratio if one.row else None,
+                "verdict": one.verdict,
+            }
+            for one in report.judged
+        ],
+        "behind": [asdict(one) for one in report.behind],
+        "parts": {name: asdict(one) for name, one in report.kept.items()},
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,100 @@
+"""The parts of a report: which program is run with which words, and how long each may take.
+
+A part of several steps is several runs of its program, the most important first: an end in the middle of one leaves
+what those before it have found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.workloads import GROWTHS, QUICK_NAMES, WORKLOADS
+
+FEWEST_ROUNDS = 5
+_MINUTE = 60.0
+_REST = [one.name for one in WORKLOADS if one.name not in QUICK_NAMES]
+_GROWTHS = [one.name for one in GROWTHS]
+_QUICK_BROKER = ("produce-100", "produce-1k", "consume-100", "consume-1k", "single", "sync", "end-to-end", "fsync-100")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One program of the report."""
+
+    name: str
+    title: str
+    steps: Sequence[Sequence[str]]
+    """Words after `python`, for each run of it."""
+    quick_steps: Sequence[Sequence[str]]
+    seconds: float
+    """How long it may take in all."""
+    quick_seconds: float
+    is_of_rounds: bool = True
+    """Whether it is told how many rounds."""
+
+    def commands(self, *, is_quick: bool, rounds: int) -> list[list[str]]:
+        counted = ["--rounds", str(rounds)] if self.is_of_rounds else []
+        return [["-m", *step, *counted] for step in (self.quick_steps if is_quick else self.steps)]
+
+    def budget_s(self, *, is_quick: bool) -> float:
+        return self.quick_seconds if is_quick else self.seconds
+
+
+PARTS = (
+    Part(
+        "broker",
+        "One broker beside Apache Kafka",
+        (
+            ("bench", "--only", ",".join(QUICK_NAMES)),
+            ("bench", "--only", ",".join(_REST), "--fresh-memory"),
+            ("bench", "--only", ",".join(_GROWTHS), "--fresh-memory"),
+        ),
+        (("bench", "--quick", "--fresh-memory", "--only", ",".join(_QUICK_BROKER)),),
+        22 * _MINUTE,
+        100.0,
+    ),
+    Part(
+        "three",
+        "Three brokers beside three of Apache Kafka",
+        (("bench.three",),),
+        (("bench.three", "--quick", "--fresh-memory", "--only", "100,fsync-100"),),
+        8 * _MINUTE,
+        45.0,
+    ),
+    Part(
+        "failover",
+        "A broker of three goes",
+        (("bench.failover", "--tries", "10", "--stops", "5"),),
+        (("bench.failover", "--quick", "--kafka-tries", "1", "--only", "kill"),),
+        10 * _MINUTE,
+        55.0,
+        is_of_rounds=False,
+    ),
+    Part(
+        "peers",
+        "Beside systems that do not speak Kafka",
+        (("bench.peers", "--seconds", "440"),),
+        (("bench.peers", "--quick", "--seconds", "30", "--only", "produce-100,sync"),),
+        8 * _MINUTE,
+        45.0,
+    ),
+    Part(
+        "spark",
+        "Spark",
+        (("bench.spark",),),
+        (("bench.spark", "--quick", "--records", "100000"),),
+        10 * _MINUTE,
+        60.0,
+    ),
+    Part(
+        "profile",
+        "Where the time goes",
+        (("bench.report.profiling",),),
+        (("bench.report.profiling", "--quick"),),
+        1.5 * _MINUTE,
+        20.0,
+        is_of_rounds=False,
+    ),
+)
+NAMES = tuple(part.name for part in PARTS)

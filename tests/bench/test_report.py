@@ -1,0 +1,188 @@
+"""One report of all measurements: composed of what was kept, complete or not; nothing is measured here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from bench.report import __main__ as command
+from bench.report import behind, costs, headline, kept, kernel, page, parts, running
+from bench.report.kept import Kept
+from bench.report.profiling import LOADS, profile_of
+
+KAFKA = "Apache Kafka 4.1.0"
+
+
+def figure(name: str, what: str, unit: str, ours: float, theirs: float, **more: Any) -> dict[str, Any]:
+    return {
+        "figure": name, "what": what, "unit": unit, "ours": ours, "lowest": 1.0, "highest": 2.0,
+        "limit": theirs, "limit_is": KAFKA, "ratio": ours / theirs, "verdict": "met", **more,
+    }  # fmt: skip
+
+
+FLUSHED = {"required": {"of": "ratio", "comparison": ">=", "bound": 1.0}, "goal": None}
+BROKER = {
+    "machine": {"processor": "two cores", "load": "0.1"},
+    "settings": {"beside": KAFKA},
+    "figures": [
+        figure("produce-100", "produce 100 B in batches", "messages/s", 1_500_000, 1_000_000),
+        figure("produce-100", "produce 100 B in batches, broker CPU per message", "µs", 0.2, 0.25),
+        figure("produce-1k", "produce 1 KB in batches, broker CPU per message", "µs", 0.6, 2.0),
+        figure("end-to-end", "end to end at 1,000 messages/s, p50", "ms", 0.45, 0.3),
+        figure("fsync-100", "produce 100 B in batches, fsync", "messages/s", 90.0, 100.0, **FLUSHED),
+        figure("start", "embedded: import", "s", 0.14, 0.05) | {"limit_is": "import of asyncio"},
+    ],
+    "notes": ["A quick run leaves out the rest."],
+}
+PEERS = {
+    "tables": [
+        {
+            "title": "Start and idle memory",
+            "left_out": {"RabbitMQ streams": "it is ill"},
+            "figures": [
+                {
+                    "workload": "start", "what": "process start to first answer", "unit": "s",
+                    "systems": {
+                        "Qanat": {"median": 0.2, "lowest": 0.1, "highest": 0.3, "qanat_to_it": None},
+                        "Redis Streams": {"median": 0.02, "lowest": 0.01, "highest": 0.03, "qanat_to_it": 10.0},
+                    },
+                }
+            ],
+        }
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    kept.write(tmp_path, Kept("broker", "2026-01-01 10:00 UTC", 60.0, False, "", BROKER))
+    kept.write(tmp_path, Kept("peers", "2026-01-02 10:00 UTC", 60.0, False, "it was ended after its 8:00", PEERS))
+    return tmp_path
+
+
+def test_a_page_is_composed_of_what_was_kept_and_says_what_is_missing(folder: Path) -> None:
+    out = folder / "docs" / "performance.md"
+    assert command.main(["--reuse", str(folder), "--page", str(out)]) == 0
+
+    text = out.read_text()
+    assert "| produce 100 B (bounded by the client) | ≥ 1× | ≥ 1.2× | **1.50×** | goal met |" in text
+    assert "| consume 100 B | ≥ 1× | ≥ 1.2× | – | not measured |" in text
+    assert "| produce 100 B in batches, fsync | ≥ 1× | ≥ 1.1× | **0.90×** | NOT met |" in text
+    assert "produced: 1.50 M messages/s" in text
+    assert "The parts were not measured in one run" in text
+    assert "- peers: it was ended after its 8:00. What it had found is above." in text
+    assert "- Spark (spark): it is not part of this run." in text
+    assert "RabbitMQ streams is not in this table: it is ill." in text
+    assert "](performance/ratios.svg)" in text
+    assert (folder / "docs" / "performance" / "ratios.svg").read_text().startswith("<svg")
+    told = json.loads((folder / "docs" / "performance" / "report.json").read_text())
+    assert told["headline"][0]["verdict"] == "goal met"
+    assert set(told["parts"]) == {"broker", "peers"}
+
+
+def test_whoever_is_better_is_listed_the_furthest_first_with_the_plan(folder: Path) -> None:
+    plans = [behind.Plan("broker/end-to-end", "two turns", "one turn", "a half", about="p50")]
+    found = behind.behind(kept.read(folder, parts.NAMES), plans)
+
+    assert [(one.workload, one.system) for one in found] == [
+        ("peers/start", "Redis Streams"), ("broker/end-to-end", KAFKA), ("broker/fsync-100", KAFKA),
+    ]  # fmt: skip
+    assert found[1].cells[-3:] == ("two turns", "one turn", "a half")
+    assert found[0].cells[-3:] == (behind.NO_PLAN, "", "")
+    report = page.Report({}, headline.judged(kept.read(folder, parts.NAMES)), found)
+    assert "behind Redis Streams without a plan: peers/start" in report.complaints[-2]
+    assert report.complaints[0] == "the floor does not hold: broker CPU per message in, 100 B"
+
+
+def test_check_fails_for_a_missed_floor(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--reuse", str(folder), "--page", str(folder / "page.md"), "--check"]
+    assert command.main(arguments) == command.EXIT_NOT_MET
+    assert "the floor does not hold" in capsys.readouterr().err
+
+
+def test_the_plans_that_are_kept_can_be_read() -> None:
+    assert all(plan.reason and plan.plan and plan.expected for plan in behind.read_plans())
+
+
+def test_a_plan_with_unknown_words_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "plans.yaml"
+    file.write_text(yaml.safe_dump([{"workload": "broker/sync", "why": "?"}]))
+    with pytest.raises(behind.PlansUnreadableError, match=r"plans\.yaml: each entry has workload"):
+        behind.read_plans(file)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--rounds", "4"), "take at least 5"),
+        (("--only", "fly"), "there is no part fly; choose among broker"),
+        (("--reuse", "nowhere"), "there is no folder nowhere"),
+    ],
+)
+def test_what_would_say_nothing_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], reason: str
+) -> None:
+    assert command.main(arguments) == command.EXIT_REFUSED
+    assert reason in capsys.readouterr().err
+
+
+def test_the_parts_together_keep_to_an_hour_and_a_quick_run_to_five_minutes() -> None:
+    assert sum(part.seconds for part in parts.PARTS) <= command.LONGEST_S
+    assert sum(part.budget_s(is_quick=True) for part in parts.PARTS) <= command.QUICK_LONGEST_S + 60
+    assert parts.PARTS[0].commands(is_quick=True, rounds=7)[0][-2:] == ["--rounds", "7"]
+
+
+WRITING_FOR_EVER = """
+import sys, time
+print("measuring something", file=sys.stderr, flush=True)
+open(sys.argv[1], "w").write('{"figures": [], "notes": ["half"]}')
+try:
+    time.sleep(600)
+except KeyboardInterrupt:
+    open(sys.argv[1] + ".stopped", "w").close()
+"""
+
+
+def test_a_part_that_takes_too_long_is_ended_and_what_it_had_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    ended = running.run(["-c", WRITING_FOR_EVER, str(file)], 3.0, "a part", tmp_path / "log", lambda _: None)
+
+    assert "it was ended after its 0:03" in ended.reason
+    assert kept.merged([file, tmp_path / "never-written"])["notes"] == ["half"]
+    assert (tmp_path / "found.json.stopped").exists(), "it could stop its servers"
+
+
+def test_a_part_that_fails_says_why(tmp_path: Path) -> None:
+    ended = running.run(["-c", "raise SystemExit('no Java')"], 60.0, "a part", tmp_path / "log", lambda _: None)
+    assert ended.reason == "it failed with code 1: no Java"
+
+
+def test_of_a_figure_that_two_steps_have_the_later_counts(tmp_path: Path) -> None:
+    for number, ours in enumerate((1.0, 2.0)):
+        told = {"figures": [figure("memory", "peak", "MB", ours, 4.0)], "notes": ["same"]}
+        (tmp_path / str(number)).write_text(json.dumps(told))
+    whole = kept.merged([tmp_path / "0", tmp_path / "1"])
+    assert ([one["ours"] for one in whole["figures"]], whole["notes"]) == ([2.0], ["same"])
+
+
+def test_what_a_message_and_a_byte_cost_is_a_line_through_the_sizes(folder: Path) -> None:
+    broker = kept.read(folder, parts.NAMES)["broker"]
+    assert costs.by_size(broker, "produce")["Qanat"] == [(100, 0.2), (1024, 0.6)]
+    cost = costs.fitted([(10, 1.0), (100, 1.0), (1024, 1.0)])
+    assert cost is not None
+    assert cost.per_message_us == pytest.approx(1.0)
+    assert cost.per_kib_us == pytest.approx(0.0)
+    assert costs.fitted([(10, 1.0)]) is None
+
+
+def test_samples_become_shares() -> None:
+    found = profile_of(LOADS[0], {"log/a.py: f": 3, "log/a.py: g": 1, "wire/b.py: h": 4}, 10.0, {"the kernel": 0.5})
+    assert found.functions == {"wire/b.py: h": 0.5, "log/a.py: f": 0.375, "log/a.py: g": 0.125}
+    assert found.modules == {"log/a.py": 0.5, "wire/b.py": 0.5}
+    assert kernel.shares_in("# a comment\n 70.0%  libpython3.11.so.1.0\n 30.0%  [kernel.kallsyms]\n") == {
+        "the interpreter": 0.7,
+        "the kernel": 0.3,
+    }
