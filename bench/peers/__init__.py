@@ -14,7 +14,7 @@
 - `driving`         what the drivers have in common
 - `looping`         the loops of those whose library is asyncio's
 - `drive_kafka`, `drive_nats`, `drive_redis`, `drive_rabbitmq`   a driver each: a process per run
-- `report`, `page`  figures by system; docs/performance-peers.md
+- `report`, `page`  figures by system; `bench.report` puts them into docs/performance.md
 
 Rule 1: like with like. One table has a sync before every acknowledgement, one has it nowhere; who cannot is left out of
 the table, by name and with the reason.

@@ -1,4 +1,4 @@
-"""docs/performance-peers.md, written by the measurement itself, and the same at a terminal."""
+"""The result as a page, and the same at a terminal. docs/performance.md has the same figures: `bench.report`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ One node of Qanat beside NATS JetStream, Redis Streams and RabbitMQ streams: the
 This page is written by the command; repeat it on your machine:
 
 ```
-make bench-peers ARGS="--markdown docs/performance-peers.md"
+make bench-peers ARGS="--markdown peers.md"
 ```
 
 `--quick` takes at most five minutes, `--only sync,start` and `--systems qanat,redis` measure less, `--json FILE` is for
-programs. A system that is not installed is named, with the command that brings it. Apache Kafka, by one and the same
-client, has [a page of its own](performance-broker.md).
+programs. A system that is not installed is named, with the command that brings it.
 """
 _READING = f"""\
 {COMPARED}

@@ -68,13 +68,18 @@ def _file(folder: Path, part: str) -> Path:
 
 
 def merged(files: Sequence[Path]) -> dict[str, Any]:
-    """What several runs of one program wrote; of a figure that two of them have, the later one's counts."""
+    """What several runs of one program wrote; of a figure that two of them have, the worse one's counts.
+
+    That is memory under load: each run has servers of its own.
+    """
     whole: dict[str, Any] = {}
     figures: dict[tuple[str, str, str], Any] = {}
     for file in files:
         told = _parsed(file)
         for one in told.get("figures", ()):
-            figures[one["figure"], one["what"], one.get("limit_is", "")] = one
+            key = one["figure"], one["what"], one.get("limit_is", "")
+            if key not in figures or (one.get("ratio") or 0.0) >= (figures[key].get("ratio") or 0.0):
+                figures[key] = one
         notes = [*whole.get("notes", ()), *told.get("notes", ())]
         whole = {**whole, **told, "notes": list(dict.fromkeys(notes))}
     if figures:

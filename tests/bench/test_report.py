@@ -160,8 +160,8 @@ def test_a_part_that_fails_says_why(tmp_path: Path) -> None:
     assert ended.reason == "it failed with code 1: no Java"
 
 
-def test_of_a_figure_that_two_steps_have_the_later_counts(tmp_path: Path) -> None:
-    for number, ours in enumerate((1.0, 2.0)):
+def test_of_memory_that_two_steps_have_measured_the_worse_counts(tmp_path: Path) -> None:
+    for number, ours in enumerate((2.0, 1.0)):
         told = {"figures": [figure("memory", "peak", "MB", ours, 4.0)], "notes": ["same"]}
         (tmp_path / str(number)).write_text(json.dumps(told))
     whole = kept.merged([tmp_path / "0", tmp_path / "1"])
