@@ -12,7 +12,7 @@ from pathlib import Path
 from tools.kafka_jars import VERSION, JarsUnavailableError, have_jars
 
 from bench.failover import rows
-from bench.failover.losses import Losses, measure, of_kafka
+from bench.failover.losses import measure, of_kafka
 from bench.failover.partitions import Cost, measure_cost, measure_restart
 from bench.processes import affinity
 from qanat.app.bench import machine, report
@@ -79,15 +79,16 @@ def main(arguments: Sequence[str]) -> int:
 def _measure_kills(findings: _Findings, options: argparse.Namespace) -> None:
     ours = measure(options.tries, _tell, is_killed=True)
     findings.gaps_s["Qanat"] = ours.gaps_s
-    theirs: Losses | None = None
+    findings.add(rows.of_kills(ours))
     if options.kafka_tries:
         try:
             cluster = of_kafka(have_jars())
-            theirs = measure(options.kafka_tries, _tell, is_killed=True, cluster=cluster, name=KAFKA)
-            findings.gaps_s[KAFKA] = theirs.gaps_s
         except JarsUnavailableError as reason:
             findings.notes.append(f"Apache Kafka is not part of this run: {reason}.")
-    findings.add(rows.of_kills(ours, theirs, KAFKA))
+            return
+        theirs = measure(options.kafka_tries, _tell, is_killed=True, cluster=cluster, name=KAFKA)
+        findings.gaps_s[KAFKA] = theirs.gaps_s
+        findings.add([rows.of_kills_beside(ours, theirs, KAFKA)])
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:

@@ -75,8 +75,9 @@ def run(command: Sequence[str], budget_s: float, what: str, log: Path, tell: Tel
         while child.poll() is None:
             elapsed = time.monotonic() - began
             if elapsed > budget_s:
+                last = said.line or "starting"
                 _end(child)
-                return Ended(f"it was ended after its {_minutes(budget_s)}, while {said.line or 'it was starting'}")
+                return Ended(f"it was ended after its {_minutes(budget_s)}; last it said: {last}")
             if elapsed - told >= _TELL_S or not told:
                 told = elapsed or _LOOK_S
                 tell(f"{what}: {_minutes(elapsed)} of {_minutes(budget_s)}; {said.line or 'starting'}")
