@@ -71,7 +71,7 @@ class OsFile:
         self._fd = _CLOSED
         self._view = _NOTHING
         self._seen_size = 0
-        """The file had at least as many bytes when it was last looked at; `_view` may be longer."""
+        """The file had at least as many bytes when it was last looked at or written; `_view` may be longer."""
         self._address = 0
         self._is_used = True
         self._is_writing = False
@@ -113,6 +113,8 @@ class OsFile:
                 written = os.pwritev(fd, chunks if len(chunks) <= _IOV_MAX else chunks[:_IOV_MAX], position)
             if written != length:
                 _write_rest(fd, chunks, position, written)
+            if position + length > self._seen_size:
+                self._seen_size = position + length
             return length
         except OSError as error:
             raise storage_error("write", self.path, error) from error

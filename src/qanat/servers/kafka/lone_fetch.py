@@ -89,6 +89,7 @@ class _Waiting(Later):
         "_connection",
         "_fetches",
         "_frame",
+        "_loop",
         "_needed_bytes",
         "_partition",
         "_request",
@@ -118,7 +119,8 @@ class _Waiting(Later):
     def then(self, send: Callable[[Answer | Parked | Later], None]) -> None:
         self._send = send
         self._fetches.counters.parked += 1
-        self._timer = asyncio.get_running_loop().call_later(self._request.max_wait_ms / 1000, self._look, True)
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(self._request.max_wait_ms / 1000, self._look, True)
         self._connection.keep(self)
         self._partition.wait_for_more(self._wake)
 
@@ -130,7 +132,7 @@ class _Waiting(Later):
         partition = self._partition
         if partition.is_retired or partition.written_bytes >= self._needed_bytes:
             # Who appends goes on first, and whatever else it appends in this turn is read with it.
-            asyncio.get_running_loop().call_soon(self._look, False)
+            self._loop.call_soon(self._look, False)
         else:
             partition.wait_for_more(self._wake)
 
