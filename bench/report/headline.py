@@ -13,6 +13,7 @@ from qanat.app.bench.report import number
 Verdict = Literal["goal met", "floor met", "NOT met", "not measured"]
 HEADINGS = ("workload", "floor", "goal", "measured", "verdict", "Qanat", "Apache Kafka")
 FSYNC = "fsync-"
+KAFKA = "Apache Kafka"
 _CPU, _CPU_OUT = "broker CPU per message", "broker CPU per GB out"
 
 
@@ -100,10 +101,14 @@ LINES = (
 
 def judged(kept: Mapping[str, Kept]) -> list[Judged]:
     """Every line, and then each of those with fsync on both sides."""
-    found = [
-        Judged(line, kept[line.part].row(line.figure, line.ending) if line.part in kept else None) for line in LINES
-    ]
+    found = [Judged(line, _beside_kafka(kept.get(line.part), line)) for line in LINES]
     return [*found, *(one for part in ("broker", "three") if part in kept for one in _flushed(kept[part]))]
+
+
+def _beside_kafka(kept: Kept | None, line: Line) -> Row | None:
+    """Nothing, where something else stands beside Qanat because Kafka cannot be had."""
+    row = kept.row(line.figure, line.ending) if kept is not None else None
+    return row if row is not None and row.limit_is.startswith(KAFKA) else None
 
 
 def _flushed(kept: Kept) -> list[Judged]:

@@ -30,6 +30,10 @@ class Kept:
         return [row_of(told) for told in self.found.get("figures", ())]
 
     @property
+    def has_figures(self) -> bool:
+        return any(self.found.get(kind) for kind in ("figures", "tables", "profiles"))
+
+    @property
     def notes(self) -> list[str]:
         return list(self.found.get("notes", ()))
 

@@ -91,7 +91,7 @@ def _missing(kept: Mapping[str, Kept]) -> str:
     told = [f"{part.title} ({part.name}): it is not part of this run." for part in PARTS if part.name not in kept]
     for name, one in kept.items():
         if one.reason:
-            has = "What it had found is above." if one.found else "It had written nothing."
+            has = "What it had found is above." if one.has_figures else "It had written nothing."
             told.append(f"{name}: {one.reason}. {has}")
         told += [f"{name}: {note}" for note in one.notes]
     lines = "\n".join(f"- {' '.join(line.split())}" for line in told)

@@ -14,6 +14,7 @@ from bench.workloads import GROWTHS, QUICK_NAMES, START, WORKLOADS
 FEWEST_ROUNDS = 5
 _MINUTE = 60.0
 _QUICK_BROKER = ("produce-100,consume-100,single,sync", "produce-1k,consume-1k,end-to-end,fsync-100")
+_LIMITED = ("produce-1k", "consume-1k", "single", "sync")
 
 
 def _broker_steps() -> list[list[str]]:
@@ -60,7 +61,7 @@ PARTS = (
         _broker_steps(),
         [["bench", "--quick", "--fresh-memory", "--only", names] for names in _QUICK_BROKER],
         22 * _MINUTE,
-        100.0,
+        90.0,
     ),
     Part(
         "three",
@@ -68,7 +69,7 @@ PARTS = (
         (("bench.three",),),
         (("bench.three", "--quick", "--fresh-memory", "--only", "100,fsync-100"),),
         8 * _MINUTE,
-        45.0,
+        40.0,
     ),
     Part(
         "failover",
@@ -76,16 +77,16 @@ PARTS = (
         (("bench.failover", "--tries", "10", "--stops", "5"),),
         (("bench.failover", "--quick", "--kafka-tries", "1", "--only", "kill"),),
         10 * _MINUTE,
-        55.0,
+        48.0,
         is_of_rounds=False,
     ),
     Part(
         "peers",
         "Beside systems that do not speak Kafka",
         (("bench.peers", "--seconds", "440"),),
-        (("bench.peers", "--quick", "--seconds", "30", "--only", "produce-100,sync"),),
+        (("bench.peers", "--quick", "--seconds", "25", "--only", "produce-100,sync"),),
         8 * _MINUTE,
-        45.0,
+        40.0,
     ),
     Part(
         "spark",
@@ -93,15 +94,23 @@ PARTS = (
         (("bench.spark",),),
         (("bench.spark", "--quick", "--records", "100000"),),
         10 * _MINUTE,
-        60.0,
+        50.0,
+    ),
+    Part(
+        "limit",
+        "One broker beside a bare loop from a socket to a file",
+        [[*_bench(_LIMITED), "--without-kafka", "--fresh-memory"]],
+        [[*_bench(_LIMITED[:1]), "--without-kafka", "--fresh-memory", "--quick"]],
+        1 * _MINUTE,
+        12.0,
     ),
     Part(
         "profile",
         "Where the time goes",
         (("bench.report.profiling",),),
         (("bench.report.profiling", "--quick"),),
-        1.5 * _MINUTE,
-        20.0,
+        1 * _MINUTE,
+        15.0,
         is_of_rounds=False,
     ),
 )

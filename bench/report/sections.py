@@ -68,8 +68,8 @@ def promises(kept: Mapping[str, Kept]) -> str:
 def by_flushing(kept: Mapping[str, Kept], *, is_flushed: bool) -> str:
     """Everything that has a place in one of the two comparisons."""
     text = [prose.FLUSHED if is_flushed else prose.UNFLUSHED]
-    for name in ("broker", "three"):
-        if name in kept:
+    for name in ("broker", "limit", "three"):
+        if name in kept and not (is_flushed and name == "limit"):
             rows = [
                 row
                 for row in kept[name].rows
