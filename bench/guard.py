@@ -46,7 +46,8 @@ EXIT_SLOWER = 1
 EXIT_SKIPPED = 3
 _LOOP_TURNS = 10_000
 _READS = 5
-_FETCH_VERSION = 11
+_FETCH_VERSIONS = (11, 12)
+"""One that may go the short way (`servers.kafka.lone_fetch`), and one that does not."""
 _FETCH_BYTES = 64 * 1024
 _READ_TOPIC = "read"
 _BATCHES = 20
@@ -55,7 +56,8 @@ _METADATA_VERSION = 12
 
 COSTS: Mapping[str, float] = {
     "produce": 172.0,
-    "fetch": 650.0,
+    "fetch": 232.0,
+    "long fetch": 650.0,
     "codec": 2650.0,
     "batch": 520.0,
     "columns": 0.85,
@@ -106,15 +108,18 @@ async def all_work() -> AsyncIterator[list[Work]]:
     async with BrokerHere() as broker:
         await broker.create_topic(TOPIC, configs=UNFLUSHED)
         await broker.create_topic(_READ_TOPIC, configs=UNFLUSHED)
-        produce, fetch = OneConnection(broker), OneConnection(broker, _fetch() * TOGETHER)
+        produce = OneConnection(broker)
+        fetch, long_fetch = (OneConnection(broker, _fetch(version) * TOGETHER) for version in _FETCH_VERSIONS)
         OneConnection(broker, _produce(_batch_of_records())).read(_BATCHES)
         produce.read(_READS)
-        fetch.read(1)
-        answered_bytes = fetch.nowhere.size_bytes
-        assert answered_bytes > TOGETHER * _FETCH_BYTES / 2, "fetches are answered at once, with records"
+        for reader in (fetch, long_fetch):
+            reader.read(1)
+            answered_bytes = reader.nowhere.size_bytes
+            assert answered_bytes > TOGETHER * _FETCH_BYTES / 2, "fetches are answered at once, with records"
         yield [
             Work("produce", "a produce request of one record", _READS * TOGETHER, lambda: produce.read(_READS)),
             Work("fetch", "a fetch request of 64 KB", _READS * TOGETHER, lambda: fetch.read(_READS)),
+            Work("long fetch", "one that goes the long way", _READS * TOGETHER, lambda: long_fetch.read(_READS)),
             _codec(),
             _batch(),
             _columns(),
@@ -128,11 +133,11 @@ def _produce(batch: bytes) -> bytes:
     return b"".join(frame_request(ApiKey.PRODUCE, VERSION, 1, "bench", body))
 
 
-def _fetch() -> bytes:
+def _fetch(version: int) -> bytes:
     partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=_FETCH_BYTES)
     request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(_READ_TOPIC, partitions=[partition])])
-    body = APIS[ApiKey.FETCH].codec.write_request(request, _FETCH_VERSION)
-    return b"".join(frame_request(ApiKey.FETCH, _FETCH_VERSION, 1, "bench", body))
+    body = APIS[ApiKey.FETCH].codec.write_request(request, version)
+    return b"".join(frame_request(ApiKey.FETCH, version, 1, "bench", body))
 
 
 def _codec() -> Work:
