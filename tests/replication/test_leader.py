@@ -65,7 +65,7 @@ def test_c09_while_a_change_is_under_way_both_sets_count() -> None:
 
     made.asked(1, 5, 12, 12, 2)
     assert made.committed(12) == 10, "broker 2 may be a member already"
-    made.failed(change)
+    made.settled(change)
     assert made.committed(12) == 12
 
 
@@ -91,7 +91,7 @@ def test_c09_a_change_that_was_overtaken_neither_counts_nor_fails_the_next_one()
     under_way = made.change_wanted(ALIVE, 10, 10, 3)
     assert under_way is not None
 
-    made.failed(overtaken)
+    made.settled(overtaken)
 
     assert not made.is_pending(overtaken)
     assert made.is_pending(under_way)

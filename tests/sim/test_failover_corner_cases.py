@@ -23,10 +23,12 @@ from qanat.wire.kafka.messages.alter_partition_reassignments import (
 )
 from qanat.wire.kafka.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from qanat.wire.kafka.registry import ApiKey
 
 _BY_NAME = 12
 """The last version of Fetch that names topics."""
+_PRODUCE_BY_NAME = 12
 
 
 async def _fetch(link: Link, partition: FetchPartition) -> PartitionData:
@@ -43,6 +45,34 @@ async def _led_by_another(stage: Stage, old: Machine) -> Machine:
     new = stage.leader
     await stage.until(lambda: new.node is not None and AT in new.node.broker.partitions, "it knows")
     return new
+
+
+def test_whoever_asks_a_broker_that_does_not_lead_is_told_who_does_and_where() -> None:
+    async def script(stage: Stage) -> None:
+        assert await stage.send(b"before") == 0
+        other = next(one for one in stage.machines if one.node_id not in stage.state.replicas)
+        leads = (stage.leader.node_id, stage.state.leader_epoch)
+        where = (leads[0], stage.leader.host, PORT)
+        async with Cluster([(other.host, PORT)], "writer", 20.0) as cluster:
+            link = await cluster.node_link(other.node_id, Deadline.after(20.0))
+            data = TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, memoryview(b"never read"))])
+            request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data])
+            answer = await link.call(ApiKey.PRODUCE, request, Deadline.after(20.0), at_most=_PRODUCE_BY_NAME)
+            part = answer.responses[0].partition_responses[0]
+            assert part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == leads
+            assert [(one.node_id, one.host, one.port) for one in answer.node_endpoints] == [where]
+            rows = [FetchPartition(0, current_leader_epoch=leads[1], partition_max_bytes=1024)]
+            assert other.node is not None
+            topic_id = other.node.broker.metadata.image.topics[TOPIC].identity.value.bytes
+            fetching = FetchRequest(max_wait_ms=10, topics=[FetchTopic(topic_id=topic_id, partitions=rows)])
+            found = await link.call(ApiKey.FETCH, fetching, Deadline.after(20.0), at_most=17)
+            read = found.responses[0].partitions[0]
+            assert read.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert (read.current_leader.leader_id, read.current_leader.leader_epoch) == leads
+            assert [(one.node_id, one.host, one.port) for one in found.node_endpoints] == [where]
+
+    play(script, brokers=4)
 
 
 @pytest.mark.parametrize(

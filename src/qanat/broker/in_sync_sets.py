@@ -111,8 +111,7 @@ class InSyncSets:
         for partition, change in piece.items():
             if is_stored and partition in wanted:
                 tell("in-sync set changed", partition=str(partition.at), in_sync=list(change.in_sync))
-            elif self._leads(partition) and partition.leader is not None:
-                partition.leader.failed(change)
+            self._settle(partition, change)
             partition.advance()
         return is_stored
 
@@ -124,9 +123,21 @@ class InSyncSets:
             except StoreUnavailableError:
                 await asyncio.sleep(_RETRY_S)
 
+    def _settle(self, partition: Partition, change: Change) -> None:
+        """What came of a change is known, and the image is as new as that: what it has counts.
+
+        Where we do not lead any more, both sets do, to the end: one of them may be how we were replaced, and the image
+        knows of it before the partition does.
+        """
+        state, leader = self._state(partition), partition.leader
+        if state is not None and leader is not None:
+            is_held = bool(state.eligible)
+            leader.stored(state.replicas, state.in_sync_nodes, self._broker.steady_ms(), is_held=is_held)
+            leader.settled(change)
+
     def _change(self, partition: Partition, change: Change) -> Put | None:
         """What to write; None where it was decided on what is not so any more."""
-        before = self._leads(partition)
+        before = self._state(partition)
         if before is None or partition.leader is None or not partition.leader.is_pending(change):
             return None
         known = {*before.in_sync_nodes, *change.joined}
@@ -136,12 +147,8 @@ class InSyncSets:
         key = keys.partition(TopicId.of(partition.topic_id), partition.at.partition)
         return Put(key, values.encode(after, self._broker.metadata.image.format_level))
 
-    def _leads(self, partition: Partition) -> values.PartitionState | None:
-        """The partition's state, where we lead it in the epoch in which it is led here.
-
-        The image may know otherwise before the partition does: whoever was replaced counts with both sets to the end,
-        because one of them may be how it was replaced.
-        """
+    def _state(self, partition: Partition) -> values.PartitionState | None:
+        """The partition's state, where we lead it in the epoch in which it is led here."""
         image = self._broker.metadata.image
         topic = image.topics.get(partition.at.topic)
         if partition.is_retired or topic is None or topic.identity.value.bytes != partition.topic_id:

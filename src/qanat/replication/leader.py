@@ -2,7 +2,7 @@
 
 A follower's fetch says how much it has on its disk. The leader's own part is told with every question,
 because the log knows it. One change of the in-sync set is under way at a time; whether it was stored is
-told by `stored` (with the state that holds now) or `failed`.
+told by `stored` (with the state that holds now) and `settled`.
 
 A follower has caught up when it asks for the end of the log, or for what was the end when it asked before; who has not
 done so for `lag_max_ms` is dropped. It joins when it has everything committed, and everything up to the start of the
@@ -144,7 +144,7 @@ class Leader:
     ) -> Change | None:
         """The set as it should be, where that is another one; `alive` are the epochs of brokers that may be members.
 
-        Until it is `stored` or has `failed`, nothing else is wanted, and what leaves or joins counts for
+        Until it is `stored` or `settled`, nothing else is wanted, and what leaves or joins counts for
         commitment in both sets.
         """
         if self._pending is not None:
@@ -168,8 +168,8 @@ class Leader:
         """Whether this is the change that is under way: what was stored meanwhile may have overtaken it."""
         return self._pending is change.in_sync
 
-    def failed(self, change: Change) -> None:
-        """The change was not stored, and will not be."""
+    def settled(self, change: Change) -> None:
+        """It is known whether the change was stored, and what holds now was told."""
         if self.is_pending(change):
             self._pending = None
 

@@ -8,6 +8,7 @@
 - `gate`       who is let in and who decides what they may do; `guards` what each API asks of them
 - `lone_produce`, `lone_fetch` the short way of the two requests that a client repeats all day
 - `parked_fetch` a fetch that waits for records
+- `new_leaders` whom to ask instead
 - `error_counts` which errors an answer carries
 - `acts`       what administration has in common: carried to its end, answered in time
 - `config_resources` what configurations belong to

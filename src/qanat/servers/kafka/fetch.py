@@ -20,6 +20,7 @@ from qanat.broker.fetching import FEW_PARTITIONS, Fetch, Found, Wanted, diverges
 from qanat.broker.partition import Partition
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.new_leaders import ASKED_ELSEWHERE, new_leader
 from qanat.servers.kafka.parked_fetch import ParkedFetch
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages.fetch import (
@@ -29,6 +30,8 @@ from qanat.wire.kafka.messages.fetch import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
@@ -49,13 +52,15 @@ def handle(request: FetchRequest, context: Context) -> object:
         return _answer_in_turns(request, context, asked, session)
     fetch = _fetch(request, context, asked, [_wanted(key, what, context) for key, what in asked.items()], session)
     if fetch.try_now() and (fetch.is_enough or request.max_wait_ms <= 0 or not asked):
-        return _response(asked, fetch, session, is_full=_is_full(request))
+        return _response(context, asked, fetch, session, is_full=_is_full(request))
     if fetch.is_cold:
         return _later(request, context, fetch, asked, session)
     is_full = _is_full(request)
-    parked = ParkedFetch(
-        fetch, request.max_wait_ms / 1000, lambda: _response(asked, fetch, session, is_full=is_full), context.broker
-    )
+
+    def respond() -> FetchResponse:
+        return _response(context, asked, fetch, session, is_full=is_full)
+
+    parked = ParkedFetch(fetch, request.max_wait_ms / 1000, respond, context.broker)
     context.connection.wait_with(parked)
     return parked
 
@@ -197,13 +202,13 @@ async def _response_in_turns(
 ) -> FetchResponse:
     is_full = _is_full(request)
     if len(asked) <= FEW_PARTITIONS:
-        return _response(asked, fetch, session, is_full=is_full)
+        return _response(context, asked, fetch, session, is_full=is_full)
     if fetch.on_answer is not None:
         fetch.on_answer()
-    topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+    answer = _Answer(context, session, is_full=is_full)
     async for piece in context.breaths.pieces(list(zip(asked, fetch.found, strict=True))):
-        _tell(topics, piece, session, is_full=is_full)
-    return _told(topics, session)
+        answer.tell(piece)
+    return answer.response()
 
 
 def _session(
@@ -258,41 +263,63 @@ def _wanted(key: PartitionKey, asked: Asked, context: Context) -> Wanted:
 
 
 def _response(
-    asked: dict[PartitionKey, Asked], fetch: Fetch, session: FetchSession | None, *, is_full: bool
-) -> FetchResponse:
-    if fetch.on_answer is not None:
-        fetch.on_answer()
-    topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
-    _tell(topics, zip(asked, fetch.found, strict=True), session, is_full=is_full)
-    return _told(topics, session)
-
-
-def _tell(
-    topics: dict[tuple[str, bytes], FetchableTopicResponse],
-    rows: Iterable[tuple[PartitionKey, Found]],
+    context: Context,
+    asked: dict[PartitionKey, Asked],
+    fetch: Fetch,
     session: FetchSession | None,
     *,
     is_full: bool,
-) -> None:
-    """Put into an answer what there is to tell of some partitions."""
-    for key, found in rows:
-        told = Told(found.high_watermark, found.last_stable_offset, found.log_start_offset)
-        is_told = session is None or session.is_worth_telling(
-            key,
-            told,
-            has_records=found.size > 0,
-            has_error=bool(found.error) or found.diverging is not None or found.preferred >= 0,
-        )
-        if is_full or is_told:
-            topic = topics.setdefault(
-                (key.topic, key.topic_id), FetchableTopicResponse(key.topic, key.topic_id or ZERO_UUID, [])
+) -> FetchResponse:
+    if fetch.on_answer is not None:
+        fetch.on_answer()
+    answer = _Answer(context, session, is_full=is_full)
+    answer.tell(zip(asked, fetch.found, strict=True))
+    return answer.response()
+
+
+class _Answer:
+    """What there is to tell, put together in one go or in several."""
+
+    __slots__ = ("_broker", "_endpoints", "_is_full", "_session", "_topics")
+
+    def __init__(self, context: Context, session: FetchSession | None, *, is_full: bool) -> None:
+        self._broker = context.broker
+        self._session = session
+        self._is_full = is_full
+        self._topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+        self._endpoints: dict[int, NodeEndpoint] = {}
+
+    def tell(self, rows: Iterable[tuple[PartitionKey, Found]]) -> None:
+        """Tell of some partitions what is new of them, or everything."""
+        for key, found in rows:
+            told = Told(found.high_watermark, found.last_stable_offset, found.log_start_offset)
+            is_told = self._session is None or self._session.is_worth_telling(
+                key,
+                told,
+                has_records=found.size > 0,
+                has_error=bool(found.error) or found.diverging is not None or found.preferred >= 0,
             )
-            topic.partitions.append(_partition(key.partition, found))
+            if self._is_full or is_told:
+                topic = self._topics.setdefault(
+                    (key.topic, key.topic_id), FetchableTopicResponse(key.topic, key.topic_id or ZERO_UUID, [])
+                )
+                part = _partition(key.partition, found)
+                if found.error in ASKED_ELSEWHERE:
+                    self._name_leader(key, part)
+                topic.partitions.append(part)
 
+    def _name_leader(self, key: PartitionKey, part: PartitionData) -> None:
+        if (other := new_leader(self._broker, key.topic, key.topic_id, key.partition)) is not None:
+            part.current_leader = LeaderIdAndEpoch(other.node_id, other.epoch)
+            self._endpoints[other.node_id] = NodeEndpoint(other.node_id, other.host, other.port, other.rack)
 
-def _told(topics: dict[tuple[str, bytes], FetchableTopicResponse], session: FetchSession | None) -> FetchResponse:
-    session_id = session.session_id if session is not None else NO_SESSION
-    return FetchResponse(session_id=session_id, responses=list(topics.values()))
+    def response(self) -> FetchResponse:
+        session_id = self._session.session_id if self._session is not None else NO_SESSION
+        return FetchResponse(
+            session_id=session_id,
+            responses=list(self._topics.values()),
+            node_endpoints=list(self._endpoints.values()),
+        )
 
 
 def _partition(number: int, found: Found) -> PartitionData:

@@ -17,6 +17,7 @@ from qanat.broker.partition import Partition, Written
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import Answer, Later, Outcome
+from qanat.servers.kafka.new_leaders import name_leaders
 from qanat.servers.kafka.patience import Patience
 from qanat.telemetry.door_counters import ApiCounters
 from qanat.wire.kafka.headers import frame_response
@@ -44,6 +45,7 @@ class LoneProduces:
     """Takes lone requests of all connections of one listener."""
 
     def __init__(self, broker: Broker, counters: ApiCounters) -> None:
+        self._broker = broker
         self._writable = broker.hosting.writable
         self._counters = counters
         self._patience = Patience()
@@ -77,7 +79,7 @@ class LoneProduces:
         elif request.acks == ALL and written.durable is not None:
             counters.parked += 1
             counters.loop_s += perf_counter() - began
-            return _OnceDurable(taken, counters, began, self._patience)
+            return _OnceDurable(taken, counters, began, self._patience, self._broker)
         else:
             outcome = [_encoded(taken)]
             counters.response_bytes += len(outcome[0])
@@ -90,9 +92,10 @@ class LoneProduces:
 class _OnceDurable(Later):
     """An answer that waits for the disk, as long as the client is willing to."""
 
-    __slots__ = ("_began", "_counters", "_patience", "_send", "_taken")
+    __slots__ = ("_began", "_broker", "_counters", "_patience", "_send", "_taken")
 
-    def __init__(self, taken: Taken, counters: ApiCounters, began: float, patience: Patience) -> None:
+    def __init__(self, taken: Taken, counters: ApiCounters, began: float, patience: Patience, broker: Broker) -> None:
+        self._broker = broker
         self._taken = taken
         self._counters = counters
         self._began = began
@@ -132,6 +135,7 @@ class _OnceDurable(Later):
             error_message=message,
         )
         response = ProduceResponse([TopicProduceResponse(request.name.decode(), partition_responses=[part])])
+        name_leaders(response, self._broker)
         body = write_response(response, request.version)
         chunks = frame_response(ApiKey.PRODUCE, request.version, request.correlation_id, body)
         self._answer(b"".join(chunks))

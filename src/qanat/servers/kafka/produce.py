@@ -14,13 +14,14 @@ Deviation: timestamps are judged by a batch's header, not record by record.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 
 from qanat.broker.broker import Broker
 from qanat.broker.partition import Partition, Written
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError, UnsupportedCompressionError
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.new_leaders import name_leaders
 from qanat.servers.kafka.transactional_produce import FirstWrites, ask_gate, first_writes
 from qanat.wire.batch_header import HEADER_SIZE, read_header
 from qanat.wire.compression import Codec
@@ -34,6 +35,7 @@ from qanat.wire.kafka.messages.produce import (
 
 ALL, NONE = -1, 0
 _ZSTD_FROM = 7
+_LEADERS_FROM = 10
 _TOPIC_IDS_FROM = 13
 _PARTS_AT_ONCE = 50
 """Partitions that are appended to in one go; the first append to a log opens its files."""
@@ -54,10 +56,11 @@ Waiting = dict[asyncio.Future[None], PartitionProduceResponse]
 class Produce:
     """One request on its way: what is appended, and what its acknowledgement still waits for."""
 
-    __slots__ = ("_connection", "_request", "_version", "_waiting", "response")
+    __slots__ = ("_broker", "_connection", "_request", "_version", "_waiting", "response")
 
     def __init__(self, request: ProduceRequest, context: Context) -> None:
         self._request = request
+        self._broker = context.broker
         self._connection = context.connection
         self._version = context.version
         self._waiting: Waiting = {}
@@ -143,19 +146,24 @@ class Produce:
                 self._connection.close()
             return None
         if not self._waiting:
-            return self.response
-        return _Acknowledgement(self.response, self._waiting, max(self._request.timeout_ms, 0) / 1000).answered
+            return self._complete()
+        return _Acknowledgement(self._complete, self._waiting, max(self._request.timeout_ms, 0) / 1000).answered
+
+    def _complete(self) -> ProduceResponse:
+        if self._version >= _LEADERS_FROM:
+            name_leaders(self.response, self._broker)
+        return self.response
 
 
 class _Acknowledgement:
     """A response that waits for the disk, as long as the client is willing to."""
 
-    __slots__ = ("_response", "_timer", "_waiting", "answered")
+    __slots__ = ("_complete", "_timer", "_waiting", "answered")
 
-    def __init__(self, response: ProduceResponse, waiting: Waiting, timeout_s: float) -> None:
+    def __init__(self, complete: Callable[[], ProduceResponse], waiting: Waiting, timeout_s: float) -> None:
         loop = asyncio.get_running_loop()
         self.answered: asyncio.Future[ProduceResponse] = loop.create_future()
-        self._response = response
+        self._complete = complete
         self._waiting = waiting
         self._timer = loop.call_later(timeout_s, self._time_out)
         for durable in waiting:
@@ -183,7 +191,7 @@ class _Acknowledgement:
     def _finish(self) -> None:
         self._timer.cancel()
         if not self.answered.done():
-            self.answered.set_result(self._response)
+            self.answered.set_result(self._complete())
 
 
 def handle(request: ProduceRequest, context: Context) -> object:
