@@ -26,7 +26,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-peers bench-three bench-http bench-failover sim sim-log bug-bank growth stores chaos restart queue fuzz docs dist clean distclean
+.PHONY: guard performance spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-peers bench-three bench-http bench-failover sim sim-log bug-bank growth stores chaos restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -70,6 +70,9 @@ bench-kafka: $(READY) ## measure a broker beside Apache Kafka; make bench-kafka 
 
 bench-peers: $(READY) $(PEERS_STAMP) ## measure a broker beside NATS, Redis and RabbitMQ where installed; make bench-peers ARGS="--quick"
 	@$(BIN)/python -m bench.peers $(ARGS)
+
+performance: $(READY) $(PEERS_STAMP) ## the whole report, docs/performance.md: an hour at most; make performance ARGS="--quick"
+	@$(BIN)/python -m bench.report $(ARGS)
 
 guard: $(READY) ## has something become twice as slow? ratios to a bare loop, in seconds; make test sees three times
 	@$(BIN)/python -m bench.guard $(ARGS)

@@ -18,6 +18,8 @@ GRACE_S = 20.0
 _LOOK_S = 0.2
 _TELL_S = 15.0
 _NO_WORD_S = 1.0
+_OF_LIBRARIES = "%"
+"""What librdkafka says of connections begins so: it belongs into the log."""
 Tell = Callable[[str], None]
 
 
@@ -47,7 +49,8 @@ class _LastWords:
         with self._log.open("a") as log:
             for line in self._child.stderr:
                 log.write(line)
-                self.line = line.strip() or self.line
+                if line.strip() and not line.startswith(_OF_LIBRARIES):
+                    self.line = line.strip()
 
     def join(self) -> None:
         """A process that the child left behind may hold the pipe open: it is not waited for."""

@@ -13,7 +13,7 @@ What measures brokers, here and elsewhere, is a room of its own: `broker`.
 - `child`       what must be measured in a process of its own
 - `breakdown`   where the time of one append goes
 - `machine`     what it was measured on
-- `report` `page`   as a table, as JSON, as docs/performance.md
+- `report` `page`   as a table, as JSON, as docs/performance-log.md
 
 Rule 1: ours and the limit take turns within one run, on the same file system with
         the same bytes; the ratio is taken round by round and its median counts.

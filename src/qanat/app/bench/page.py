@@ -1,4 +1,4 @@
-"""docs/performance.md, written by the measurement itself."""
+"""docs/performance-log.md, written by the measurement itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ What the log reaches, each figure beside what a program reaches on the same mach
 same bytes. This page is written by the command; repeat it on your machine:
 
 ```
-qanat bench log --markdown docs/performance.md
+qanat bench log --markdown docs/performance-log.md
 ```
 
 `qanat bench log --quick` takes some twenty seconds, `--only append,read` measures less, `--check` makes a missed figure
