@@ -17,7 +17,7 @@
 - `clients`         the program that drives both: `driver.c` over librdkafka with its parts (`latency.c`, `payloads.c`,
                     `crowd.c`), or `driver_python` (`payloads_python`, `crowd_python`) where that cannot be compiled
 - `bare`            what stands in for Kafka where its jars cannot be had: a loop from a socket to a file
-- `page`            docs/performance-broker.md
+- `page`            the same as a page
 - `three`           the same with three brokers on each side, which `clusters` starts (make bench-three)
 
 On Qanat alone, each a command of its own: `holds` measures how long one request keeps others waiting,
@@ -26,7 +26,8 @@ members needs to settle (with `group_members`), `transactions` what commits cost
 record costs (with `share_client`).
 `peers` measures Qanat beside systems that do not speak Kafka.
 `http` measures the HTTP door beside a bare handler, `failover` what it costs when a broker of three goes, and what many
-partitions cost (docs/performance-cluster.md).
+partitions cost.
+`report` runs the parts of docs/performance.md one after the other and writes that page (make performance).
 - `request`         one small request inside the broker, without a client: where its CPU time goes
 - `guard`           whether a path has become twice as slow, in seconds (make guard); in every test run, three times
 

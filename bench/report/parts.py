@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.workloads import GROWTHS, QUICK_NAMES, START, WORKLOADS
+from bench.report.headline import LINES
+from bench.workloads import GROWTHS, START, WORKLOADS
 
 FEWEST_ROUNDS = 5
 _MINUTE = 60.0
@@ -19,7 +20,8 @@ _LIMITED = ("produce-1k", "consume-1k", "single", "sync")
 
 def _broker_steps() -> list[list[str]]:
     """What is judged first, then the start, then all the rest; memory that was used once need not be used again."""
-    judged = [name for name in QUICK_NAMES if name != START]
+    headlines = {line.figure for line in LINES if line.part == "broker"}
+    judged = [one.name for one in WORKLOADS if one.name in headlines]
     rest = [one.name for one in WORKLOADS if one.name not in judged]
     flushed = [name for name in rest if name.startswith("fsync-")]
     growths = [one.name for one in GROWTHS]
