@@ -25,7 +25,7 @@ def _broker_steps() -> list[list[str]]:
     rest = [one.name for one in WORKLOADS if one.name not in judged]
     flushed = [name for name in rest if name.startswith("fsync-")]
     growths = [one.name for one in GROWTHS]
-    first, *others = [judged, [START], flushed, [name for name in rest if name not in flushed], growths]
+    first, *others = [judged, [START], growths, flushed, [name for name in rest if name not in flushed]]
     return [_bench(first), *([*_bench(names), "--fresh-memory"] for names in others if names)]
 
 
