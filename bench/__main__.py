@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def run(asked: argparse.Namespace) -> Result:
     if asked.cpus:
         os.sched_setaffinity(0, {int(number) for number in asked.cpus.split(",")})
     other, notes = _other(asked)
-    is_judged = not notes
+    is_judged, began = not notes, time.monotonic()
     open_files_allowed()
     with workspace(asked.dir or Path.cwd(), NEEDED_BYTES) as folder:
         client = python_client() if asked.python_client else make_client(folder)
@@ -66,13 +67,14 @@ def run(asked: argparse.Namespace) -> Result:
         rows = _measured(rounds, client, chosen, notes, is_quick=asked.quick)
         if START in chosen:
             with _going_on(notes):
-                rows += rounds.starts()
+                rows += rounds.starts(is_warm=bool(rows))
                 rows.append(embedded_start(asked.rounds, is_judged=is_judged))
         if asked.quick and not asked.only:
             notes.append(f"A quick run leaves out {', '.join(name for name in NAMES if name not in chosen)}.")
         if not rows:
             raise BenchRefusedError("; ".join(["nothing could be measured", *notes]))
-        return Result(machine.describe(folder), _settings(asked, client, other), rows, [], notes)
+        settings = {**_settings(asked, client, other), "took": f"{(time.monotonic() - began) / 60:.1f} minutes"}
+        return Result(machine.describe(folder), settings, rows, [], notes)
 
 
 def _measured(rounds: Rounds, client: Client, chosen: Sequence[str], notes: list[str], *, is_quick: bool) -> list[Row]:

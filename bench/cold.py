@@ -5,16 +5,20 @@ Pages that some process has mapped and read stay whatever is asked; so cold is o
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from qanat.adapters.page_cache import address_of
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_MOST_WARM = 0.05
-"""Ends of files and small ones that a server has mapped may stay."""
+_BLOCK_BYTES = 512
+"""What the kernel counts a file's place on disk in."""
+_MOST_WARM, _LITTLE_BYTES = 0.05, 8 << 20
+"""Ends of files, and small ones that a server has mapped, may stay."""
 
 
 class StillWarmError(Exception):
@@ -22,30 +26,31 @@ class StillWarmError(Exception):
 
 
 def make_cold(folder: Path) -> None:
-    """Write everything to disk, and drop it from the page cache."""
-    files = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size]
+    """Write everything to disk, and drop it from the page cache. Files that go meanwhile do not matter."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
     for path in files:
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(fd)
-    if (share := warm_share(files)) > _MOST_WARM:
-        raise StillWarmError(f"{share:.0%} of the files stay in the page cache")
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    warm, taken = in_memory(files)
+    if warm > max(_LITTLE_BYTES, taken * _MOST_WARM):
+        raise StillWarmError(f"{warm / taken:.0%} of {taken / 1e6:,.0f} MB of files stay in the page cache")
 
 
-def warm_share(files: list[Path]) -> float:
-    """How much of what these files take on disk is in memory."""
-    warm = sum(map(_warm_pages, files))
-    pages = sum(path.stat().st_blocks * 512 for path in files) / mmap.PAGESIZE
-    return warm / pages if pages else 0.0
+def in_memory(files: Iterable[Path]) -> tuple[int, int]:
+    """How many bytes of these files are in memory, and how many they take on disk."""
+    warm = taken = 0
+    for path in files:
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            taken += found.st_blocks * _BLOCK_BYTES
+            warm += _warm_pages(file.fileno(), found.st_size) * mmap.PAGESIZE if found.st_size else 0
+    return warm, taken
 
 
-def _warm_pages(path: Path) -> int:
-    size = path.stat().st_size
+def _warm_pages(fd: int, size: int) -> int:
     found = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
-    with path.open("rb") as file, mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) as room, memoryview(room) as view:
+    with mmap.mmap(fd, size, prot=mmap.PROT_READ) as room, memoryview(room) as view:
         if _LIBC.mincore(ctypes.c_void_p(address_of(view)), ctypes.c_size_t(size), found):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return sum(one & 1 for one in found)

@@ -50,17 +50,18 @@ _HOW = """\
   The first tenth is not counted.
 - **catch-up**: a topic is filled, written to disk and dropped from the page cache (which is checked); then it is read
   to the end while a producer adds 5,000 messages/s. The acknowledgement's latency counts from when a message was due.
-- **partitions**: one producer, its messages to all partitions in turn; the topics are made once, on servers of their
-  own. librdkafka asks for each partition by itself, so that more partitions are more, smaller requests: on both sides
-  alike. **clients**: connections, each with five requests of 100 messages unanswered, from one thread that sends one
-  prepared request over and over; a thousand handles of librdkafka would be thousands of threads. *By the throughput of
-  1*: within the round. To keep as large a part of it as Kafka is required.
+- **partitions**: one producer, its messages to all partitions in turn; the topics are made once, are all there at once,
+  on servers of their own. librdkafka asks for each partition by itself, so that more partitions are more, smaller
+  requests: on both sides alike. **clients**: connections, each with five requests of 100 messages unanswered, from one
+  thread that sends one prepared request over and over; a thousand handles of librdkafka would be thousands of threads.
+  *By the throughput of 1*: within the round. To keep as large a part of it as Kafka is required.
 - Without fsync both leave writing to the kernel (`flush.messages` at its largest, Kafka's default). With fsync an
   acknowledged record is on disk (`flush.messages=1`, Qanat's default).
 - **start**: from before the process is made until ApiVersions is answered; Kafka's folder is formatted before.
   **embedded**: a fresh interpreter, from before the import of `qanat.testing` until ApiVersions is answered.
   **memory**: *idle* is resident one second after that, *peak* the most that was resident while all workloads (or
-  those with many partitions) ran; mapped segments count, although they are the kernel's page cache.
+  those with many partitions) ran. Mapped segments count, although they are the kernel's page cache; what there is
+  without them is looked at ten times a second.
 - What is *required* must hold (`--check`); a *goal* is only shown. Where nothing is required, the goal is to be as good
   as Kafka. A workload that fails on a side is named in the notes, and the run goes on.
 """

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 _SCHEDULED = 2
 """CPUCLOCK_SCHED: what the scheduler has given it."""
@@ -44,6 +46,33 @@ def peak_resident_bytes(pids: Iterable[int]) -> int:
     """The most that each has had resident since it started, together."""
     lines = [line for pid in pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
     return sum(_kilobytes(line.partition(":")[2]) for line in lines if line.startswith("VmHWM:"))
+
+
+class MemoryWatch:
+    """The most memory without mapped files that processes are seen to have; the kernel keeps no peak of that."""
+
+    _EVERY_SECONDS = 0.1
+
+    def __init__(self, pids: Iterable[int]) -> None:
+        self._pids = tuple(pids)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.most_own_bytes = memory_of_all(self._pids).own_bytes
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._is_over.wait(self._EVERY_SECONDS):
+            try:
+                self.most_own_bytes = max(self.most_own_bytes, memory_of_all(self._pids).own_bytes)
+            except (FileNotFoundError, ProcessLookupError, KeyError):
+                return
 
 
 def are_alive(pids: Iterable[int]) -> bool:

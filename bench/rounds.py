@@ -33,6 +33,8 @@ class Pair:
     ours: Running
     other: Running
     sides: tuple[Side, Side]
+    watches: tuple[processes.MemoryWatch, ...] = ()
+    """Over the memory of each, while they are at work."""
 
     @property
     def both(self) -> tuple[Running, Running]:
@@ -79,7 +81,9 @@ class Rounds:
             sides = [BrokerSide(client, one), BrokerSide(client, two)] if self._is_judged else [BrokerSide(client, one)]
             for side in sides:
                 side.warm_up()
-            yield Pair(one, two, (sides[0], sides[1] if self._is_judged else BareSide(two)))
+            both = (sides[0], sides[1] if self._is_judged else BareSide(two))
+            with processes.MemoryWatch(one.pids) as ours_watched, processes.MemoryWatch(two.pids) as other_watched:
+                yield Pair(one, two, both, (ours_watched, other_watched))
 
     def measure(self, workload: Workload, pair: Pair) -> list[Row]:
         """A workload's figures. One round before the others warms up and does not count."""
@@ -166,18 +170,23 @@ class Rounds:
         ours, other = (processes.memory_of_all(one.pids) for one in pair.both)
         peaks = [processes.peak_resident_bytes(one.pids) / _MB for one in pair.both]
         resident, own = self._beside([other.resident_bytes / _MB]), self._beside([other.own_bytes / _MB])
+        most = [watch.most_own_bytes / _MB for watch in pair.watches]
         bounds = self._if_judged(LOADED_MEMORY)
         return [
             row("memory", f"memory during {what}, peak resident", "MB", peaks[:1], self._beside(peaks[1:]), *bounds),
+            row("memory", f"memory during {what}, without mapped files", "MB", most[:1], self._beside(most[1:])),
             row("memory", f"memory after {what}, resident", "MB", [ours.resident_bytes / _MB], resident),
             row("memory", f"memory after {what}, without mapped files", "MB", [ours.own_bytes / _MB], own),
         ]
 
-    def starts(self) -> list[Row]:
-        """From the process's start to its first answer, and the memory that it then has; a new process each time."""
+    def starts(self, *, is_warm: bool = False) -> list[Row]:
+        """From the process's start to its first answer, and the memory that it then has; a new process each time.
+
+        Where both were started just before, no round is needed to warm up.
+        """
         seconds: list[list[float]] = [[], []]
         idle: list[list[float]] = [[], []]
-        for number in range(self._rounds + 1):
+        for number in range(1 if is_warm else 0, self._rounds + 1):
             self._tell(f"start, round {number}" if number else "start, warming up")
             for side, server in enumerate(self._servers):
                 with server.running(self._new_folder()) as running:

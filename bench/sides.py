@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Protocol
 
 from bench import processes
-from bench.clients import Client, Task
+from bench.clients import Client, DriverFailedError, Task
 from bench.cold import make_cold
 from bench.frames import produce_frame
 from bench.servers import Running
 from bench.workloads import BATCHED, Sample, Workload
 
 PAUSE_SECONDS = 0.2
+_SETTLE_ATTEMPTS = 4
+"""Each of a minute, after which the driver gives up."""
 WARM_UP = Task("produce", "warm-up", 100, 300_000, settings=BATCHED)
 
 
@@ -42,6 +45,8 @@ class BrokerSide:
             self._create(workload)
         if workload.is_filled:
             self._fill(workload)
+        elif workload.is_kept:
+            self._settle(workload)
 
     def sample(self, workload: Workload) -> Sample:
         """One run, on a topic of its own unless the workload uses one that is there."""
@@ -67,6 +72,16 @@ class BrokerSide:
         """Remove the topic that all rounds used."""
         if workload.is_kept or workload.is_filled:
             self._run(Task("delete", workload.name))
+
+    def _settle(self, workload: Workload) -> None:
+        """Write to every partition once. Kafka makes thousands of them long after it has said that they are there."""
+        task = Task(
+            "produce", workload.name, workload.size, int(workload.topic["partitions"]), settings=workload.client
+        )
+        for _ in range(_SETTLE_ATTEMPTS - 1):
+            with contextlib.suppress(DriverFailedError):
+                return self._run(task)
+        return self._run(task)
 
     def _create(self, workload: Workload) -> None:
         self._run(Task("create", workload.name, settings=workload.topic))

@@ -41,7 +41,7 @@ def _partitions(count: int, messages: int) -> Workload:
     )
 
 
-def _clients(count: int, records: int = _RECORDS, in_flight: int = _IN_FLIGHT, messages: int = 3_000_000) -> Workload:
+def _clients(count: int, records: int = _RECORDS, in_flight: int = _IN_FLIGHT, messages: int = 2_000_000) -> Workload:
     return Workload(
         f"clients-{count}",
         f"produce {records} × 100 B a request from {count:,} client{'s' if count > 1 else ''}",
@@ -57,7 +57,7 @@ def _clients(count: int, records: int = _RECORDS, in_flight: int = _IN_FLIGHT, m
 PARTITIONS = Growth(
     "partitions",
     "partition",
-    (_partitions(1, 500_000), _partitions(100, 500_000), _partitions(1_000, 500_000), _partitions(5_000, 300_000)),
+    (_partitions(1, 500_000), _partitions(100, 500_000), _partitions(1_000, 500_000), _partitions(5_000, 200_000)),
     needs_new_servers=True,
 )
 CLIENTS = Growth("clients", "client", (_clients(1), _clients(100), _clients(1_000)))

@@ -86,8 +86,8 @@ REQUESTS = (
     sync("sync", "synchronous produce", 10_000, 1.0, 0.6, UNFLUSHED, goals=(0.8, 0.3), is_quick=True),
 )
 END_TO_END = (
-    _end_to_end("end-to-end", "end to end at 1,000 messages/s", 5_000, 1_000, UNFLUSHED, 0.6, 0.3, is_quick=True),
-    _end_to_end("end-to-end-50k", "end to end at 50,000 messages/s", 150_000, 50_000, UNFLUSHED, None, PAR),
+    _end_to_end("end-to-end", "end to end at 1,000 messages/s", 4_000, 1_000, UNFLUSHED, 0.6, 0.3, is_quick=True),
+    _end_to_end("end-to-end-50k", "end to end at 50,000 messages/s", 120_000, 50_000, UNFLUSHED, None, PAR),
 )
 FLUSHED_REQUESTS = (
     single("fsync-single", "single-record requests, pipelined, fsync", 10_000, 1.0, FLUSHED, goal=FLUSHED_GOAL_RATE),
@@ -111,6 +111,6 @@ FLUSHED_REQUESTS = (
         is_quick=True,
     ),
     _end_to_end(
-        "fsync-end-to-end", "end to end at 1,000 messages/s, fsync", 3_000, 1_000, FLUSHED, PAR, FLUSHED_GOAL_TIME
+        "fsync-end-to-end", "end to end at 1,000 messages/s, fsync", 2_500, 1_000, FLUSHED, PAR, FLUSHED_GOAL_TIME
     ),
 )

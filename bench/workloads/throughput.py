@@ -74,14 +74,14 @@ PRODUCING = (
 )
 CONSUMING = (
     _consume("consume-10", "consume 10 B", 10, 2_000_000, None, PAR),
-    _consume("consume-100", "consume 100 B", 100, 2_000_000, 1.0, 1.2, is_quick=True),
+    _consume("consume-100", "consume 100 B", 100, 2_000_000, 1.0, 1.2),
     _consume("consume-1k", "consume 1 KB", KIB, 800_000, 1.0, 1.3, is_quick=True),
     _consume("consume-10k", "consume 10 KB", 10 * KIB, 80_000, None, PAR),
 )
 COMPRESSED = (
-    *_compressed("lz4", 100, "100 B", 1_500_000),
+    *_compressed("lz4", 100, "100 B", 1_000_000),
     *_compressed("lz4", KIB, "1 KB", 300_000),
-    *_compressed("zstd", 100, "100 B", 1_000_000),
+    *_compressed("zstd", 100, "100 B", 800_000),
     *_compressed("zstd", KIB, "1 KB", 200_000),
 )
 FLUSHED_PRODUCING = (
@@ -94,7 +94,6 @@ FLUSHED_PRODUCING = (
         1.0,
         FLUSHED,
         goal=FLUSHED_GOAL_RATE,
-        is_quick=True,
     ),
     produce("fsync-1k", "produce 1 KB in batches, fsync", KIB, 300_000, 1.0, FLUSHED, goal=FLUSHED_GOAL_RATE),
     produce("fsync-10k", "produce 10 KB in batches, fsync", 10 * KIB, 30_000, 1.0, FLUSHED, goal=FLUSHED_GOAL_RATE),

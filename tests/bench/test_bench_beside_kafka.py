@@ -70,6 +70,7 @@ def test_either_client_does_everything(tmp_path: Path, client: tuple[str, ...]) 
         "catch up on 1 KB from a cold disk beside 5,000 messages/s, p99 of acknowledgements meanwhile",
     ) in told
     assert ("memory", "memory during partitions, peak resident") in told
+    assert ("memory", "memory during all workloads, without mapped files") in told
     for growth in FEW:
         last = growth.workloads[-1]
         assert (last.name, f"{last.what}, by the throughput of 1 {growth.of}") in told

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench.clients import DriverFailedError
-from bench.cold import make_cold, warm_share
+from bench.cold import in_memory, make_cold
 from bench.payloads_python import payloads_of
 from bench.rounds import Pair, Rounds
 from bench.servers import Running, ServerFailedError
@@ -105,8 +105,8 @@ def test_a_file_is_dropped_from_memory(tmp_path: Path) -> None:
         pytest.skip("a file in tmpfs is nowhere but in memory")
     file = tmp_path / "segment"
     file.write_bytes(os.urandom(1 << 20))
-    assert warm_share([file]) > 0.9
+    assert in_memory([file])[0] == 1 << 20
 
     make_cold(tmp_path)
 
-    assert warm_share([file]) < 0.1
+    assert in_memory([file])[0] == 0
