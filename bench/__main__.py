@@ -28,8 +28,29 @@ from qanat.app.bench.workspace import BenchRefusedError, workspace
 FEWEST_ROUNDS = 5
 """The machine does other things too: fewer medians than that are no comparison."""
 NEEDED_BYTES = 12 * 10**9
+MINUTES, QUICK_MINUTES = 35.0, 4.0
+"""When nothing more is begun; on a quiet machine of two processors a run is over well before."""
 EXIT_NOT_MET = 1
 EXIT_REFUSED = 2
+
+
+class Clock:
+    """How long this run has taken, and what it had no time for any more: a busy machine is no reason to take hours."""
+
+    def __init__(self, most_minutes: float) -> None:
+        self.most = most_minutes
+        self.left_out: list[str] = []
+        self._began = time.monotonic()
+
+    @property
+    def minutes(self) -> float:
+        return (time.monotonic() - self._began) / 60
+
+    def has_time_for(self, name: str) -> bool:
+        if self.minutes < self.most:
+            return True
+        self.left_out.append(name)
+        return False
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -57,14 +78,14 @@ def run(asked: argparse.Namespace) -> Result:
     if asked.cpus:
         os.sched_setaffinity(0, {int(number) for number in asked.cpus.split(",")})
     other, notes = _other(asked)
-    is_judged, began = not notes, time.monotonic()
+    is_judged, clock = not notes, Clock(asked.minutes or (QUICK_MINUTES if asked.quick else MINUTES))
     open_files_allowed()
     with workspace(asked.dir or Path.cwd(), NEEDED_BYTES) as folder:
         client = python_client() if asked.python_client else make_client(folder)
         if chosen != [START] and not asked.fresh_memory:
             touch_free_memory(_tell)
         rounds = Rounds(qanat(), other, asked.rounds, folder, _tell, is_judged=is_judged, notes=notes)
-        rows = _measured(rounds, client, chosen, notes, is_quick=asked.quick)
+        rows = _measured(rounds, client, chosen, notes, clock, is_quick=asked.quick)
         if START in chosen:
             with _going_on(notes):
                 rows += rounds.starts(is_warm=bool(rows))
@@ -73,28 +94,34 @@ def run(asked: argparse.Namespace) -> Result:
             notes.append(f"A quick run leaves out {', '.join(name for name in NAMES if name not in chosen)}.")
         if not rows:
             raise BenchRefusedError("; ".join(["nothing could be measured", *notes]))
-        settings = {**_settings(asked, client, other), "took": f"{(time.monotonic() - began) / 60:.1f} minutes"}
+        settings = {**_settings(asked, client, other), "took": f"{clock.minutes:.1f} minutes"}
         return Result(machine.describe(folder), settings, rows, [], notes)
 
 
-def _measured(rounds: Rounds, client: Client, chosen: Sequence[str], notes: list[str], *, is_quick: bool) -> list[Row]:
+def _measured(
+    rounds: Rounds, client: Client, chosen: Sequence[str], notes: list[str], clock: Clock, *, is_quick: bool
+) -> list[Row]:
     """Rows of the chosen workloads; new servers for those that leave much behind."""
     workloads = [one.quick() if is_quick else one for one in WORKLOADS if one.name in chosen]
     growths = [one.quick() if is_quick else one for one in GROWTHS if one.name in chosen]
+    beside = [one for one in growths if not one.needs_new_servers]
     rows: list[Row] = []
-    if workloads or not all(one.needs_new_servers for one in growths):
+    if workloads or beside:
         with _going_on(notes), rounds.both(client) as pair:
             for workload in workloads:
-                rows += rounds.measure(workload, pair)
-            for growth in growths:
-                if not growth.needs_new_servers:
+                if clock.has_time_for(workload.name):
+                    rows += rounds.measure(workload, pair)
+            for growth in beside:
+                if clock.has_time_for(growth.name):
                     rows += rounds.measure_growth(growth, pair)
             rows += rounds.loaded_memory(pair)
     for growth in growths:
-        if growth.needs_new_servers:
+        if growth.needs_new_servers and clock.has_time_for(growth.name):
             with _going_on(notes), rounds.both(client) as pair:
                 rows += rounds.measure_growth(growth, pair)
                 rows += rounds.loaded_memory(pair, growth.name)
+    if clock.left_out:
+        notes.append(f"There was no time for {', '.join(clock.left_out)}: {clock.most:g} minutes were over.")
     return rows
 
 
@@ -147,6 +174,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m bench", description="Measure Qanat beside Apache Kafka.")
     parser.add_argument("--only", default="", help=f"some workloads, separated by commas: {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="measure less of some: at most five minutes")
+    parser.add_argument(
+        "--minutes", type=float, help=f"begin nothing after so many; {MINUTES:g}, {QUICK_MINUTES:g} if quick"
+    )
     parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help="at least 5")
     parser.add_argument("--dir", type=Path, help="folder on the disk to be measured; the current one if not given")
     parser.add_argument("--cpus", default="", help="processors for servers and client, such as 0,1")

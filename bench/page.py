@@ -63,7 +63,8 @@ _HOW = """\
   those with many partitions) ran. Mapped segments count, although they are the kernel's page cache; what there is
   without them is looked at ten times a second.
 - What is *required* must hold (`--check`); a *goal* is only shown. Where nothing is required, the goal is to be as good
-  as Kafka. A workload that fails on a side is named in the notes, and the run goes on.
+  as Kafka. A workload that fails on a side is named in the notes, and the run goes on; so is what there was no time for
+  on a busy machine (`--minutes`).
 """
 
 _REBALANCE = """\

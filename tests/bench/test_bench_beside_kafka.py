@@ -11,7 +11,7 @@ import pytest
 from bench import __main__ as command
 from bench import rounds, sides, workloads
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 TINY = tuple(replace(one, count=200 if one.rate else 100) for one in workloads.WORKLOADS)
 FEW = tuple(
@@ -78,7 +78,7 @@ def test_either_client_does_everything(tmp_path: Path, client: tuple[str, ...]) 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
-    [(("--rounds", "4"), "take at least 5"), (("--only", "fly"), "there is no workload fly; choose among produce-100")],
+    [(("--rounds", "4"), "take at least 5"), (("--only", "fly"), "there is no workload fly; choose among produce-10,")],
 )
 def test_what_would_say_nothing_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], reason: str
@@ -86,6 +86,12 @@ def test_what_would_say_nothing_is_refused(
     assert run(tmp_path, *arguments) == command.EXIT_REFUSED
 
     assert reason in capsys.readouterr().err
+
+
+def test_what_there_is_no_time_for_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "--only", "sync,clients,partitions", "--minutes", "0.000001") == 0
+
+    assert "There was no time for sync, clients, partitions" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_quick_run_measures_less_of_some() -> None:
