@@ -154,6 +154,24 @@ async def test_whoever_commits_does_not_wait_for_a_watch_that_has_stalled(monkey
     await store.close()
 
 
+async def deaf_to_the_first(truth: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
+    """The first change is missing, and later ones are not."""
+    await anext(truth)
+    async for change in truth:
+        yield change
+
+
+async def test_c80_whoever_commits_sees_it_though_the_watch_goes_past_it() -> None:
+    store = LyingStore(deaf_to_the_first)
+    async with kept_up(store) as keeper:
+        committing = asyncio.create_task(keeper.commit([], [settings_of("t", 1)]))
+        await asyncio.sleep(0)
+        await store.commit([], [settings_of("other", 1)])
+        assert await committing
+        assert keeper.image.topic_configs["t"] == {"retention.ms": "1"}
+    await store.close()
+
+
 async def test_a_commit_that_changes_nothing_is_not_waited_for_in_a_store_that_others_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -13,7 +13,18 @@ from contextlib import suppress
 
 from qanat.cluster import keys
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.store import Committed, Compacted, Compare, Event, MetadataStore, Operation, Refused, Revision
+from qanat.cluster.store import (
+    NO_REVISION,
+    Committed,
+    Compacted,
+    Compare,
+    Event,
+    MetadataStore,
+    Operation,
+    Put,
+    Refused,
+    Revision,
+)
 from qanat.model.errors import StoreUnavailableError
 
 RECONCILE_S = 30.0
@@ -61,6 +72,7 @@ class MetadataKeeper:
         match result:
             case Committed(revision):
                 await self._reach(revision)
+                await self._fill_gap(revision, operations)
                 return True
             case Refused():
                 await self._hear_why([compare.key for compare in compares], result)
@@ -98,6 +110,16 @@ class MetadataKeeper:
                 if not reached.done():
                     with suppress(StoreUnavailableError):  # It is committed, and the watch is trying, too.
                         await self._catch_up()
+
+    async def _fill_gap(self, revision: Revision, operations: Sequence[Operation]) -> None:
+        """Look up what was committed where the watch has gone past it without telling."""
+        written = [operation.key for operation in operations if isinstance(operation, Put)]
+        while any(self.image.revisions.get(key, NO_REVISION) < revision for key in written):
+            try:
+                await self._catch_up()
+                return
+            except StoreUnavailableError:
+                await asyncio.sleep(_RETRY_S)
 
     async def _catch_up(self) -> None:
         self._tell(self.image.catch_up(await self.store.list(keys.ROOT)))
