@@ -53,8 +53,9 @@ cdef class BinaryRows:
     cdef Py_ssize_t length(self, Py_ssize_t row) except -2
     @cython.locals(length=Py_ssize_t)
     cdef Py_ssize_t size(self, Py_ssize_t row) except -1
-    @cython.locals(start=Py_ssize_t, length=Py_ssize_t)
     cdef int write(self, PayloadWriter writer, Py_ssize_t row) except -1
+    @cython.locals(start=Py_ssize_t)
+    cdef int write_measured(self, PayloadWriter writer, Py_ssize_t row, Py_ssize_t length) except -1
 
 cdef inline void native_copy(PayloadWriter writer, BinaryRows source, Py_ssize_t start, Py_ssize_t length) noexcept:
     memcpy(&writer.target[writer.position], &source.data[start], length)
@@ -64,7 +65,8 @@ cdef class RowEncoder:
     cdef const int64_t[::1] timestamps
     cdef const int32_t[::1] header_offsets
     cdef BinaryRows keys, values, header_keys, header_values
-    cdef Py_ssize_t rows
+    cdef Py_ssize_t rows, key_length, value_length
+    cdef int64_t delta
 
     cdef int check_rows(self, Py_ssize_t first, Py_ssize_t end) except -1
     @cython.locals(size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, header=Py_ssize_t)
@@ -75,3 +77,35 @@ cdef class RowEncoder:
     cpdef tuple encode(self, Py_ssize_t first, Py_ssize_t end, Py_ssize_t limit_bytes, Py_ssize_t reserved)
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t, header=Py_ssize_t)
     cdef int write_row(self, PayloadWriter writer, Py_ssize_t first, Py_ssize_t row, Py_ssize_t body) except -1
+
+cdef inline unsigned char* native_varint(unsigned char* at, int64_t value) noexcept:
+    cdef uint64_t bits = (<uint64_t> value << 1) ^ <uint64_t> (value >> 63)
+    while bits >= 0x80:
+        at[0] = <unsigned char> (bits | 0x80)
+        at += 1
+        bits >>= 7
+    at[0] = <unsigned char> bits
+    return at + 1
+
+cdef inline unsigned char* native_field(
+    unsigned char* at, BinaryRows column, Py_ssize_t row, Py_ssize_t length
+) noexcept:
+    at = native_varint(at, length)
+    if length > 0:
+        memcpy(at, &column.data[column.offsets[row]], length)
+        at += length
+    return at
+
+cdef inline void native_front(
+    RowEncoder encoder, PayloadWriter writer, Py_ssize_t number, Py_ssize_t row, Py_ssize_t body
+) noexcept:
+    cdef unsigned char* start = &writer.target[writer.position]
+    cdef unsigned char* at = native_varint(start, body)
+    at[0] = 0
+    at = native_varint(at + 1, encoder.delta)
+    at = native_varint(at, number)
+    at = native_field(at, encoder.keys, row, encoder.key_length)
+    at = native_field(at, encoder.values, row, encoder.value_length)
+    writer.position += at - start
+
+cdef int plain_front(RowEncoder encoder, PayloadWriter writer, Py_ssize_t number, Py_ssize_t row, Py_ssize_t body) except -1

@@ -6,7 +6,7 @@ measured and written one by one, in one walk that ends where the batch is full. 
 leave room in front for the header. Compiled and interpreted like `record_reader`.
 
 Rule 1: room in the target and bytes in the source are checked before every copy;
-columns may come from anywhere.
+columns may come from anywhere. A row is measured, given room as a whole, and written by the same lengths.
 Rule 2: sizes and writing agree to the byte, which is asserted. These
 assertions guard memory in the compiled code, so `python -O` does not drop them.
 """
@@ -34,6 +34,8 @@ EXPECTED_BYTES = 1 << 20
 
 def varint_size(value: int) -> int:
     bits = (value << 1) ^ (value >> 63)
+    if bits < 0x80:
+        return 1
     size = 1
     while bits >= 0x80:
         bits >>= 7
@@ -191,7 +193,10 @@ class BinaryRows:
         return varint_size(length) + max(length, 0)
 
     def write(self, writer: PayloadWriter, row: int) -> None:
-        length = self.length(row)
+        self.write_measured(writer, row, self.length(row))
+
+    def write_measured(self, writer: PayloadWriter, row: int, length: int) -> None:
+        """The field of a row whose length was asked for just now."""
         writer.varint(length)
         if length > 0:
             writer.room(length)
@@ -210,7 +215,18 @@ def plain_copy(writer: PayloadWriter, source: BinaryRows, start: int, length: in
 class RowEncoder:
     """Rows of columns as records whose offsets count from 0 in each batch."""
 
-    __slots__ = ("header_keys", "header_offsets", "header_values", "keys", "rows", "timestamps", "values")
+    __slots__ = (
+        "delta",
+        "header_keys",
+        "header_offsets",
+        "header_values",
+        "key_length",
+        "keys",
+        "rows",
+        "timestamps",
+        "value_length",
+        "values",
+    )
 
     def __init__(self, columns: Columns) -> None:
         self.timestamps = columns.timestamps
@@ -230,8 +246,13 @@ class RowEncoder:
             raise AssertionError(f"rows {first} to {end} of {self.rows}")
 
     def body_size(self, first: int, row: int) -> int:
-        size = 1 + varint_size(difference(self.timestamps[row], self.timestamps[first])) + varint_size(row - first)
-        size += self.keys.size(row) + self.values.size(row)
+        """Measures a row; what writing it needs again is kept."""
+        self.delta = difference(self.timestamps[row], self.timestamps[first])
+        self.key_length = self.keys.length(row)
+        self.value_length = self.values.length(row)
+        size = 1 + varint_size(self.delta) + varint_size(row - first)
+        size += varint_size(self.key_length) + max(self.key_length, 0)
+        size += varint_size(self.value_length) + max(self.value_length, 0)
         start = self.header_offsets[row]
         end = self.header_offsets[row + 1]
         if end < start:
@@ -265,15 +286,24 @@ class RowEncoder:
         return payload, row, latest
 
     def write_row(self, writer: PayloadWriter, first: int, row: int, body: int) -> None:
-        writer.varint(body)
-        writer.byte(0)
-        writer.varint(difference(self.timestamps[row], self.timestamps[first]))
-        writer.varint(row - first)
-        self.keys.write(writer, row)
-        self.values.write(writer, row)
+        """Write a row that was measured just now, and for which there is room."""
+        if COMPILED:
+            native_front(self, writer, row - first, row, body)  # type: ignore[name-defined]  # noqa: F821
+        else:
+            plain_front(self, writer, row - first, row, body)
         start = self.header_offsets[row]
         end = self.header_offsets[row + 1]
         writer.varint(end - start)
         for header in range(start, end):
             self.header_keys.write(writer, header)
             self.header_values.write(writer, header)
+
+
+def plain_front(encoder: RowEncoder, writer: PayloadWriter, number: int, row: int, body: int) -> None:
+    """A record up to its headers."""
+    writer.varint(body)
+    writer.byte(0)
+    writer.varint(encoder.delta)
+    writer.varint(number)
+    encoder.keys.write_measured(writer, row, encoder.key_length)
+    encoder.values.write_measured(writer, row, encoder.value_length)
