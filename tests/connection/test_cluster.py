@@ -75,6 +75,19 @@ async def test_a_missing_topic_is_named_with_the_nearest() -> None:
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+async def test_a_topic_is_asked_for_once_until_something_goes_wrong() -> None:
+    async def refuse() -> None:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, "no")
+
+    async with our_cluster() as cluster:
+        first = await cluster.known_topic("orders", cluster.deadline(), may_create=True)
+        assert await cluster.known_topic("orders", cluster.deadline()) is first
+
+        with pytest.raises(RefusedError):
+            await cluster.persist(refuse, cluster.deadline())
+        assert await cluster.known_topic("orders", cluster.deadline()) is not first
+
+
 async def test_a_broken_connection_is_replaced() -> None:
     async with our_cluster() as cluster:
         link = await cluster.any_link(cluster.deadline())

@@ -85,6 +85,8 @@ class Cluster:
         self._known: Address | None = None
         """A broker that answered last time."""
         self._was_reached = False
+        self._views: dict[str, TopicView] = {}
+        """What was last heard of topics, until something goes wrong."""
 
     async def __aenter__(self) -> Cluster:
         return self
@@ -227,6 +229,13 @@ class Cluster:
 
         return await self.persist(attempt, deadline)
 
+    async def known_topic(self, name: str, deadline: Deadline, *, may_create: bool = False) -> TopicView:
+        """The same, asked for once: for those who come by `persist` with what a broker may refuse if it is old."""
+        view = self._views.get(name)
+        if view is None:
+            view = self._views[name] = await self.topic(name, deadline, may_create=may_create)
+        return view
+
     async def _no_topic(self, name: str, deadline: Deadline) -> str:
         names = [topic.name for topic in (await self.metadata(None, deadline)).topics if topic.name]
         near = get_close_matches(name, names, n=1)
@@ -239,6 +248,7 @@ class Cluster:
             try:
                 return await attempt()
             except (UnreachableError, RefusedError, OutOfTimeError) as fault:
+                self._views.clear()
                 is_final = isinstance(fault, RefusedError) and not fault.is_retriable
                 # A cluster that was never reached is more likely misspelled than restarting.
                 is_hopeless = not self._was_reached and self._patience.is_over

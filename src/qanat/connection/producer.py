@@ -79,7 +79,7 @@ class Producer:
         return Producer(cluster, found.producer_id, found.producer_epoch, transactional_id)
 
     async def send(
-        self, topic: str, batches: Mapping[int, bytearray], deadline: Deadline, acks: int = ALL
+        self, topic: str, batches: Mapping[int, bytearray | memoryview], deadline: Deadline, acks: int = ALL
     ) -> dict[int, int]:
         """Append a batch to each of these partitions; their base offsets. The batches' headers are filled in."""
         counts: dict[TopicPartition, int] = {}

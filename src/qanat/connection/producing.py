@@ -8,6 +8,7 @@ from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
 from qanat.connection.offsets import by_leader
+from qanat.wire.batch_header import Buffer
 from qanat.wire.kafka.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -24,7 +25,7 @@ _PARTITIONS_ARE_ADDED_FIRST = 11
 async def produce(
     cluster: Cluster,
     topic: str,
-    batches: Mapping[int, bytes | bytearray],
+    batches: Mapping[int, Buffer],
     acks: int,
     deadline: Deadline,
     transactional_id: str | None = None,
@@ -37,7 +38,7 @@ async def produce(
     offsets: dict[int, int] = {}
 
     async def attempt() -> None:
-        view = await cluster.topic(topic, deadline, may_create=True)
+        view = await cluster.known_topic(topic, deadline, may_create=True)
         for leader, partitions in by_leader(view, left).items():
             link = await cluster.node_link(leader, deadline)
             request = _request(topic, {partition: left[partition] for partition in partitions}, acks, deadline)
@@ -54,7 +55,7 @@ async def produce(
     return offsets
 
 
-def _take(response: ProduceResponse, topic: str, left: dict[int, bytes | bytearray], offsets: dict[int, int]) -> None:
+def _take(response: ProduceResponse, topic: str, left: dict[int, Buffer], offsets: dict[int, int]) -> None:
     """Note what was appended; then complain about what was not."""
     answers = response.responses[0].partition_responses
     for answer in answers:
@@ -67,7 +68,7 @@ def _take(response: ProduceResponse, topic: str, left: dict[int, bytes | bytearr
         )
 
 
-def _request(topic: str, batches: Mapping[int, bytes | bytearray], acks: int, deadline: Deadline) -> ProduceRequest:
+def _request(topic: str, batches: Mapping[int, Buffer], acks: int, deadline: Deadline) -> ProduceRequest:
     data = [PartitionProduceData(partition, memoryview(batch)) for partition, batch in batches.items()]
     return ProduceRequest(
         acks=acks,

@@ -116,7 +116,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return BatchHeader._make(_HEADER.unpack_from(buffer, position))
 
 
-def write_header(buffer: bytearray, position: int, header: BatchHeader) -> None:
+def write_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> None:
     """Write `header` as it is, checksum included."""
     _HEADER.pack_into(buffer, position, *header)
 

@@ -252,7 +252,9 @@ def reencode(batch: Buffer, codec: Codec, limit_bytes: int) -> bytearray:
     return closed(copied(payload, HEADER_SIZE), header, codec)
 
 
-def give_producer(batch: bytearray, producer_id: int, epoch: int, sequence: int, *, is_transactional: bool) -> int:
+def give_producer(
+    batch: bytearray | memoryview, producer_id: int, epoch: int, sequence: int, *, is_transactional: bool
+) -> int:
     """Put a producer's identity into the header of a finished batch; how many records it has."""
     header = read_header(batch)
     header = header._replace(
