@@ -79,7 +79,7 @@ def measure(parts: Sequence[Part], folder: Path, *, is_quick: bool, rounds: int)
                 break
             files.append(folder / f"{part.name}.step-{number}.json")
             files[-1].unlink(missing_ok=True)
-            words = [*command, "--json", str(files[-1].resolve())]
+            words = [*part.in_time(command, left_s), "--json", str(files[-1].resolve())]
             ended = running.run(words, left_s, part.title, folder / f"{part.name}.log", _tell)
             reason = "; ".join(filter(None, (reason, ended.reason)))
         seconds = time.monotonic() - began

@@ -14,7 +14,9 @@ from bench.workloads import GROWTHS, START, WORKLOADS
 
 FEWEST_ROUNDS = 5
 _MINUTE = 60.0
-_QUICK_BROKER = ("produce-100,consume-100,single,sync", "produce-1k,consume-1k,end-to-end,fsync-100")
+_QUICK_BROKER = ("produce-100", "produce-1k", "consume-100", "consume-1k", "single", "sync", "end-to-end", "fsync-100")
+_BEGINNING = 0.75
+"""Of the time that is left: after it, a program that can be told begins nothing more, and writes what it has."""
 _LIMITED = ("produce-1k", "consume-1k", "single", "sync")
 
 
@@ -47,10 +49,16 @@ class Part:
     quick_seconds: float
     is_of_rounds: bool = True
     """Whether it is told how many rounds."""
+    is_told_minutes: bool = False
+    """Whether it is told after how many minutes to begin nothing more."""
 
     def commands(self, *, is_quick: bool, rounds: int) -> list[list[str]]:
         counted = ["--rounds", str(rounds)] if self.is_of_rounds else []
         return [["-m", *step, *counted] for step in (self.quick_steps if is_quick else self.steps)]
+
+    def in_time(self, command: Sequence[str], left_s: float) -> list[str]:
+        """The same command, told how much time is left where it can be."""
+        return [*command, *(["--minutes", f"{left_s * _BEGINNING / _MINUTE:.2f}"] if self.is_told_minutes else [])]
 
     def budget_s(self, *, is_quick: bool) -> float:
         return self.quick_seconds if is_quick else self.seconds
@@ -61,9 +69,10 @@ PARTS = (
         "broker",
         "One broker beside Apache Kafka",
         _broker_steps(),
-        [["bench", "--quick", "--fresh-memory", "--only", names] for names in _QUICK_BROKER],
+        [[*_bench(_QUICK_BROKER), "--quick", "--fresh-memory"]],
         22 * _MINUTE,
         90.0,
+        is_told_minutes=True,
     ),
     Part(
         "three",

@@ -140,6 +140,7 @@ def test_the_parts_together_keep_to_an_hour_and_a_quick_run_to_five_minutes() ->
     assert sum(part.seconds for part in parts.PARTS) <= command.LONGEST_S
     assert sum(part.budget_s(is_quick=True) for part in parts.PARTS) <= command.QUICK_LONGEST_S
     assert parts.PARTS[0].commands(is_quick=True, rounds=7)[0][-2:] == ["--rounds", "7"]
+    assert parts.PARTS[0].in_time(["-m", "bench"], 120.0) == ["-m", "bench", "--minutes", "1.50"]
 
 
 WRITING_FOR_EVER = """
