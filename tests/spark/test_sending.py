@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
+from qanat.model.errors import CorruptBatchError
 from qanat.spark.options import Access
-from qanat.spark.rows import Encoder, RowsError, Target
+from qanat.spark.rows import EncodedBatch, Encoder, RowsError, Target
 from qanat.spark.sending import Sender
+from qanat.spark.staging import Staging
 from qanat.testing import EmbeddedBroker
+from qanat.wire.batch_header import check_stored_batch
+from qanat.wire.columns import decode_columns
 from qanat.wire.compression import Codec
+from qanat.wire.records import give_producer
 
 
 def test_a_batch_that_the_topic_finds_too_large_says_what_helps() -> None:
@@ -24,3 +32,94 @@ def test_a_batch_that_the_topic_finds_too_large_says_what_helps() -> None:
 
         assert sender.send_all(parts.encode(rows)) == 100
         assert len(broker.records("narrow")) == 100
+
+
+def test_rows_that_belong_nowhere_are_dealt_out_in_batches_of_one_size() -> None:
+    values = [b"%05d" % number + b"x" * 95 for number in range(10_000)]
+    rows = pa.RecordBatch.from_arrays([pa.array(values, pa.binary()), pa.nulls(10_000, pa.binary())], ["value", "key"])
+    encoder = Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 3})
+
+    dealt = list(encoder.encode(rows))
+
+    assert [one.at.partition for one in dealt] == [1, 2]
+    assert all(len(one.batch) > 400_000 for one in dealt)
+    read = [decode_columns([one.batch], limit_bytes=2_000_000) for one in dealt]
+    assert b"".join(bytes(columns.values.data) for columns in read) == b"".join(values)
+    assert [columns.keys.null_count for columns in read] == [one.rows for one in dealt]
+
+
+@pytest.mark.parametrize("count", [100, 30_000], ids=["in the message", "in a file"])
+def test_what_is_staged_comes_back_and_may_be_written_to(count: int, tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_arrays([pa.array([b"x" * 100] * count, pa.binary())], ["value"])
+    batches = list(Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 3}).encode(rows))
+    staging = Staging(str(tmp_path))
+    staged = staging.stage("batch-0", batches)
+
+    for _ in range(2):  # What is written to one's own copy is in no other.
+        found = list(staging.read(staged))
+        assert [(one.at, one.rows, bytes(one.batch)) for one in found] == [
+            (one.at, one.rows, bytes(one.batch)) for one in batches
+        ]
+        assert give_producer(found[0].batch, 7, 0, 0, is_transactional=True) == found[0].rows
+        check_stored_batch(found[0].batch)
+
+
+def test_a_staged_file_that_was_cut_or_changed_is_refused(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_arrays([pa.array([b"x" * 100] * 30_000, pa.binary())], ["value"])
+    encoder = Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 3})
+    staging = Staging(str(tmp_path))
+    staged = staging.stage("batch-0", encoder.encode(rows))
+    file = Path(staged.path or "")
+    whole = file.read_bytes()
+
+    for spoiled, reason in [
+        (whole[:-1], "shorter than its task said"),
+        (b"", "shorter than its task said"),
+        (whole[:-1] + b"?", "checksum"),
+    ]:
+        file.write_bytes(spoiled)
+        with pytest.raises(CorruptBatchError, match=reason):
+            list(staging.read(staged))
+
+
+def test_rounds_without_a_common_partition_fly_together_and_each_partition_stays_in_order() -> None:
+    values = [b"%06d" % number + b"x" * 94 for number in range(40_000)]
+    rows = [
+        pa.RecordBatch.from_arrays([pa.array(values[at : at + 10_000], pa.binary())], ["value"])
+        for at in range(0, len(values), 10_000)
+    ]
+    encoder = Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 4})
+    with EmbeddedBroker() as broker, Sender(Access(broker.bootstrap_servers)) as sender:
+        broker.create_topic("wide", partitions=4)
+        sender.be_idempotent()
+        sender.base_offsets = {}
+
+        assert sender.send_all(batch for one in rows for batch in encoder.encode(one)) == 40_000
+        found = broker.records("wide")
+
+    assert sorted(record.value or b"" for record in found) == values
+    for number in range(4):
+        of_partition = [record.value or b"" for record in found if record.partition == number]
+        assert of_partition == sorted(of_partition)
+    assert all(offsets == sorted(offsets) for offsets in sender.base_offsets.values())
+    assert sum(map(len, sender.base_offsets.values())) == 8
+
+
+def test_a_fault_of_the_rows_leaves_nothing_on_its_way() -> None:
+    rows = pa.RecordBatch.from_arrays([pa.array([b"x" * 100] * 10_000, pa.binary())], ["value"])
+    encoder = Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 4})
+
+    def failing() -> Iterator[EncodedBatch]:
+        for _ in range(3):
+            yield from encoder.encode(rows)
+        raise RowsError("the next row is broken")
+
+    with EmbeddedBroker() as broker, Sender(Access(broker.bootstrap_servers)) as sender:
+        broker.create_topic("wide", partitions=4)
+        sender.be_idempotent()
+        with pytest.raises(RowsError, match="the next row is broken"):
+            sender.send_all(failing())
+        there = len(broker.records("wide"))
+
+        assert sender.send_all(encoder.encode(rows)) == 10_000
+        assert len(broker.records("wide")) == there + 10_000

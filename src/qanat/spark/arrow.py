@@ -47,6 +47,14 @@ def headers(columns: Columns) -> pa.Array:
     return pc.if_else(is_empty, pa.scalar(None, lists.type), lists)
 
 
-def repeated(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
-    """The same value in every row."""
-    return pa.repeat(pa.scalar(value, kind), rows)
+class Repeated:
+    """The same value in every row: made once, and given again for as many rows as are asked for."""
+
+    def __init__(self, value: Any, kind: pa.DataType) -> None:
+        self._value = pa.scalar(value, kind)
+        self._made = pa.repeat(self._value, 0)
+
+    def rows(self, count: int) -> pa.Array:
+        if len(self._made) < count:
+            self._made = pa.repeat(self._value, count)
+        return self._made.slice(0, count)

@@ -147,6 +147,15 @@ def cluster_of(access: Access, patience_s: float = 0.0) -> Cluster:
         raise OptionError(f"option kafka.bootstrap.servers is {access.bootstrap!r}: {fault}") from None
 
 
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """The loop for whoever moves many bytes."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
 def _require_every(given: Offsets, partitions: list[TopicPartition], what: str, hint: str) -> None:
     if set(given) != set(partitions):
         raise OffsetsError(

@@ -25,7 +25,8 @@ from qanat.model.error_codes import ErrorCode
 from qanat.spark import arrow
 from qanat.spark.formats.decoding import decoder
 from qanat.spark.formats.poison import ValueReader
-from qanat.spark.lookups import cluster_of
+from qanat.spark.kept_memory import keep_memory
+from qanat.spark.lookups import cluster_of, loop_factory
 from qanat.spark.loss import DataLossError, lost
 from qanat.spark.offsets import OffsetRange
 from qanat.spark.options import SourceOptions
@@ -63,8 +64,10 @@ class _Run:
 
 def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The records of a range as Arrow batches in `schema`, the source's own."""
-    with asyncio.Runner() as runner:
+    keep_memory()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         fetches = _Fetches(options, wanted)
+        same = _Same(wanted)
         values = _value_reader(options, schema)
         try:
             while (data := runner.run(fetches.next())) is not None:
@@ -73,7 +76,7 @@ def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -
                         run.batches, limit_bytes=INFLATED_BYTES_MAX, first_offset=fetches.first, end_offset=wanted.end
                     )
                     if len(columns):
-                        yield _record_batch(columns, wanted, run.is_append_time, schema, values)
+                        yield _record_batch(columns, same, run.is_append_time, schema, values)
         finally:
             runner.run(fetches.close())
 
@@ -99,24 +102,34 @@ def _value_reader(options: SourceOptions, schema: pa.Schema) -> ValueReader | No
     return ValueReader(decoder(form, schema.field("value").type), form.format, form.mode)
 
 
+class _Same:
+    """What all rows of a range have in common."""
+
+    def __init__(self, wanted: OffsetRange) -> None:
+        self.at = wanted.at
+        self.topic = arrow.Repeated(wanted.at.topic, pa.string())
+        self.partition = arrow.Repeated(wanted.at.partition, pa.int32())
+        self.timestamp_types = [arrow.Repeated(number, pa.int32()) for number in range(2)]
+
+
 def _record_batch(
-    columns: Columns, wanted: OffsetRange, is_append_time: bool, schema: pa.Schema, values: ValueReader | None
+    columns: Columns, same: _Same, is_append_time: bool, schema: pa.Schema, values: ValueReader | None
 ) -> pa.RecordBatch:
     rows = len(columns)
     made = {
         "key": arrow.binary(columns.keys, rows),
         "value": arrow.binary(columns.values, rows),
-        "topic": arrow.repeated(wanted.at.topic, pa.string(), rows),
-        "partition": arrow.repeated(wanted.at.partition, pa.int32(), rows),
+        "topic": same.topic.rows(rows),
+        "partition": same.partition.rows(rows),
         "offset": arrow.offsets(columns),
         "timestamp": arrow.timestamps(columns),
-        "timestampType": arrow.repeated(int(is_append_time), pa.int32(), rows),
+        "timestampType": same.timestamp_types[is_append_time].rows(rows),
     }
     if "headers" in schema.names:
         made["headers"] = arrow.headers(columns).cast(schema.field("headers").type)
     stays = None
     if values is not None:
-        typed, malformed, stays = values.read(made["value"], made["offset"], wanted.at)
+        typed, malformed, stays = values.read(made["value"], made["offset"], same.at)
         made["value"] = typed.cast(schema.field("value").type)
         if "malformed" in schema.names:
             made["malformed"] = malformed.cast(schema.field("malformed").type)
@@ -187,7 +200,7 @@ class _Fetches:
 
     async def _fetch_once(self, position: int, deadline: Deadline) -> PartitionData:
         at = self._wanted.at
-        view = await self._cluster.topic(at.topic, deadline)
+        view = await self._cluster.known_topic(at.topic, deadline)
         leader = view.leaders.get(at.partition, -1)
         link = await self._cluster.node_link(leader, deadline)
         (data,) = await fetch_batches(link, at.topic, {at.partition: position}, self._limits, deadline)

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
+from msgspec.structs import replace
 
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
@@ -23,6 +24,8 @@ _READ_ONLY = ("offset", "timestampType")
 """Columns of a read, so that what was read can be written as it is."""
 _NEAR = 0.85
 """From here on a column is a misspelling, whose content would be missed."""
+_ROW_BYTES = 16
+"""About as much as a record takes besides what is in it."""
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
@@ -46,7 +49,7 @@ class EncodedBatch:
     """One record batch for one partition."""
 
     at: TopicPartition
-    batch: bytearray
+    batch: bytearray | memoryview
     rows: int
 
 
@@ -84,6 +87,8 @@ class Encoder:
         self._counts = partition_counts
         self._turn = 0
         """Rows without a key go round, a stretch of rows at a time."""
+        self._nothing = _nothing(0)
+        """What columns that are not there hold; rows mostly come in equal numbers."""
 
     def topics(self, batch: pa.RecordBatch) -> set[str]:
         """The topics that rows name."""
@@ -96,7 +101,9 @@ class Encoder:
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[EncodedBatch]:
         """The record batches of some rows; their topics' partition counts must be known."""
-        batch = batch.select([name for name in batch.schema.names if name in COLUMNS])
+        names = batch.schema.names
+        if any(name not in COLUMNS for name in names):
+            batch = batch.select([name for name in names if name in COLUMNS])
         for topic in sorted(self.topics(batch)):
             rows = batch
             if self._target.topic is None and len(self.topics(batch)) > 1:
@@ -104,6 +111,9 @@ class Encoder:
             yield from self._encode_topic(topic, rows)
 
     def _encode_topic(self, topic: str, batch: pa.RecordBatch) -> Iterator[EncodedBatch]:
+        if self._is_anywhere(batch):
+            yield from self._encode_in_turn(topic, batch)
+            return
         partitions = self._partitions(topic, batch)
         used = sorted(pc.unique(partitions).to_pylist())
         if len(used) > 1:
@@ -114,16 +124,30 @@ class Encoder:
         counts = {one["values"]: one["counts"] for one in pc.value_counts(partitions).to_pylist()}
         for number in used:
             end_row = first_row + counts[number]
-            encoded = encode_columns(
-                columns,
-                codec=self._target.codec,
-                batch_bytes=self._target.batch_bytes,
-                first_row=first_row,
-                end_row=end_row,
-            )
-            for finished, rows in encoded:
+            for finished, rows in self._batches(columns, first_row, end_row, self._target.batch_bytes):
                 yield EncodedBatch(TopicPartition(topic, number), finished, rows)
             first_row = end_row
+
+    @staticmethod
+    def _is_anywhere(batch: pa.RecordBatch) -> bool:
+        """Whether no row says where it belongs."""
+        return all(
+            name not in batch.schema.names or batch.column(name).null_count == batch.num_rows
+            for name in ("key", "partition")
+        )
+
+    def _encode_in_turn(self, topic: str, batch: pa.RecordBatch) -> Iterator[EncodedBatch]:
+        """Batches of about the same size, each for the next partition: what comes at a time is sent at a time."""
+        rows, most = batch.num_rows, self._target.batch_bytes
+        expected = batch.nbytes + rows * _ROW_BYTES
+        evenly = expected // -(-expected // most) + 1 if expected else most
+        columns = self._columns(batch)
+        for finished, count in self._batches(columns, 0, rows, min(most, evenly)):
+            self._turn = (self._turn + 1) % self._counts[topic]
+            yield EncodedBatch(TopicPartition(topic, self._turn), finished, count)
+
+    def _batches(self, columns: Columns, first_row: int, end_row: int, most: int) -> Iterator[tuple[bytearray, int]]:
+        return encode_columns(columns, codec=self._target.codec, batch_bytes=most, first_row=first_row, end_row=end_row)
 
     def _partitions(self, topic: str, batch: pa.RecordBatch) -> pa.Array:
         """The partition of every row: its own, else its key's, else the next in turn."""
@@ -163,24 +187,40 @@ class Encoder:
     def _columns(self, batch: pa.RecordBatch) -> Columns:
         rows = batch.num_rows
         names = batch.schema.names
-        nothing = pa.nulls(rows, pa.binary())
-        keys = _plain(batch.column("key"), pa.binary()) if "key" in names else nothing
-        has_headers = self._target.has_headers and "headers" in names
-        headers = _plain(batch.column("headers"), _HEADERS) if has_headers else pa.nulls(rows, _HEADERS)
-        pairs = headers.values
+        if rows != len(self._nothing):
+            self._nothing = _nothing(rows)
+        columns = self._nothing
+        if "key" in names:
+            columns = replace(columns, keys=_binary_column(_plain(batch.column("key"), pa.binary())))
+        if self._target.has_headers and "headers" in names:
+            headers = _plain(batch.column("headers"), _HEADERS)
+            columns = replace(
+                columns,
+                header_offsets=_buffer(headers, 1),
+                header_keys=_binary_column(headers.values.field("key")),
+                header_values=_binary_column(headers.values.field("value")),
+            )
         if "timestamp" in names:
             millis = _millis(batch.column("timestamp"))
         else:
             millis = pa.repeat(pa.scalar(time.time_ns() // 1_000_000, pa.int64()), rows)
-        return Columns(
-            offsets=array("q"),
-            timestamps=_buffer(millis, 1),
-            keys=_binary_column(keys),
-            values=_binary_column(_plain(batch.column("value"), pa.binary())),
-            header_offsets=_buffer(headers, 1),
-            header_keys=_binary_column(pairs.field("key")),
-            header_values=_binary_column(pairs.field("value")),
-        )
+        values = _binary_column(_plain(batch.column("value"), pa.binary()))
+        return replace(columns, timestamps=_buffer(millis, 1), values=values)
+
+
+def _nothing(rows: int) -> Columns:
+    """So many rows without anything in them."""
+    empty = _binary_column(pa.nulls(rows, pa.binary()))
+    no_headers = pa.nulls(rows, _HEADERS)
+    return Columns(
+        offsets=array("q"),
+        timestamps=array("q", bytes(8 * rows)),
+        keys=empty,
+        values=empty,
+        header_offsets=_buffer(no_headers, 1),
+        header_keys=_binary_column(no_headers.values.field("key")),
+        header_values=_binary_column(no_headers.values.field("value")),
+    )
 
 
 def _millis(column: pa.Array) -> pa.Array:

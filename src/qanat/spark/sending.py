@@ -1,4 +1,7 @@
-"""Record batches on their way to the brokers: one of each partition at a time, the next made while the last flies."""
+"""Record batches on their way to the brokers: one of each partition at a time, the next made while others fly.
+
+Nothing is copied on the way to the socket, given uvloop; asyncio's own loop joins what it is given.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,17 @@ from qanat.connection.producer import ALL, Producer
 from qanat.connection.producing import produce
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
-from qanat.spark.lookups import cluster_of
+from qanat.spark.lookups import cluster_of, loop_factory
 from qanat.spark.options import Access
 from qanat.spark.rows import EncodedBatch, RowsError
 
 Result = TypeVar("Result")
 
-ROUND_BYTES = 16 * 1024 * 1024
+ROUND_BYTES = 1_200_000
+"""Enough that a request's own cost is small, and little enough that a broker receives it in memory that it uses again
+(`wire.frames`), while it works on the round before."""
+FLYING_MAX = 2
+"""Rounds on their way at one time, if they have no partition in common."""
 PATIENCE_S = 15.0
 """How long a task waits for a cluster that it has not reached: a restart takes that long, a wrong address for ever."""
 
@@ -48,9 +55,9 @@ class Sender:
     """A connection that batches are sent over by somebody without an event loop. Use it in a `with`."""
 
     def __init__(self, access: Access, patience_s: float = PATIENCE_S) -> None:
-        self._runner = asyncio.Runner()
+        self._runner = asyncio.Runner(loop_factory=loop_factory())
         self._cluster = cluster_of(access, patience_s)
-        self._flying: asyncio.Task[None] | None = None
+        self._flying: list[tuple[set[TopicPartition], asyncio.Task[None]]] = []
         self.producer: Producer | None = None
         """Who sends; None for batches that nobody counts."""
         self.acks = ALL
@@ -62,9 +69,9 @@ class Sender:
 
     def __exit__(self, kind: object, *_: object) -> None:
         async def close() -> None:
-            if self._flying is not None:
-                self._flying.cancel()
-                await asyncio.gather(self._flying, return_exceptions=True)
+            for _, flying in self._flying:
+                flying.cancel()
+            await asyncio.gather(*(flying for _, flying in self._flying), return_exceptions=True)
             await self._cluster.__aexit__(None, None, None)
 
         self._runner.run(close())
@@ -94,31 +101,41 @@ class Sender:
         return len(view.leaders)
 
     def send_all(self, batches: Iterable[EncodedBatch]) -> int:
-        """Send in order and wait for all; how many rows there were."""
+        """Send in order and wait for all; how many rows there were. Whatever goes wrong, nothing flies afterwards."""
         rounds, rows = Rounds(), 0
-        for batch in batches:
-            rows += batch.rows
-            finished = rounds.full_before(batch)
-            if finished:
-                self._runner.run(self._launch(finished))
-        self._runner.run(self._launch(rounds.rest()))
-        self._runner.run(self._land())
+        try:
+            for batch in batches:
+                rows += batch.rows
+                finished = rounds.full_before(batch)
+                if finished:
+                    self._runner.run(self._launch(finished))
+            self._runner.run(self._launch(rounds.rest()))
+            self._runner.run(self._land(len(self._flying)))
+        finally:
+            self._runner.run(self._settle())
         return rows
 
     async def _launch(self, batches: dict[TopicPartition, EncodedBatch]) -> None:
-        await self._land()
-        self._flying = asyncio.create_task(self._send(batches))
+        in_the_way = [number for number, (some, _) in enumerate(self._flying, 1) if not some.isdisjoint(batches)]
+        await self._land(max(0, len(self._flying) + 1 - FLYING_MAX, *in_the_way))
+        self._flying.append((set(batches), asyncio.create_task(self._send(batches))))
         # Let it reach the socket; the answer is waited for when the next round is ready.
         for _ in range(4):
             await asyncio.sleep(0)
 
-    async def _land(self) -> None:
-        flying, self._flying = self._flying, None
-        if flying is not None:
+    async def _land(self, count: int) -> None:
+        """Wait for the oldest of those that fly."""
+        for _ in range(count):
+            _, flying = self._flying.pop(0)
             await flying
 
+    async def _settle(self) -> None:
+        """Wait for those that still fly after a fault: an abort must not be overtaken by what it aborts."""
+        flying, self._flying = self._flying, []
+        await asyncio.gather(*(one for _, one in flying), return_exceptions=True)
+
     async def _send(self, batches: dict[TopicPartition, EncodedBatch]) -> None:
-        topics: dict[str, dict[int, bytearray]] = {}
+        topics: dict[str, dict[int, bytearray | memoryview]] = {}
         for at, one in batches.items():
             topics.setdefault(at.topic, {})[at.partition] = one.batch
         for topic, some in topics.items():
@@ -132,7 +149,7 @@ class Sender:
                     "larger max.message.bytes of the topic where one row is"
                 ) from None
 
-    async def _send_topic(self, topic: str, batches: dict[int, bytearray]) -> None:
+    async def _send_topic(self, topic: str, batches: dict[int, bytearray | memoryview]) -> None:
         deadline = self._cluster.deadline()
         if self.producer is None:
             await produce(self._cluster, topic, batches, self.acks, deadline)

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from qanat.connection.producer import ALL
 from qanat.spark.exactly_once import commit_once
 from qanat.spark.given import OptionError
+from qanat.spark.kept_memory import keep_memory
 from qanat.spark.options import SinkOptions, sink_options
 from qanat.spark.plain_faults import told_plainly
 from qanat.spark.rows import EncodedBatch, Encoder, Target, check_columns
@@ -61,6 +62,7 @@ class _Writing:
         )
 
     def write_rows(self, rows: Iterator[RecordBatch]) -> WriterCommitMessage:
+        keep_memory()
         with Sender(self._options.access) as sender:
             if self._options.delivery == "exactly-once":
                 context = TaskContext.get()

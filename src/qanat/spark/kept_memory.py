@@ -1,0 +1,24 @@
+"""Memory that a task lets go of stays with its process, and is used again.
+
+Tasks take and let go of buffers of some MB all the time. The C library gives such memory back to the system at once and
+asks for it anew, and the system clears every page of it again: a third of what reading a topic costs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import suppress
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Numbers of glibc's mallopt(3)."""
+_FROM_SYSTEM_BYTES = 32 * 1024 * 1024
+"""Larger than any buffer of a task, and the most that glibc allows."""
+_KEPT_BYTES = 64 * 1024 * 1024
+
+
+def keep_memory() -> None:
+    """Let this process keep up to 64 MB that it does not use; where there is no glibc, nothing changes."""
+    with suppress(OSError, AttributeError, TypeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_THRESHOLD, _FROM_SYSTEM_BYTES)
+        library.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
