@@ -69,8 +69,7 @@ class GroupCommit:
         self._asked: dict[PartitionLog, None] = {}
         self._waiting: dict[PartitionLog, _Waiters] = {}
         self._short_of_room: deque[asyncio.Future[None]] = deque()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """Set while it is started. Asking for the loop that runs is a system call, and rounds are many."""
+        self._is_started = False
         self._is_closing = False
         self._is_begun = False
         """Whether a round is under way, or about to begin."""
@@ -79,7 +78,7 @@ class GroupCommit:
         self._bug: BaseException | None = None
 
     def start(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._is_started = True
         self.wake()
 
     def ask(self, log: PartitionLog) -> None:
@@ -95,10 +94,8 @@ class GroupCommit:
 
     def when(self, log: PartitionLog, end_offset: int) -> Flushed | None:
         """A future of the same; None where everything below `end_offset` is on disk already."""
-        if log.flushed_offset < end_offset:
-            return self._next_round(log, end_offset)
         log.state.require_working()
-        return None
+        return self._next_round(log, end_offset) if log.flushed_offset < end_offset else None
 
     async def settle(self, log: PartitionLog) -> None:
         """Return once a log has nothing unflushed, unsealed or under way. Nothing may be appended meanwhile."""
@@ -149,9 +146,9 @@ class GroupCommit:
 
         Or let those who wait hear of a failure that somebody else met.
         """
-        if self._loop is not None and not self._is_begun:
+        if self._is_started and not self._is_begun:
             self._is_begun = True
-            self._loop.call_soon(self._begin)
+            asyncio.get_running_loop().call_soon(self._begin)
 
     # A round
 
@@ -170,26 +167,24 @@ class GroupCommit:
         logs = list(self._asked)
         self._asked.clear()
         jobs = {log: job for log in logs if (job := begin_flush(log)) is not None}
-        assert self._loop is not None, "rounds begin after the start"
-        loop = self._loop
-        began = loop.time()
+        began = asyncio.get_running_loop().time()
 
         def end(postponed: Postponed | None, fault: BaseException | None) -> None:
             try:
-                self._end_round(logs, jobs, loop.time() - began, postponed, fault)
+                self._end_round(logs, jobs, began, postponed, fault)
             except BaseException as bug:  # noqa: BLE001 - as above
                 self._die(bug)
 
         if jobs:
             self._launch(list(jobs.values()), end)
         else:
-            loop.call_soon(end, {}, None)
+            asyncio.get_running_loop().call_soon(end, {}, None)
 
     def _end_round(
         self,
         logs: list[PartitionLog],
         jobs: dict[PartitionLog, FlushJob],
-        took_s: float,
+        began: float,
         postponed: Postponed | None,
         fault: BaseException | None,
     ) -> None:
@@ -200,7 +195,7 @@ class GroupCommit:
         # Whatever reached the disk in a round that failed: nothing is acknowledged any more.
         if self._state.failure is None:
             if jobs:
-                self._counters.flush_s.observe(took_s)
+                self._counters.flush_s.observe(asyncio.get_running_loop().time() - began)
             self._acknowledge(logs, jobs, postponed or {})
         self._begin_round()
 
@@ -276,7 +271,7 @@ class GroupCommit:
         while self._is_begun:
             self._over = asyncio.get_running_loop().create_future()
             await self._over
-        self._loop = None
+        self._is_started = False
         if self._waiting or self._short_of_room:
             self._state.fail(StorageError("group commit came to an end before its time"))
             self._fail()
