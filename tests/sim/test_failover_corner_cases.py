@@ -15,7 +15,8 @@ from qanat.connection.deadline import Deadline
 from qanat.connection.link import Link
 from qanat.connection.offsets import LATEST, list_offsets
 from qanat.model.error_codes import ErrorCode
-from qanat.sim.clusters.machine import PORT, Machine
+from qanat.model.errors import NotLeaderError
+from qanat.sim.clusters.machine import PORT, Machine, wall_ms
 from qanat.wire.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -25,6 +26,7 @@ from qanat.wire.kafka.messages.delete_records import DeleteRecordsPartition, Del
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from qanat.wire.kafka.registry import ApiKey
+from qanat.wire.records import Record, encode_batch
 
 _BY_NAME = 12
 """The last version of Fetch that names topics."""
@@ -177,6 +179,25 @@ async def _reassign(stage: Stage, replicas: list[int] | None) -> None:
         deadline = Deadline.after(20.0)
         answer = await cluster.call_controller(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, deadline)
         assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+
+
+def test_c20_whoever_holds_a_partition_from_before_it_was_to_have_followers_writes_nothing_to_it() -> None:
+    async def script(stage: Stage) -> None:
+        alone = stage.leader.node
+        assert alone is not None
+        held = alone.broker.partitions[AT]
+        assert held.leader is None
+        await _reassign(stage, [stage.leader.node_id, stage.followers[0].node_id])
+        await stage.until(lambda: alone.broker.partitions[AT] is not held, "it has followers")
+        assert alone.broker.partitions[AT].leader_epoch == held.leader_epoch
+        batch = encode_batch([Record(0, wall_ms(), b"", b"held back")])
+        with pytest.raises(NotLeaderError):
+            held.append_now(batch)
+        with pytest.raises(NotLeaderError):
+            await held.append(batch)
+        assert held.log.end_offset == 0
+
+    play(script, replicas=1, min_in_sync=1)
 
 
 def test_c20_a_partition_is_moved_to_others_while_its_leader_is_killed_and_keeps_everything() -> None:

@@ -132,15 +132,18 @@ class Partition:
 
     def append_now(self, batch: Buffer) -> Written | None:
         """Append a client's batch; None where it must wait for the disk or be opened on a worker."""
+        self._require_present()
         appended = self._runtime.append_now(self.log, batch, self.leader_epoch)
         return None if appended is None else self._written(appended, len(batch))
 
     async def append(self, batch: Buffer) -> Written:
         """The same, waiting."""
+        self._require_present()
         return self._written(await self._runtime.append(self.log, batch, self.leader_epoch), len(batch))
 
     def append_own(self, batch: Buffer) -> Written:
         """Append a batch that this broker has made: no client's limits apply."""
+        self._require_present()
         return self._written(self._runtime.append_own(self.log, batch, self.leader_epoch), len(batch))
 
     def append_marker(self, marker: EndMarker) -> asyncio.Future[None] | None:
@@ -150,6 +153,7 @@ class Partition:
         Where others may lead by now, one that is there is written again: only what followers take proves that they do
         not, and that the transaction that was ended here is the one that is meant.
         """
+        self._require_present()
         size = self._runtime.append_marker(
             self.log,
             marker.producer_id,
@@ -176,7 +180,14 @@ class Partition:
             return None
         return self._runtime.when_flushed(self.log, self.log.end_offset)
 
+    def _require_present(self) -> None:
+        """Whoever has held this since before it was retired would be acknowledged by rules that hold no more: a sole
+        replica that is to have followers is led in the same epoch, by another one of these."""
+        if self.is_retired:
+            raise self._not_leader()
+
     def _written(self, appended: Appended, size: int) -> Written:
+        self._require_present()  # It may have been retired while the batch waited for the disk.
         self.written_bytes += size
         if self.leader is not None:
             return self._written_for_followers(appended)
@@ -246,13 +257,15 @@ class Partition:
 
     def advance(self) -> None:
         """Move the high watermark to where it may be, and wake whoever waits to read that far."""
+        if self.is_retired:
+            return
         log = self.log
         log_end = log.end_offset
         if self.leader is None:
             end_offset = log.flushed_offset if log.settings.is_flushed else log_end
         else:
             committed = self.leader.committed(log.flushed_offset if log.settings.is_synced else log_end)
-            if committed is None or self.is_retired:
+            if committed is None:
                 return
             end_offset = committed
         if end_offset <= log.high_watermark:
