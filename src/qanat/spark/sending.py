@@ -21,9 +21,9 @@ from qanat.spark.rows import EncodedBatch, RowsError
 
 Result = TypeVar("Result")
 
-ROUND_BYTES = 1_200_000
-"""Enough that a request's own cost is small, and little enough that a broker receives it in memory that it uses again
-(`wire.frames`), while it works on the round before."""
+ROUND_BYTES = 2_000_000
+"""A request's own cost counts less the larger it is; a larger one a broker would receive in fresh memory
+(`wire.frames`)."""
 FLYING_MAX = 2
 """Rounds on their way at one time, if they have no partition in common."""
 PATIENCE_S = 15.0
