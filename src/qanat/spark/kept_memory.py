@@ -1,7 +1,7 @@
 """Memory that a task lets go of stays with its process, and is used again.
 
 Tasks take and let go of buffers of some MB all the time. The C library gives such memory back to the system at once and
-asks for it anew, and the system clears every page of it again: a third of what reading a topic costs.
+asks for it anew, and the system clears every page of it again: about a quarter of a reading task's time, as measured.
 """
 
 from __future__ import annotations
