@@ -46,6 +46,7 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidSettingError, StorageError, StoreUnavailableError
 from qanat.model.ids import TopicId, TopicPartition
+from qanat.model.in_order import InOrder
 from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.telemetry.events import event as tell
 from qanat.transactions.settings import TransactionSettings
@@ -122,7 +123,7 @@ class Broker:
             settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
         )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.parked: set[asyncio.Future[Any]] = set()
+        self.parked: InOrder[asyncio.Future[Any]] = InOrder()
         """Answers that wait, and whatever else is under way: cancelled in the end."""
         self._news = asyncio.Event()
         """Set whenever the picture of the cluster has changed."""

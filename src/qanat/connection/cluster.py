@@ -39,6 +39,8 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _CONNECT_S = 5.0
 """How long one address may take to accept us, so that the next one gets its turn."""
+_VIEW_S = 1.0
+"""How long what was heard of a topic's leaders is believed."""
 _SILENT_S = 3.0
 """How long one broker may take over a question that another one could answer as well."""
 
@@ -85,8 +87,8 @@ class Cluster:
         self._known: Address | None = None
         """A broker that answered last time."""
         self._was_reached = False
-        self._views: dict[str, TopicView] = {}
-        """What was last heard of topics, until something goes wrong."""
+        self._views: dict[str, tuple[TopicView, float]] = {}
+        """What was last heard of topics, and when, until something goes wrong."""
 
     async def __aenter__(self) -> Cluster:
         return self
@@ -230,10 +232,15 @@ class Cluster:
         return await self.persist(attempt, deadline)
 
     async def known_topic(self, name: str, deadline: Deadline, *, may_create: bool = False) -> TopicView:
-        """The same, asked for once: for those who come by `persist` with what a broker may refuse if it is old."""
-        view = self._views.get(name)
-        if view is None:
-            view = self._views[name] = await self.topic(name, deadline, may_create=may_create)
+        """The same, asked for once in a while: for those who come by `persist` with what an old leader may refuse.
+
+        One that was replaced without knowing does not, it only never acknowledges: so it is not believed for long.
+        """
+        now = asyncio.get_running_loop().time()
+        view, asked_at = self._views.get(name, (None, 0.0))
+        if view is None or now - asked_at > _VIEW_S:
+            view = await self.topic(name, deadline, may_create=may_create)
+            self._views[name] = view, now
         return view
 
     async def _no_topic(self, name: str, deadline: Deadline) -> str:

@@ -18,6 +18,8 @@ from qanat.wire.kafka.messages.produce import (
 from qanat.wire.kafka.registry import ApiKey
 
 NO_ACKNOWLEDGEMENT = 0
+_ATTEMPT_MS = 10_000
+"""How long one leader may take: it may have been replaced without knowing, and then nobody will ever follow it."""
 _PARTITIONS_ARE_ADDED_FIRST = 11
 """Later versions of Produce add partitions to a transaction by themselves (KIP-890), and all its requests must know."""
 
@@ -72,6 +74,6 @@ def _request(topic: str, batches: Mapping[int, Buffer], acks: int, deadline: Dea
     data = [PartitionProduceData(partition, memoryview(batch)) for partition, batch in batches.items()]
     return ProduceRequest(
         acks=acks,
-        timeout_ms=max(1, deadline.left_ms),
+        timeout_ms=max(1, min(deadline.left_ms, _ATTEMPT_MS)),
         topic_data=[TopicProduceData(topic, partition_data=data)],
     )

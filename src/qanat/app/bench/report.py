@@ -72,7 +72,9 @@ def as_json(result: Result) -> str:
         {
             "machine": dict(result.machine),
             "settings": dict(result.settings),
-            "figures": [{**asdict(row), "verdict": row.verdict, "goal_verdict": row.goal_verdict} for row in result.rows],
+            "figures": [
+                {**asdict(row), "verdict": row.verdict, "goal_verdict": row.goal_verdict} for row in result.rows
+            ],
             "append_parts_us": {part.what: part.took_us for part in result.parts},
             "notes": list(result.notes),
         },

@@ -20,6 +20,7 @@ from typing import Any, Protocol, cast
 
 from qanat.broker.prompt import Prompt
 from qanat.model.errors import QanatError
+from qanat.model.in_order import InOrder
 from qanat.security.authentication import ANONYMOUS
 from qanat.security.conversation import Conversation
 from qanat.servers.kafka.connection_limits import ConnectionLimits
@@ -98,7 +99,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Small answers of this turn, which leave as one write: a write costs more than making the answer."""
         self._transport: asyncio.Transport | None = None
         self._held_by: asyncio.Task[Answer | Parked] | None = None
-        self._fleeting: set[Fleeting] = set()
+        self._fleeting: InOrder[Fleeting] = InOrder()
         """What is waited for on this client's behalf alone."""
         self._begun_bytes = 0
         """Memory of a frame that is not whole, as it was told to the limits."""

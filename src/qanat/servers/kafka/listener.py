@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
+from qanat.model.in_order import InOrder
 from qanat.servers.kafka.connection import KafkaConnection, untouched
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
@@ -50,7 +51,7 @@ class KafkaListener:
             settings.max_unsent_bytes,
             untouched,
         )
-        self._connections: set[KafkaConnection] = set()
+        self._connections: InOrder[KafkaConnection] = InOrder()
         self._server: asyncio.Server | None = None
 
     @property
