@@ -7,6 +7,11 @@ import inspect
 import signal
 
 import pytest
+from hypothesis import settings
+
+# How long one example takes says how busy the machine is.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # What runs in the background of a script ignores interrupts, and hands that on to every program that it starts; tests
 # that interrupt a program want one that listens.
