@@ -9,6 +9,7 @@ from uuid import UUID
 from qanat.adapters.memory_store import MemoryStore
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
+from qanat.cluster.nodes import Nodes, Standing
 from qanat.cluster.store import (
     Absent,
     Changes,
@@ -186,3 +187,33 @@ def test_events_and_snapshots_lead_to_the_same_image() -> None:
         await watcher.aclose()
 
     asyncio.run(test())
+
+
+def registered(directory_id: str) -> bytes:
+    listener = values.Listener(name="PLAINTEXT", host="localhost", port=9092)
+    made = values.BrokerRegistration(node_id=2, incarnation="i", listeners=(listener,), directory_id=directory_id)
+    return values.encode(made)
+
+
+def noted(directory_id: str, *, is_first: bool) -> bytes:
+    return values.encode(values.NodeDirectory(directory_id=directory_id, is_first=is_first))
+
+
+def test_c10_a_node_whose_other_disk_the_watch_has_left_out_counts_as_away_and_not_as_back() -> None:
+    image, member = MetadataImage(), values.Member(2, 5)
+    image.apply(put(keys.node_directory(2), noted("old", is_first=True), 4))
+    image.apply(put(keys.broker(2), registered("old"), 5))
+    assert Nodes.of(image).standing(member, is_flushed=True) is Standing.STEADY
+    image.apply(delete(keys.broker(2), 6))
+    image.apply(put(keys.broker(2), registered("new"), 8))
+
+    assert image.is_torn(2)
+    assert Nodes.of(image).standing(member, is_flushed=True) is Standing.GONE
+    # The picture is taken anew, and has what was left out.
+    snapshot = [
+        Entry(keys.node_directory(2), noted("new", is_first=False), Revision(4), Revision(7)),
+        Entry(keys.broker(2), registered("new"), Revision(8), Revision(8)),
+    ]
+    image.catch_up(Snapshot(tuple(snapshot), Revision(8)))
+    assert not image.is_torn(2)
+    assert Nodes.of(image).standing(member, is_flushed=True) is Standing.EMPTY

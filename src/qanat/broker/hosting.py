@@ -110,8 +110,9 @@ class Hosting:
         """Host everything that is ours. `revision` is the store's, as it was before we wrote to it."""
         self._is_started = True
         for at in [*self._directory.logs, *self._directory.offline]:
-            if not self._is_known(at):
-                await self._settle_stray(at, revision)
+            async with self._locks.setdefault(at.topic, asyncio.Lock()):
+                if self._is_stray(at):
+                    await self._settle_stray(at, revision)
         for name in list(self._image.topics):
             try:
                 await self.host_topic(name)
@@ -210,6 +211,11 @@ class Hosting:
         if at.partition >= len(topic.partitions) or self._directory.topic_ids.get(at, "") not in ("", topic.topic_id):
             return False
         return self._node_id in self._image.state(topic, at.partition).replicas
+
+    def _is_stray(self, at: TopicPartition) -> bool:
+        """Whether a log lies in our directory that nobody knows, and that nobody has taken in meanwhile."""
+        is_there = at in self._directory.logs or at in self._directory.offline
+        return is_there and at not in self._by_topic.get(at.topic, ()) and not self._is_known(at)
 
     async def _settle_stray(self, at: TopicPartition, revision: int) -> None:
         """Remove a log that nobody knows where its topic was deleted; set it aside where that is not certain."""

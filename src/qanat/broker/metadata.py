@@ -149,6 +149,8 @@ class MetadataKeeper:
                     for event in change.events:
                         self.image.apply(event)
                     self._tell(change.events)
+                    if any(map(self.image.is_torn, self.image.brokers)):
+                        await self._catch_up()
             except StoreUnavailableError:
                 await asyncio.sleep(_RETRY_S)
 

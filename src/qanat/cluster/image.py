@@ -106,6 +106,12 @@ class MetadataImage:
         """What was set for a group; usually nothing."""
         return self.group_configs.get(group_id, _NOTHING)
 
+    def is_torn(self, node_id: int) -> bool:
+        """Whether a broker is registered with a data directory of which we have not heard: that is written down before
+        it registers, so the watch has left something out."""
+        directory_id = self.brokers[node_id].directory_id
+        return bool(directory_id) and self.node_directories.get(node_id) != directory_id
+
     def state(self, topic: values.Topic, number: int) -> values.PartitionState:
         """Who leads a partition and who has all of it; before the first change, the first replica and everybody."""
         found = self.partition_states.get((topic.topic_id, number))

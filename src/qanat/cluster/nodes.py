@@ -42,9 +42,12 @@ class Nodes(Struct, frozen=True):
 
     @staticmethod
     def of(image: MetadataImage) -> Nodes:
+        """As the picture shows them. Of whom it is torn, nothing can be said yet: that one counts as away, which costs
+        at most a little time, and not as back with its data."""
         alive = {
             node_id: Node(image.broker_epochs[node_id], registration.is_stopping, registration.is_clean)
             for node_id, registration in image.brokers.items()
+            if not image.is_torn(node_id)
         }
         return Nodes(alive, dict(image.directories_since))
 
