@@ -60,8 +60,9 @@ _HOW = """\
 - **start**: from before the process is made until ApiVersions is answered; Kafka's folder is formatted before.
   **embedded**: a fresh interpreter, from before the import of `qanat.testing` until ApiVersions is answered.
   **memory**: *idle* is resident one second after that, *peak* the most that was resident while all workloads (or
-  those with many partitions) ran. Mapped segments count, although they are the kernel's page cache; what there is
-  without them is looked at ten times a second.
+  those with many partitions) ran. Qanat maps the segments that it sends from, so that its part of the kernel's page
+  cache counts as resident, and the same pages of Kafka's do not: what is judged is memory without mapped files, looked
+  at ten times a second.
 - What is *required* must hold (`--check`); a *goal* is only shown. Where nothing is required, the goal is to be as good
   as Kafka. A workload that fails on a side is named in the notes, and the run goes on; so is what there was no time for
   on a busy machine (`--minutes`).

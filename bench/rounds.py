@@ -173,8 +173,10 @@ class Rounds:
         most = [watch.most_own_bytes / _MB for watch in pair.watches]
         bounds = self._if_judged(LOADED_MEMORY)
         return [
-            row("memory", f"memory during {what}, peak resident", "MB", peaks[:1], self._beside(peaks[1:]), *bounds),
-            row("memory", f"memory during {what}, without mapped files", "MB", most[:1], self._beside(most[1:])),
+            row("memory", f"memory during {what}, peak resident", "MB", peaks[:1], self._beside(peaks[1:])),
+            row(
+                "memory", f"memory during {what}, without mapped files", "MB", most[:1], self._beside(most[1:]), *bounds
+            ),
             row("memory", f"memory after {what}, resident", "MB", [ours.resident_bytes / _MB], resident),
             row("memory", f"memory after {what}, without mapped files", "MB", [ours.own_bytes / _MB], own),
         ]

@@ -90,7 +90,7 @@ LINES = (
     _less("end to end at 1,000 messages/s, p99", "end-to-end", "p99", 0.6, 0.3),
     _less("process start to first answer", "start", "first answered request", 0.2, 0.1),
     _less("idle memory", "memory", "idle, resident", 0.25, 0.15),
-    _less("memory under load", "memory", "all workloads, peak resident", 0.3, 0.2),
+    _less("memory under load", "memory", "during all workloads, without mapped files", 0.3, 0.2),
     _more("1,000 partitions: throughput against 1", "partitions-1000", 1.0, 1.1, "the throughput of 1 partition"),
     _more("1,000 clients: throughput against 1", "clients-1000", 1.0, 1.1, "the throughput of 1 client"),
     _more("three brokers, RF 3, acks=all: 100 B", "100", 1.0, 1.3, part="three"),
