@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from qanat.cluster.elections import Rules, prefer, recover, settle, with_in_sync
-from qanat.cluster.nodes import Node, Nodes
+from qanat.cluster.nodes import Node, Nodes, Standing
 from qanat.cluster.values import NO_LEADER, Member, PartitionState
 
 TWO = Rules(min_insync_replicas=2)
@@ -28,9 +28,9 @@ def nodes(
     crashed: tuple[int, ...] = (),
 ) -> Nodes:
     """Brokers: `alive` since before the members were written down, `back` since after, `crashed` back after a crash."""
-    known = {node_id: Node(since, node_id in stopping, True) for node_id in alive}
-    known |= {node_id: Node(20, False, True) for node_id in back}
-    known |= {node_id: Node(20, False, False) for node_id in crashed}
+    known = {node_id: Node(since, node_id in stopping, 0) for node_id in alive}
+    known |= {node_id: Node(20, False, 0) for node_id in back}
+    known |= {node_id: Node(20, False, 20) for node_id in crashed}
     return Nodes(known, {})
 
 
@@ -128,7 +128,7 @@ def test_a_sole_replica_that_restarts_goes_on_in_its_epoch() -> None:
 
 
 def test_c10_a_node_that_lost_its_disk_is_a_member_of_nothing() -> None:
-    emptied = Nodes({node_id: Node(20, False, True) for node_id in (0, 1, 2)}, {0: 15})
+    emptied = Nodes({node_id: Node(20, False, 0) for node_id in (0, 1, 2)}, {0: 15})
 
     after = settle(state(), emptied, TWO)
 
@@ -136,7 +136,7 @@ def test_c10_a_node_that_lost_its_disk_is_a_member_of_nothing() -> None:
 
 
 def test_c10_the_only_member_that_lost_its_disk_does_not_lead_by_itself() -> None:
-    emptied = Nodes({0: Node(20, False, True), 1: Node(1, False, True)}, {0: 15})
+    emptied = Nodes({0: Node(20, False, 0), 1: Node(1, False, 0)}, {0: 15})
 
     after = settle(state(0, 0), emptied, Rules())
 
@@ -247,3 +247,11 @@ def test_whoever_goes_a_member_leads(gone: int) -> None:
 
     assert after.leader in {0, 1, 2} - {gone}
     assert gone not in after.in_sync_nodes
+
+
+def test_c13_what_was_in_sync_before_a_crash_stays_doubtful_however_often_the_broker_registers_after_it() -> None:
+    back_again = Nodes({0: Node(40, False, 31)}, {})
+
+    assert back_again.standing(Member(0, 10), is_flushed=False) is Standing.DOUBTFUL
+    assert back_again.standing(Member(0, 31), is_flushed=False) is Standing.BACK
+    assert back_again.standing(Member(0, 10), is_flushed=True) is Standing.BACK

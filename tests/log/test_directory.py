@@ -24,6 +24,7 @@ from qanat.log import checkpoints, names
 from qanat.log.checkpoints import decode_offsets
 from qanat.log.directory import LogDirectory
 from qanat.log.files import Files
+from qanat.log.identity import DirectoryIdentity
 from qanat.log.jobs import run_now
 from qanat.log.sidecar import Sidecar, encode_sidecar
 from qanat.log.warming import CheckJob
@@ -165,6 +166,25 @@ def test_the_marker_is_written_last_and_removed_first() -> None:
 
     assert changes[:2] == [("remove", MARKER), ("sync_directory", PATH)]
     assert not files.exists(MARKER)
+
+
+def test_c13_a_crash_is_known_until_the_cluster_was_told_of_it_and_from_when_on_after_that() -> None:
+    files, catalogue, other = MemoryFiles(), MemoryCatalogue(), DirectoryIdentity("cluster", 1, "made anew each time")
+    crashed = opened(files, catalogue)
+    assert crashed.sound_since == 0
+    crashed._lock.release()
+    after_crash = opened(files, catalogue, identity=other)
+    assert after_crash.sound_since is None
+    after_crash.is_answered_for = True
+    after_crash.close()
+
+    untold = opened(files, catalogue, identity=other)
+    assert (untold.was_clean, untold.sound_since) == (False, None), "it stopped well, and nobody had heard of the crash"
+    untold.is_answered_for, untold.sound_since = True, 31
+    untold.close()
+
+    told = opened(files, catalogue, identity=other)
+    assert (told.was_clean, told.sound_since) == (True, 31)
 
 
 @pytest.mark.parametrize(

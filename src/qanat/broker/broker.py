@@ -102,14 +102,8 @@ class Broker:
         self.hosting.lag_max_ms = settings.replica_lag_time_max_ms
         self.hosting.on_leading, self.hosting.on_resigned = self._on_leading, self._on_resigned
         self.partitions = self.hosting.partitions
-        identity = runtime.directory.identity
         self.membership = Membership(
-            self.metadata,
-            node_id,
-            "" if identity is None else identity.directory_id,
-            settings.broker_session_timeout_ms,
-            was_clean=runtime.directory.was_clean,
-            rack=settings.broker_rack,
+            self.metadata, node_id, runtime.directory, settings.broker_session_timeout_ms, rack=settings.broker_rack
         )
         self.membership.on_joined = self._on_joined
         self.controlling = Controlling(self, self.membership, self.rules_of)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from qanat.cluster import format_levels, keys, values
 from qanat.cluster.store import Absent, Delete, KeptLease, Put, Revision
+from qanat.log.directory import LogDirectory
 from qanat.model.errors import LeaseExpiredError, NodeIdInUseError, StoreUnavailableError
 from qanat.telemetry.events import event as tell
 
@@ -35,17 +36,17 @@ class Membership:
         self,
         metadata: MetadataKeeper,
         node_id: int,
-        directory_id: str,
+        directory: LogDirectory,
         session_timeout_ms: int,
         *,
-        was_clean: bool,
         rack: str | None = None,
     ) -> None:
         self._metadata = metadata
         self._node_id = node_id
-        self._directory_id = directory_id
+        self._directory = directory
+        self._directory_id = "" if directory.identity is None else directory.identity.directory_id
+        directory.is_answered_for = True
         self._session_timeout_ms = session_timeout_ms
-        self._was_clean = was_clean
         self._rack = rack
         self._incarnation = uuid.uuid4().hex
         self._listeners: tuple[values.Listener, ...] = ()
@@ -137,7 +138,8 @@ class Membership:
             directory_id=self._directory_id,
             inter_broker=self._inter_broker,
             is_stopping=is_stopping,
-            is_clean=self._was_clean,
+            is_clean=self._directory.sound_since == 0,
+            sound_since=values.SINCE_NOW if self._directory.sound_since is None else self._directory.sound_since,
             levels=(format_levels.OLDEST, format_levels.NEWEST),
         )
 
@@ -158,8 +160,9 @@ class Membership:
             if await self._metadata.commit([Absent(key)], [put]):
                 self._kept = self._metadata.store.keep(lease)
                 self._removed.clear()
-                # A second registration is of a process that never stopped: it has lost nothing.
-                self._was_clean = True
+                if self._directory.sound_since is None:
+                    # Later registrations say the same of the crash: whoever decides may not have seen this one.
+                    self._directory.sound_since = self.epoch
                 if self.on_joined is not None:
                     self.on_joined()
                 return

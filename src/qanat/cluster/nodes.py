@@ -8,7 +8,7 @@ from enum import Enum, auto
 from msgspec import Struct
 
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.values import Member
+from qanat.cluster.values import SINCE_NOW, BrokerRegistration, Member
 
 
 class Standing(Enum):
@@ -31,7 +31,8 @@ class Node(Struct, frozen=True):
 
     epoch: int
     is_stopping: bool
-    is_clean: bool
+    sound_since: int
+    """Whoever had everything at this revision has it still, flushed or not."""
 
 
 class Nodes(Struct, frozen=True):
@@ -45,7 +46,7 @@ class Nodes(Struct, frozen=True):
         """As the picture shows them. Of whom it is torn, nothing can be said yet: that one counts as away, which costs
         at most a little time, and not as back with its data."""
         alive = {
-            node_id: Node(image.broker_epochs[node_id], registration.is_stopping, registration.is_clean)
+            node_id: Node(image.broker_epochs[node_id], registration.is_stopping, _sound_since(image, registration))
             for node_id, registration in image.brokers.items()
             if not image.is_torn(node_id)
         }
@@ -60,7 +61,7 @@ class Nodes(Struct, frozen=True):
             return Standing.GONE
         if node.epoch <= member.since:
             return Standing.STEADY
-        return Standing.BACK if node.is_clean or is_flushed else Standing.DOUBTFUL
+        return Standing.BACK if is_flushed or member.since >= node.sound_since else Standing.DOUBTFUL
 
     def is_ready(self, node_id: int) -> bool:
         """Whether a node may be given something to lead."""
@@ -70,3 +71,10 @@ class Nodes(Struct, frozen=True):
     def as_member(self, node_id: int) -> Member:
         """A node that has everything as of now."""
         return Member(node_id, self.alive[node_id].epoch)
+
+
+def _sound_since(image: MetadataImage, registration: BrokerRegistration) -> int:
+    epoch = image.broker_epochs[registration.node_id]
+    if registration.sound_since is None:
+        return 0 if registration.is_clean else epoch
+    return epoch if registration.sound_since == SINCE_NOW else registration.sound_since

@@ -98,6 +98,9 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True):
     security_protocol: str = "PLAINTEXT"
 
 
+SINCE_NOW = -1
+
+
 class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     """A broker that lives. Its epoch is the key's create revision; `incarnation` names the process."""
 
@@ -115,7 +118,10 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     is_stopping: bool = False
     """Whether it wants to lead nothing any more, because it is about to stop."""
     is_clean: bool = True
-    """Whether the process before it stopped in good order: otherwise what was never flushed may be lost."""
+    """Whether no process ever stopped in bad order; for brokers that do not know `sound_since`."""
+    sound_since: int | None = None
+    """The revision since which nothing that was not flushed is lost: after a crash, `SINCE_NOW`, which is this
+    registration's own, and later what that was. None by brokers that do not know it: `is_clean` speaks for them."""
     levels: tuple[int, int] = (1, 1)
     """The first and the last format level that it knows."""
 

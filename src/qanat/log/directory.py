@@ -72,6 +72,11 @@ class LogDirectory:
         self.topic_ids: dict[TopicPartition, str] = {}
         """Whose each log is, those that are offline among them; empty where that is lost."""
         self.was_clean = False
+        self.sound_since: int | None = 0
+        """The revision of the metadata store since which nothing was lost here, 0 where nothing ever was; None after a
+        crash, until the cluster has been told of it. What was not flushed may be lost with every crash."""
+        self.is_answered_for = False
+        """Whether somebody tells the cluster of crashes: until that is done, no stop counts as clean."""
         self.identity: DirectoryIdentity | None = None
         """Whose data this is, once that has been seen."""
         self.is_new = False
@@ -202,7 +207,9 @@ class LogDirectory:
                     run_now(begin_flush(log))
                 run_now(self.begin_checkpoint())
                 self._catalogue.save(self._generation, self._rows())
-                replace(self.files, f"{self.path}/{CLEAN_SHUTDOWN}", f"{self._generation}\n".encode())
+                if self.sound_since is not None or not self.is_answered_for:
+                    marker = f"{self._generation}\n{self.sound_since or 0}\n"
+                    replace(self.files, f"{self.path}/{CLEAN_SHUTDOWN}", marker.encode())
         finally:
             for log in self.logs.values():
                 for segment in log.segments:
@@ -217,8 +224,9 @@ class LogDirectory:
     def load(self, topic_settings: TopicSettings) -> None:
         """Open what lies in the directory: by the catalogue after a clean stop, by recovery otherwise."""
         marker = f"{self.path}/{CLEAN_SHUTDOWN}"
-        generation = (read_whole(self.files, marker) or b"").decode(errors="replace").strip()
+        generation, sound_since = _read_marker(read_whole(self.files, marker) or b"")
         self.was_clean = bool(generation)
+        self.sound_since = sound_since if self.was_clean or self.is_new else None
         self.files.remove(marker)
         self.files.sync_directory(self.path)
         rows = {row.topic_partition: row for row in self._catalogue.load(generation)} if generation else {}
@@ -252,6 +260,12 @@ class LogDirectory:
             self.host(log or open_log(self.files, folder, at, settings, hint), topic_id)
         except StorageError as error:
             self.offline[at] = error
+
+
+def _read_marker(content: bytes) -> tuple[str, int]:
+    """The run that ended well, empty where none did, and since when nothing was lost."""
+    generation, _, sound_since = content.decode(errors="replace").strip().partition("\n")
+    return generation, int(sound_since) if sound_since.isdecimal() else 0
 
 
 def open_directory(
