@@ -88,7 +88,7 @@ LINES = (
     _less("synchronous produce, p50", "sync", "p50", 1.0, 0.8),
     _less("synchronous produce, p99", "sync", "p99", 0.6, 0.3),
     _less("end to end at 1,000 messages/s, p99", "end-to-end", "p99", 0.6, 0.3),
-    _less("process start to first answer", "start", "first answered request", 0.2, 0.1),
+    _less("process start to first answer", "start", "process start to first answered request", 0.2, 0.1),
     _less("idle memory", "memory", "idle, resident", 0.25, 0.15),
     _less("memory under load", "memory", "during all workloads, without mapped files", 0.3, 0.2),
     _more("1,000 partitions: throughput against 1", "partitions-1000", 1.0, 1.1, "the throughput of 1 partition"),
