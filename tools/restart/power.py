@@ -21,7 +21,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from tools.restart.ledger import Found, Ledger, Mark
-from tools.restart.load import GROUP, TOPIC, Load, make_load_topic
+from tools.restart.load import GROUP, TOPIC, Load, make_load_topic, wait_for_promises
 from tools.restart.recorded_disk import RecordedDisk, RecordedFiles, content
 from tools.restart.recorded_sqlite import RecordedVfs
 
@@ -168,11 +168,15 @@ def cut_images(folder: Path, images: int, seed: int, **given: str) -> tuple[Ledg
     RecordedFiles(disk, OsFiles()).make_directory(data_dir)
     cutter = Cutter(disk, data_dir, ledger, seed)
     for phase in range(_PHASES):
-        cutter.wanted = images * (phase + 1) // _PHASES
+        before, after = images * phase // _PHASES, images * (phase + 1) // _PHASES
+        cutter.wanted = max(len(cutter.images), (before + after) // 2)
         with NodeThread(_settings(data_dir, given), disk) as node:
             if phase == 0:
                 make_load_topic(node.address, ledger)
             with Load(node.address, ledger, seed * _PHASES + phase, pause_s=_PRODUCER_REST_S):
+                cutter.wait()
+                wait_for_promises(ledger, records=1, commits=1)  # The rest has something to lose.
+                cutter.wanted = after
                 cutter.wait()
             cutter.wanted += 1  # One in the midst of closing.
     return ledger, cutter.images
