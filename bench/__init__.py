@@ -23,7 +23,7 @@
 On Qanat alone, each a command of its own: `holds` measures how long one request keeps others waiting,
 `connections` what an idle connection costs (docs/performance-holds.md), `rebalance` how long a group of a hundred
 members needs to settle (with `group_members`), `transactions` what commits cost, `shares` what acknowledging every
-record costs (with `share_client`).
+record costs (with `share_client`); figures of the last three are in docs/performance-groups.md.
 `peers` measures Qanat beside systems that do not speak Kafka.
 `http` measures the HTTP door beside a bare handler, `failover` what it costs when a broker of three goes, and what many
 partitions cost.

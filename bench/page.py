@@ -1,4 +1,4 @@
-"""docs/performance-broker.md, written by the measurement itself."""
+"""One broker beside Kafka as a page, for `--markdown FILE`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ One node of Qanat beside one node of Apache Kafka: the same client, the same mac
 by the command; repeat it on your machine:
 
 ```
-make bench-kafka ARGS="--markdown docs/performance-broker.md"
+make bench-kafka ARGS="--markdown broker.md"
 ```
 
 `--quick` measures less of some in at most five minutes, `--only sync,start` measures less, `--json FILE` is for
 programs, `--check` makes a missed ratio an exit code. Kafka's jars come by Maven; where they cannot be had, a bare loop
 from a socket to a file stands beside Qanat instead, and nothing is required. How long one large request keeps others
-waiting, and what an idle connection costs, is on [a page of its own](performance-holds.md).
+waiting, and what an idle connection costs, is told in Qanat's `docs/performance-holds.md`.
 """
 
 _HOW = """\
@@ -68,46 +68,12 @@ _HOW = """\
   on a busy machine (`--minutes`).
 """
 
-_REBALANCE = """\
-## Rebalancing a group
-
-A hundred members, a heartbeat every 500 ms, no initial delay: how long until every partition is read by one member
-again. Required is one heartbeat and one second. `python -m bench.rebalance` measures it, on Qanat alone; these are
-figures of five rounds with 200 partitions, on a quiet machine of two processors.
-
-| what | new protocol (KIP-848), median | worst | classic protocol, median | worst | required | verdict |
-| --- | --- | --- | --- | --- | --- | --- |
-| 100 come at once | 1.05 s | 1.18 s | 0.04 s | 0.05 s | 1.5 s | met |
-| one more comes | 0.55 s | 0.93 s | 0.52 s | 0.52 s | 1.5 s | met |
-| one leaves | 0.22 s | 0.50 s | 0.41 s | 0.55 s | 1.5 s | met |
-
-In the new protocol nobody stops reading but who gives partitions up; in the classic one all hundred do, for as long
-as it takes.
-"""
-_BY_TURNS = """\
-## Transactions and queues
-
-On Qanat alone, by turns in the same run, each with a command of its own (`--check` makes a missed figure an exit code).
-These are figures from a quiet machine of two processors; for batches of 50 records the second was 74 %, and with \
-much other work
-beside it 55 %.
-
-| what | beside | ratio | required | verdict |
-| --- | --- | --- | --- | --- |
-| `python -m bench.transactions`: records of 1,000 B, commits every 100 ms | the same producer, idempotent, without \
-transactions | 91 % | ≥ 80 % | met |
-| `python -m bench.shares`: 8 share consumers, each record of 100 B acknowledged explicitly, state durable | the \
-same 8 clients as a consumer group | 171 % | ≥ 30 % | met |
-"""
-
 
 def as_markdown(result: Result) -> str:
     """The whole page."""
     sections = [
         _HEAD,
         "## Figures\n\n" + table(HEADINGS, [cells(row) for row in result.rows]),
-        _REBALANCE,
-        _BY_TURNS,
         _HOW,
         "## Machine, versions, settings\n\n"
         + table(("what", "value"), [*result.machine.items(), *result.settings.items()]),

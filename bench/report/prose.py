@@ -108,9 +108,7 @@ OTHERS = """\
 | --- | --- |
 | the log without a broker, beside bare system calls | [performance of the log](performance-log.md), `qanat bench log` |
 | how long one large request keeps others waiting; idle connections | [large requests](performance-holds.md) |
-| how long a group of a hundred members needs to settle | `python -m bench.rebalance` |
-| what transactions cost beside an idempotent producer | `python -m bench.transactions` |
-| what acknowledging every record of a queue costs | `python -m bench.shares` |
+| rebalances of a hundred members; what transactions and queues cost | [groups and others](performance-groups.md) |
 | the HTTP door beside a bare handler | `make bench-http` |
 | any cluster of yours | [`qanat bench`](operating/bench.md) |
 """
