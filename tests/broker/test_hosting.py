@@ -23,6 +23,7 @@ from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_configs import ConfigPlan, decide_all_configs
 from qanat.cluster.topics import CreateTopic, TopicPlan, decide_create, decide_delete
+from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import CorruptLogError, StorageError
 from qanat.model.ids import TopicId, TopicPartition
@@ -233,6 +234,36 @@ async def test_a_log_that_is_newer_than_the_store_is_set_aside(tmp_path: Path) -
             assert node.broker.partition("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert end_offset(node.broker, TopicPartition("older", 0)) == 0
         assert [name.endswith("-stray") for name in folders(tmp_path)] == [True, True]
+
+
+async def test_a_log_that_is_let_go_while_another_is_set_aside_holds_up_no_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "data" / "metadata.db"
+    async with running(tmp_path) as node:
+        await create(node, "older")
+    shutil.copy(store, tmp_path / "backup.db")
+    async with running(tmp_path) as node:
+        await create(node, "orders")
+    shutil.copy(tmp_path / "backup.db", store)
+    set_aside, aside, let_go = LogRuntime.set_aside, list[TopicPartition](), list[TopicPartition]()
+
+    async def and_let_the_others_go(runtime: LogRuntime, at: TopicPartition) -> str:
+        """What a topic does that comes and goes again meanwhile."""
+        folder = await set_aside(runtime, at)
+        aside.append(at)
+        for other in [one for one in runtime.directory.logs if one.topic == at.topic]:
+            await runtime.delete(other)
+            let_go.append(other)
+        return folder
+
+    monkeypatch.setattr(LogRuntime, "set_aside", and_let_the_others_go)
+    async with running(tmp_path) as node:
+        assert end_offset(node.broker, TopicPartition("older", 0)) == 0
+
+    assert sorted(aside + let_go) == [TopicPartition("orders", 0), AT]
+    assert len(let_go) == 1
+    assert [name.endswith("-stray") for name in folders(tmp_path)] == [True]
 
 
 @pytest.mark.parametrize("is_empty", [False, True])
