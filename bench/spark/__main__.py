@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from bench.processes import affinity
 from bench.spark.backlog import largest_worker
-from bench.spark.sides import Engine, EngineFailedError, sides, started
+from bench.spark.sides import Engine, EngineFailedError, Took, sides, started
 from bench.workloads import UNFLUSHED
 from qanat.app.bench import machine, report
 from qanat.app.bench.figures import Limit, Required, Row, row
@@ -22,7 +22,7 @@ FEWEST_ROUNDS = 5
 QUICK_RECORDS = 300_000
 _TWICE, _MOST = 2.0, 0.6
 """What is wanted: so many times the connector, so much of the ceiling."""
-WORKLOADS = {"write": "write", "read": "batch read", "stream": "stream read", "once": "write, exactly once"}
+WORKLOADS = {"write": "write", "read": "batch read", "stream": "stream read, running", "once": "write, exactly once"}
 QUICK_WORKLOADS = ("write", "read")
 _ALIKE = {"once": "write"}
 """What only Qanat does stands beside what comes nearest to it."""
@@ -77,10 +77,13 @@ def _run(given: argparse.Namespace) -> Result:
             for engine in engines:
                 versions = engine.versions()
                 settings[f"versions of {engine.side.name}"] = f"Spark {versions['spark']}, Java {versions['java']}"
-            seconds: dict[str, dict[str, list[float]]] = {}
+            taken: dict[str, dict[str, list[Took]]] = {}
             for workload in QUICK_WORKLOADS if given.quick else WORKLOADS:
-                seconds[workload] = _taking_turns(workload, engines, given.rounds)
-                rows += _rows(workload, seconds, given.records, {side.name: side.what for side in chosen})
+                taken[workload] = _taking_turns(workload, engines, given.rounds)
+                names = {side.name: side.what for side in chosen}
+                rows += _rows(workload, taken, given.records, names)
+                if workload == "stream":
+                    rows += _start_rows(taken[workload], names)
                 found_so_far()
         if given.backlog_gb > 0:
             _tell(f"reading a backlog of {given.backlog_gb:g} GB")
@@ -90,35 +93,45 @@ def _run(given: argparse.Namespace) -> Result:
         return found_so_far()
 
 
-def _taking_turns(workload: str, engines: Iterable[Engine], rounds: int) -> dict[str, list[float]]:
+def _taking_turns(workload: str, engines: Iterable[Engine], rounds: int) -> dict[str, list[Took]]:
     taking_part = [one for one in engines if workload != "once" or one.side.name == "qanat"]
     if workload == "read":
         for engine in taking_part:
             if engine.side.server is not None:
                 engine.run("fill", 0)
-    seconds: dict[str, list[float]] = {engine.side.name: [] for engine in taking_part}
+    taken: dict[str, list[Took]] = {engine.side.name: [] for engine in taking_part}
     for number in range(rounds + 1):
         _tell(f"{WORKLOADS[workload]}, round {number}" if number else f"{WORKLOADS[workload]}, warming up")
         for engine in taking_part:
             took = engine.run(workload, number)
             if number:
-                seconds[engine.side.name].append(took)
-    return seconds
+                taken[engine.side.name].append(took)
+    return taken
 
 
 def _rows(
-    workload: str, seconds: Mapping[str, Mapping[str, Sequence[float]]], records: int, names: Mapping[str, str]
+    workload: str, taken: Mapping[str, Mapping[str, Sequence[Took]]], records: int, names: Mapping[str, str]
 ) -> list[Row]:
     """Beside the connector, and beside what is possible at most."""
-    ours = [records / taken for taken in seconds[workload]["qanat"]]
+    ours = [records / one.work_s for one in taken[workload]["qanat"]]
     alike = _ALIKE.get(workload, workload)
     what = WORKLOADS[workload] + (f" (beside: {WORKLOADS[alike]})" if alike != workload else "")
     rows = []
     for name, bound in (("kafka", _TWICE), ("ceiling", _MOST)):
-        if name in seconds[alike]:
-            beside = Limit([records / taken for taken in seconds[alike][name]], names[name])
+        if name in taken[alike]:
+            beside = Limit([records / one.work_s for one in taken[alike][name]], names[name])
             rows.append(row(f"spark-{workload}", what, "rows/s", ours, beside, Required("ratio", ">=", bound)))
     return rows
+
+
+def _start_rows(taken: Mapping[str, Sequence[Took]], names: Mapping[str, str]) -> list[Row]:
+    """How long a query takes to its first trigger: once in its life, so it is no part of its rate."""
+    ours = [one.start_s for one in taken["qanat"]]
+    return [
+        row("spark-start", "start of a stream", "s", ours, Limit([one.start_s for one in taken[name]], names[name]))
+        for name in ("kafka", "ceiling")
+        if name in taken
+    ]
 
 
 def _tell(text: str) -> None:

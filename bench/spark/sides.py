@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tools.connector.fetching import VERSION as CONNECTOR_VERSION
@@ -59,6 +59,13 @@ def sides(is_connector_skipped: bool) -> tuple[list[Side], list[str]]:
     return found, notes
 
 
+class Took(NamedTuple):
+    """Seconds of the work itself, and before it began."""
+
+    work_s: float
+    start_s: float
+
+
 class Engine:
     """A Spark session at work."""
 
@@ -73,18 +80,18 @@ class Engine:
         told: dict[str, str] = self._answer()
         return told
 
-    def run(self, workload: str, number: int) -> float:
-        """The seconds that it took, on topics made for it; what it wrote is gone afterwards."""
+    def run(self, workload: str, number: int) -> Took:
+        """On topics made for it; what it wrote is gone afterwards."""
         topic = {"write": f"bench-write-{number}", "once": f"bench-once-{number}", "fill": READ_TOPIC}.get(workload)
         if topic is not None:
             self._make(topic)
         assert self._process.stdin is not None
         self._process.stdin.write(f"{workload} {number}\n")
         self._process.stdin.flush()
-        seconds: float = self._answer()
+        took = Took(*self._answer())
         if topic not in (None, READ_TOPIC) and self._admin is not None:
             self._admin.delete_topics([topic])[topic].result(_TOPIC_S)
-        return seconds
+        return took
 
     def _make(self, topic: str) -> None:
         """The same on both sides: when to write to disk is left to the kernel, Kafka's default and not Qanat's."""
