@@ -16,7 +16,6 @@
 - `peers`              questions to other brokers
 - `partition`          the leader's side of one partition: appends, reads, who waits for either
 - `fetching`           reads of many partitions at once, and waiting where that is too little
-- `prompt`             a response that is told of in the turn in which it is there
 - `fetch_sessions`     consumers that name only what changed
 - `group_coordinator`  the shell around the groups' ledger
 - `transaction_coordinator`  the shell around the transactions' ledger

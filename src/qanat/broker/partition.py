@@ -23,8 +23,8 @@ from qanat.broker.topic_settings import TopicSettings
 from qanat.log.files import Buffer
 from qanat.log.partition_log import Appended, PartitionLog
 from qanat.log.reading import LogRead
-from qanat.log.runtime.group_commit import Flushed
 from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.log.runtime.prompt import Prompt
 from qanat.log.settings import TimestampType
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import NotLeaderError, OffsetOutOfRangeError
@@ -52,7 +52,7 @@ class Written(Struct, frozen=True):
 
     base_offset: int
     append_time_ms: int
-    durable: Flushed | None
+    durable: Prompt[None] | None
 
 
 class Partition:
@@ -102,9 +102,9 @@ class Partition:
         self._runtime = runtime
         self._waiting: dict[Wake, None] = {}
         self._waiting_followers: dict[Wake, None] = {}
-        self._acknowledged: deque[tuple[int, Flushed]] = deque()
+        self._acknowledged: deque[tuple[int, Prompt[None]]] = deque()
         """Who waits for which offset to be committed, in order."""
-        self._starting: list[tuple[int, Flushed]] = []
+        self._starting: list[tuple[int, Prompt[None]]] = []
         """Who waits for every member of the in-sync set to start at an offset."""
         log.become_leader(LeaderEpoch(leader_epoch))
         self.epoch_start = log.end_offset
@@ -172,7 +172,7 @@ class Partition:
             self.advance()
         return flushed
 
-    def when_durable(self) -> Flushed | None:
+    def when_durable(self) -> Prompt[None] | None:
         """When everything appended so far is safe; None where it is, or nobody promised that."""
         if self.leader is not None:
             return self._when_committed(self.log.end_offset)
@@ -208,26 +208,26 @@ class Partition:
         self.advance()
         return Written(appended.base_offset, append_time_ms, self._when_committed(appended.last_offset + 1))
 
-    def _when_committed(self, end_offset: int) -> Flushed | None:
+    def _when_committed(self, end_offset: int) -> Prompt[None] | None:
         """When every member of the in-sync set has everything below; None where it is so."""
         if end_offset <= self.log.high_watermark:
             return None
-        waiting = Flushed()
+        waiting: Prompt[None] = Prompt()
         if self.is_retired:
-            waiting.settle(self._not_leader())
+            waiting.settle_with_fault(self._not_leader())
         elif self._acknowledged and self._acknowledged[-1][0] > end_offset:
             self._acknowledged = deque(sorted([*self._acknowledged, (end_offset, waiting)], key=lambda one: one[0]))
         else:
             self._acknowledged.append((end_offset, waiting))
         return waiting
 
-    def when_started(self, offset: int) -> Flushed | None:
+    def when_started(self, offset: int) -> Prompt[None] | None:
         """When every member of the in-sync set has forgotten what is before an offset (KIP-107); None where it has."""
         if self._is_started(offset):
             return None
-        waiting = Flushed()
+        waiting: Prompt[None] = Prompt()
         if self.is_retired:
-            waiting.settle(self._not_leader())
+            waiting.settle_with_fault(self._not_leader())
         else:
             self._starting.append((offset, waiting))
         return waiting
@@ -242,7 +242,7 @@ class Partition:
             starting, self._starting = self._starting, []
             for offset, waiting in starting:
                 if self._is_started(offset):
-                    waiting.settle()
+                    waiting.settle(None)
                 else:
                     self._starting.append((offset, waiting))
 
@@ -273,7 +273,7 @@ class Partition:
         log.advance_high_watermark(end_offset)
         acknowledged = self._acknowledged
         while acknowledged and acknowledged[0][0] <= end_offset:
-            acknowledged.popleft()[1].settle()
+            acknowledged.popleft()[1].settle(None)
         if end_offset == log_end:
             self.readable_bytes = self.written_bytes
         if self._waiting:
@@ -329,9 +329,9 @@ class Partition:
             wake()
         acknowledged, self._acknowledged = self._acknowledged, deque()
         for _, committed in acknowledged:
-            committed.settle(self._not_leader())
+            committed.settle_with_fault(self._not_leader())
             committed.exception()  # Nobody need look: who asked for acks=1 has its answer.
         starting, self._starting = self._starting, []
         for _, started in starting:
-            started.settle(self._not_leader())
+            started.settle_with_fault(self._not_leader())
             started.exception()

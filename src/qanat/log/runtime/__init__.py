@@ -1,6 +1,7 @@
 """The asyncio shell of a data directory: where the log waits, and where its blocking work leaves the loop.
 
 - `group_commit` acknowledges what has reached the disk, many appends per fsync
+- `prompt`       what is waited for, told in the turn in which it is there
 - `loans`        segments that a worker reads are not closed under it
 - `flusher`      the thread that waits for fsync
 - `workers`      the threads, and how work gets there and back

@@ -18,6 +18,7 @@ from contextlib import suppress
 from qanat.log.directory_state import DirectoryState
 from qanat.log.flush import FlushJob, begin_flush
 from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.prompt import Prompt
 from qanat.model.errors import DiskFullError, StorageError
 from qanat.telemetry.log_counters import LogCounters
 
@@ -25,29 +26,7 @@ Postponed = dict[FlushJob, DiskFullError]
 """Jobs of a round that found no room for a small file; nothing is lost by trying them again."""
 Launch = Callable[[list[FlushJob], Callable[[Postponed | None, BaseException | None], None]], None]
 """Runs jobs beside the loop, then calls back on it with what was postponed, or with what went wrong."""
-
-
-class Flushed(asyncio.Future[None]):
-    """Done when records are on disk. `at_once` is called in the same turn, other callbacks in the next."""
-
-    at_once: Callable[[Flushed], None] | None = None
-
-    def settle(self, fault: Exception | None = None) -> None:
-        if self.done():  # Whoever waited may have been cancelled meanwhile.
-            return
-        if fault is None:
-            self.set_result(None)
-        else:
-            self.set_exception(fault)
-        if self.at_once is not None:
-            try:
-                self.at_once(self)
-            except Exception as bug:  # noqa: BLE001 - one who waits must not take the disk from the others
-                told = {"message": "a callback of group commit failed", "exception": bug}
-                self.get_loop().call_exception_handler(told)
-
-
-_Waiters = deque[tuple[int, Flushed]]
+_Waiters = deque[tuple[int, Prompt[None]]]
 
 
 class GroupCommit:
@@ -92,7 +71,7 @@ class GroupCommit:
         if flushed is not None:
             await flushed
 
-    def when(self, log: PartitionLog, end_offset: int) -> Flushed | None:
+    def when(self, log: PartitionLog, end_offset: int) -> Prompt[None] | None:
         """A future of the same; None where everything below `end_offset` is on disk already."""
         log.state.require_working()
         return self._next_round(log, end_offset) if log.flushed_offset < end_offset else None
@@ -106,17 +85,17 @@ class GroupCommit:
         """Return once no flush of a log is under way; none must be asked for any more."""
         while log.is_flushing:
             self._state.require_working()
-            over = Flushed()
+            over: Prompt[None] = Prompt()
             self._waiting.setdefault(log, deque()).append((0, over))
             with suppress(DiskFullError):
                 await over
 
-    def _next_round(self, log: PartitionLog, end_offset: int) -> Flushed:
+    def _next_round(self, log: PartitionLog, end_offset: int) -> Prompt[None]:
         log.state.require_working()
         self._require_open()
         if end_offset > log.end_offset:
             raise StorageError(f"{log.topic_partition} ends at {log.end_offset}: the records after that were cut off")
-        flushed = Flushed()
+        flushed: Prompt[None] = Prompt()
         self._waiting.setdefault(log, deque()).append((end_offset, flushed))
         self.ask(log)
         return flushed
@@ -138,7 +117,7 @@ class GroupCommit:
         """Tell whoever waits for a log that it is gone."""
         self._asked.pop(log, None)
         for _, flushed in self._waiting.pop(log, ()):
-            flushed.settle(log.state.failed_error())
+            flushed.settle_with_fault(log.state.failed_error())
         _wake_all(self._short_of_room)
 
     def wake(self) -> None:
@@ -231,7 +210,7 @@ class GroupCommit:
     def _refuse(self, log: PartitionLog, error: DiskFullError) -> None:
         """Tell those who wait for a log, or for room, that the disk is full."""
         for _, flushed in self._waiting.pop(log, ()):
-            flushed.settle(DiskFullError(str(error)))
+            flushed.settle_with_fault(DiskFullError(str(error)))
         while self._short_of_room:
             room = self._short_of_room.popleft()
             if not room.done():
@@ -244,7 +223,7 @@ class GroupCommit:
         while waiters and waiters[0][0] <= log.flushed_offset:
             _, flushed = waiters.popleft()
             count += 1
-            flushed.settle()
+            flushed.settle(None)
         if waiters:
             self.ask(log)
         else:
@@ -254,7 +233,7 @@ class GroupCommit:
     def _fail(self) -> None:
         for log in list(self._waiting):
             for _, flushed in self._waiting.pop(log):
-                flushed.settle(self._state.failed_error())
+                flushed.settle_with_fault(self._state.failed_error())
         _wake_all(self._short_of_room)
 
     def _require_open(self) -> None:

@@ -23,7 +23,8 @@ from qanat.log.retention import begin_retention
 from qanat.log.runtime.appends import OPENED_ON_LOOP_BYTES, WRITTEN_ON_LOOP_BYTES, Appends
 from qanat.log.runtime.cold import ColdReads
 from qanat.log.runtime.flusher import Flusher
-from qanat.log.runtime.group_commit import Flushed, GroupCommit, Postponed
+from qanat.log.runtime.group_commit import GroupCommit, Postponed
+from qanat.log.runtime.prompt import Prompt
 from qanat.log.runtime.workers import Workers
 from qanat.log.scan import Damage
 from qanat.log.segment import Segment
@@ -159,7 +160,7 @@ class LogRuntime:
         self._appended(log, appended, size)
         return size
 
-    def append_replicated(self, log: PartitionLog, batches: Buffer) -> Flushed | None:
+    def append_replicated(self, log: PartitionLog, batches: Buffer) -> Prompt[None] | None:
         """Append what a leader has sent; returns what its being on disk waits for, None where nobody promised that."""
         count = log.append_replicated(batches, self.clock_ms())
         is_synced, end_offset = log.settings.is_synced, log.end_offset
@@ -190,7 +191,7 @@ class LogRuntime:
         """Return once everything below `end_offset` is on disk."""
         await self._commits.wait(log, end_offset)
 
-    def when_flushed(self, log: PartitionLog, end_offset: int) -> Flushed | None:
+    def when_flushed(self, log: PartitionLog, end_offset: int) -> Prompt[None] | None:
         """A future of the same; None where it is so already."""
         return self._commits.when(log, end_offset)
 

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, cast
 
-from qanat.broker.prompt import Prompt
+from qanat.log.runtime.prompt import Prompt
 from qanat.model.errors import QanatError
 from qanat.model.in_order import InOrder
 from qanat.security.authentication import ANONYMOUS

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from qanat.broker.breaths import Breaths
-from qanat.broker.prompt import Prompt
+from qanat.log.runtime.prompt import Prompt
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError, TooManyElementsError
 from qanat.servers.kafka import sasl

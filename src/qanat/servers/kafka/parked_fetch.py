@@ -13,7 +13,7 @@ from typing import Any
 from qanat.broker.breaths import Breaths
 from qanat.broker.broker import Broker
 from qanat.broker.fetching import Fetch
-from qanat.broker.prompt import Prompt
+from qanat.log.runtime.prompt import Prompt
 from qanat.wire.kafka.messages.fetch import FetchResponse
 
 

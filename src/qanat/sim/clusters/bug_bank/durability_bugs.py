@@ -50,7 +50,7 @@ def acknowledge_when_leadership_ends(patches: Patches) -> None:
     def retired(partition: Partition, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         waiting, partition._acknowledged = partition._acknowledged, deque()
         for _, committed in waiting:
-            committed.settle()
+            committed.settle(None)
         retire(partition, why)
 
     patches.put(Partition, "retire", retired)
