@@ -90,15 +90,19 @@ class Rounds:
         return self._rows(self._take_turns([workload], pair)[0])
 
     def measure_growth(self, growth: Growth, pair: Pair) -> list[Row]:
-        """Each one's figures, and how much of the first's throughput the others have, within the round."""
+        """Each one's figures, and how much of the first's throughput the others keep, within the round.
+
+        All is the most that can be kept. A server that one client cannot keep busy gains by more of them; it is not
+        the flatter for it.
+        """
         first, *others = trials = self._take_turns(growth.workloads, pair)
         rows = [one for trial in trials for one in self._rows(trial)]
         base = [_rates(first, side) for side in range(2)]
         for trial in others:
-            kept = [_ratios(_rates(trial, side), base[side]) for side in range(2)]
+            kept = [_kept(_rates(trial, side), base[side]) for side in range(2)]
             if kept[0] and kept[1]:
                 bounds = self._if_judged((at_least(_FLAT), at_least(_FLATTER)))
-                what = f"{trial.workload.what}, by the throughput of 1 {growth.of}"
+                what = f"{trial.workload.what}, keeps of the throughput of 1 {growth.of}"
                 rows.append(row(trial.workload.name, what, "×", kept[0], self._beside(kept[1]), *bounds))
         return rows
 
@@ -112,19 +116,21 @@ class Rounds:
             for trial in trials:
                 what = trial.workload.what
                 self._tell(f"{what}, round {round_number}" if round_number else f"{what}, warming up")
-                for number, side in enumerate(pair.sides):
-                    self._sample(trial, number, side, pair, is_counted=round_number > 0)
+                for turn in range(trial.workload.turns if round_number else 1):
+                    # Who goes first changes: a machine that becomes slower meanwhile is nobody's advantage.
+                    for number in (0, 1) if (round_number + turn) % 2 else (1, 0):
+                        self._sample(trial, number, pair, is_counted=round_number > 0)
         for trial in trials:
             for side in pair.sides:
                 with contextlib.suppress(DriverFailedError):
                     side.clear(trial.workload)
         return trials
 
-    def _sample(self, trial: Trial, number: int, side: Side, pair: Pair, *, is_counted: bool) -> None:
+    def _sample(self, trial: Trial, number: int, pair: Pair, *, is_counted: bool) -> None:
         if trial.has_failed[number]:
             return
         with self._noting(trial, number, pair):
-            sample = side.sample(trial.workload)
+            sample = pair.sides[number].sample(trial.workload)
             if is_counted:
                 trial.samples[number].append(sample)
 
@@ -212,5 +218,5 @@ def _rates(trial: Trial, side: int) -> list[float]:
     return [sample.messages_per_second for sample in trial.samples[side]]
 
 
-def _ratios(values: Sequence[float], base: Sequence[float]) -> list[float]:
-    return [one / first for one, first in zip(values, base, strict=True)] if values and base else []
+def _kept(values: Sequence[float], base: Sequence[float]) -> list[float]:
+    return [min(one / first, 1.0) for one, first in zip(values, base, strict=True)] if values and base else []

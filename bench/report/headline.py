@@ -91,8 +91,10 @@ LINES = (
     _less("process start to first answer", "start", "process start to first answered request", 0.2, 0.1),
     _less("idle memory", "memory", "idle, resident", 0.25, 0.15),
     _less("memory under load", "memory", "during all workloads, without mapped files", 0.3, 0.2),
-    _more("1,000 partitions: throughput against 1", "partitions-1000", 1.0, 1.1, "the throughput of 1 partition"),
-    _more("1,000 clients: throughput against 1", "clients-1000", 1.0, 1.1, "the throughput of 1 client"),
+    _more(
+        "1,000 partitions: throughput kept of that with 1", "partitions-1000", 1.0, 1.1, "the throughput of 1 partition"
+    ),
+    _more("1,000 clients: throughput kept of that with 1", "clients-1000", 1.0, 1.1, "the throughput of 1 client"),
     _more("three brokers, RF 3, acks=all: 100 B", "100", 1.0, 1.3, part="three"),
     _more("three brokers, RF 3, acks=all: 1 KB", "1k", 1.0, 1.3, part="three"),
     _less("longest gap when the leader is killed", "kill", "tries", 0.6, 0.3, part="failover"),

@@ -64,6 +64,8 @@ class Workload:
     """Whether the topic is filled anew in each round, and then dropped from the page cache."""
     is_quick: bool = False
     """Whether a quick run measures it too."""
+    turns: int = 1
+    """How often it is measured in a round: more where a sample is short and its spread large."""
 
     def quick(self) -> Workload:
         return replace(self, count=int(self.count * _QUICK_SHARE))

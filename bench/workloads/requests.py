@@ -9,6 +9,7 @@ from bench.workloads.form import Workload, cpu, percentile, rate
 from bench.workloads.settings import AT_ONCE, FLUSHED, ONE_BY_ONE, PACED, UNFLUSHED
 
 CONCURRENCY = 64
+_TURNS = 3
 SIZE = 100
 
 
@@ -41,7 +42,7 @@ def sync(
     is_quick: bool = False,
 ) -> Workload:
     figures = (percentile("p50", p50, goals[0]), percentile("p99", p99, goals[1]), cpu())
-    return Workload(name, what, "sync", SIZE, count, figures, AT_ONCE, topic, is_quick=is_quick)
+    return Workload(name, what, "sync", SIZE, count, figures, AT_ONCE, topic, is_quick=is_quick, turns=_TURNS)
 
 
 def _end_to_end(

@@ -25,10 +25,20 @@ def produce(
 
 
 def _consume(
-    name: str, what: str, size: int, count: int, required: float | None, goal: float, *, is_quick: bool = False
+    name: str,
+    what: str,
+    size: int,
+    count: int,
+    required: float | None,
+    goal: float,
+    *,
+    is_quick: bool = False,
+    turns: int = 1,
 ) -> Workload:
     figures = (rate(required, goal), cpu(CPU, CPU_GOAL), cpu_per_gb(size, CPU, CPU_GOAL))
-    return Workload(name, what, "consume", size, count, figures, {}, UNFLUSHED, is_filled=True, is_quick=is_quick)
+    return Workload(
+        name, what, "consume", size, count, figures, {}, UNFLUSHED, is_filled=True, is_quick=is_quick, turns=turns
+    )
 
 
 def _compressed(codec: str, size: int, label: str, count: int) -> tuple[Workload, Workload]:
@@ -73,8 +83,8 @@ PRODUCING = (
     produce("produce-10k", "produce 10 KB in batches", 10 * KIB, 50_000, None, UNFLUSHED, goal=PAR),
 )
 CONSUMING = (
-    _consume("consume-10", "consume 10 B", 10, 2_000_000, None, PAR),
-    _consume("consume-100", "consume 100 B", 100, 2_000_000, 1.0, 1.2),
+    _consume("consume-10", "consume 10 B", 10, 4_000_000, None, PAR),
+    _consume("consume-100", "consume 100 B", 100, 4_000_000, 1.0, 1.2, turns=2),
     _consume("consume-1k", "consume 1 KB", KIB, 800_000, 1.0, 1.3, is_quick=True),
     _consume("consume-10k", "consume 10 KB", 10 * KIB, 80_000, None, PAR),
 )

@@ -73,7 +73,7 @@ def test_either_client_does_everything(tmp_path: Path, client: tuple[str, ...]) 
     assert ("memory", "memory during all workloads, without mapped files") in told
     for growth in FEW:
         last = growth.workloads[-1]
-        assert (last.name, f"{last.what}, by the throughput of 1 {growth.of}") in told
+        assert (last.name, f"{last.what}, keeps of the throughput of 1 {growth.of}") in told
 
 
 @pytest.mark.parametrize(
