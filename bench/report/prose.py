@@ -90,7 +90,8 @@ HOW = """\
   1,000 in flight; **single-64**: up to 64. **sync**: the next message is sent when the last is acknowledged.
   **end-to-end**: from the moment at which a message was meant to be sent to its arrival, so that who is held up does
   not hide it. **catch-up**: a topic that is not in memory is read to its end beside a producer. **partitions**,
-  **clients**: the same with more and more of them, and what is left of the throughput of one.
+  **clients**: the same with more and more of them, and what is left of the throughput of one, all at most: a server
+  that one client cannot keep busy has more with several, and is not the flatter for it.
 - **Failover**: one librdkafka producer with its defaults and `enable.idempotence` writes a message every 2 ms; the
   *gap* is the longest time between two acknowledgements of a partition, from the last one before its leader went.
   Qanat's and Kafka's clusters are measured one after the other, with each side's own defaults: Qanat syncs before it
@@ -98,7 +99,8 @@ HOW = """\
 - **Other systems**: a stream of one partition and one replica each; publishes are pipelined as far as each client
   allows. A system that cannot sync before it acknowledges has no place in the table with fsync.
 - **Spark**: `format("qanat")` beside Spark's own connector on Apache Kafka and beside a source in memory, which is
-  what Spark's Python interface allows at most. Each is a session of its own that waits for its turn.
+  what Spark's Python interface allows at most. Each is a session of its own that waits for its turn. A stream's rate
+  is that of its triggers; how long a query takes to start, once in its life, is a figure of its own.
 """
 
 OTHERS = """\

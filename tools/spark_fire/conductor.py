@@ -26,7 +26,8 @@ _LONGEST_DELAY_S = 1.0
 """After a batch was seen to end, a kill comes at a drawn moment of the next."""
 _DOWN_S = 1.0
 """How long a broker stays away, at most."""
-
+_VICTIM_S = 60.0
+"""How long somebody to kill is waited for."""
 _SURRENDERS_MAX = 10
 """A driver may give up where a broker stays away too long; not again and again."""
 
@@ -114,10 +115,20 @@ def _kill(
         driver.kill()
         folder, master, per_batch = again
         driver = DriverProcess(folder, master, broker.address, per_batch)
-    elif not strike(os.getpid(), victim, random):
+    elif not _strike_soon(victim, random):
         outcome.problems.append(f"there was no {victim} to kill")
     outcome.kills[victim] += 1
     return driver
+
+
+def _strike_soon(victim: str, random: Random) -> bool:
+    """Executors and workers come and go with the work: wait for one, if there is none."""
+    deadline = time.monotonic() + _VICTIM_S
+    while not strike(os.getpid(), victim, random):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def _watch(driver: DriverProcess, batches: int, outcome: Outcome) -> int | None:
