@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
 from itertools import count, islice
 from pathlib import Path
+
+import pytest
 
 from qanat.sim.clusters.plan import Plan
 from qanat.sim.clusters.run import Report
 from qanat.sim.clusters.sweep import Notebook, reports
+
+PATIENCE_S = 60.0
 
 
 def test_seeds_that_were_noted_are_passed_over(tmp_path: Path) -> None:
@@ -37,6 +47,25 @@ def test_without_a_file_nothing_is_passed_over() -> None:
     notebook.note(_clean(1))
 
     assert list(notebook.left([1, 2])) == [1, 2]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_a_sweep_that_is_ended(how: signal.Signals) -> None:
+    line = [sys.executable, "-m", "qanat.sim.clusters", "--jobs", "2", "--seconds", "600"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as sweep:
+        try:
+            children = Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children")
+            deadline = time.monotonic() + PATIENCE_S
+            while len(children.read_text().split()) < 2:
+                assert time.monotonic() < deadline, "the sweep has not started its processes"
+                time.sleep(0.01)
+            sweep.send_signal(how)
+            _, said = sweep.communicate(timeout=PATIENCE_S)  # To the end of what all of them could say.
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(sweep.pid, signal.SIGKILL)
+
+    assert (sweep.returncode, said) == ((0, b"\nstopped\n") if how is signal.SIGTERM else (-how, b""))
 
 
 def _clean(seed: int) -> Report:

@@ -6,15 +6,18 @@
     python -m qanat.sim.clusters --seeds 1-10000 --notes FILE
                                                         a long sweep, which goes on where it was stopped
 
-Exit status 1 where a seed failed. Ctrl-C ends the sweep and reports what was done so far.
+Exit status 1 where a seed failed. Ctrl-C and SIGTERM end the sweep with all its processes, and what was done so far is
+reported.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import signal
 import sys
 import time
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -36,10 +39,11 @@ def main(arguments: list[str] | None = None) -> int:
         seconds = options.seconds if options.seconds is not None or options.seeds is not None else _DEFAULT_SECONDS
         act = run_twice if options.twice else run_seed
         seeds = notebook.left(options.seeds if options.seeds is not None else count(options.first))
-        for report in reports(act, seeds, seconds, options.jobs):
-            totals.add(report)
-            notebook.note(report)
-            _show_progress(totals, report, time.monotonic() - started)
+        with closing(reports(act, seeds, seconds, options.jobs)) as found:
+            for report in found:
+                totals.add(report)
+                notebook.note(report)
+                _show_progress(totals, report, time.monotonic() - started)
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
     _report(totals, time.monotonic() - started)
@@ -92,4 +96,5 @@ def _report(totals: Totals, seconds: float) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from itertools import islice
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Thread
 
 from msgspec import Struct, field
 from msgspec.json import Decoder, encode
@@ -15,6 +21,7 @@ from qanat.sim.clusters.run import ClusterRun, Report
 
 _AHEAD = 4
 """Seeds handed out for every process."""
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Totals(Struct):
@@ -69,7 +76,9 @@ def run_twice(seed: int) -> Report:
     return second
 
 
-def reports(act: Callable[[int], Report], seeds: Iterable[int], seconds: float | None, jobs: int) -> Iterator[Report]:
+def reports(
+    act: Callable[[int], Report], seeds: Iterable[int], seconds: float | None, jobs: int
+) -> Generator[Report, None, None]:
     """What came of these seeds, until the time is up."""
     started = time.monotonic()
     left = iter(seeds)
@@ -83,6 +92,46 @@ def reports(act: Callable[[int], Report], seeds: Iterable[int], seconds: float |
                 return
             yield act(seed)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    with _processes(jobs) as pool:
         while not is_over() and (piece := list(islice(left, jobs * _AHEAD))):
-            yield from pool.map(act, piece)
+            # Not `map`: it cancels what nobody waits for any more, and a pool whose processes end stumbles over that.
+            with _undisturbed():
+                handed_out = [pool.submit(act, seed) for seed in piece]
+            for future in handed_out:
+                yield future.result()
+
+
+@contextmanager
+def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end when they are not wanted any more, or when this one ends, be it killed."""
+    word, held = Pipe(duplex=False)
+    with word, held, ProcessPoolExecutor(jobs, initializer=_end_with, initargs=(word, held)) as pool:
+        try:
+            yield pool
+        except BaseException:
+            held.close()  # Nobody waits for the seeds that they are at.
+            raise
+
+
+def _end_with(word: Connection, held: Connection) -> None:
+    """In a process of the pool: end at once when nobody but such processes holds the other end of a pipe."""
+    held.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to everybody; the first process decides what it means.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+
+    def listen() -> None:
+        word.poll(None)  # Nothing is ever sent.
+        os._exit(1)
+
+    Thread(target=listen, name="end-with-parent", daemon=True).start()
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals that end a sweep come afterwards: while processes are made, one may be lost, or leave half a pool."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
