@@ -214,16 +214,19 @@ class Segment:
 
     # Looking up
 
+    def is_next_read(self, offset: int) -> bool:
+        """Whether a read from `offset` on goes on where the last one ended, at `read_position`."""
+        return offset == self.read_offset and self.read_position < self.size and not self.damage
+
     def position_of(self, offset: int) -> int:
         """Where the first batch that ends at or after `offset` starts; `size` where there is none."""
         if offset >= self.next_offset:
             return self.size
-        if not self.damage:
-            if offset == self.read_offset and self.read_position < self.size:
-                self._extent(self.view(), self.read_position)
-                return self.read_position
-            if self.last_batch_offset <= offset < self.last_batch_end_offset:
-                return self.last_batch_position
+        if self.is_next_read(offset):
+            self._extent(self.view(), self.read_position)
+            return self.read_position
+        if not self.damage and self.last_batch_offset <= offset < self.last_batch_end_offset:
+            return self.last_batch_position
         position = position_before(self.tables.offsets, max(offset - self.base_offset, 0))
         if position >= self.size:
             position = 0  # The file is shorter than it was: somewhere before is damage that says so.

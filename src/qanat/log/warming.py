@@ -24,7 +24,10 @@ def is_warm(segment: Segment, offset: int, max_bytes: int) -> bool:
     tables = segment.tables
     if isinstance(tables, SealedTables) and not tables.are_offsets_resident():
         return False
-    start, end = _range(segment, tables.offsets, offset, max_bytes, segment.size)
+    if segment.is_next_read(offset):
+        start, end = segment.read_position, min(segment.read_position + max_bytes + HEADER_SIZE, segment.size)
+    else:
+        start, end = _range(segment, tables.offsets, offset, max_bytes, segment.size)
     return end <= start or segment.file.is_resident(start, end - start)
 
 

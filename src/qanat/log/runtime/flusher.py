@@ -24,9 +24,7 @@ class Flusher:
     """One thread, started when there is first something to do. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._work: SimpleQueue[tuple[Callable[[Any], Any], Any, asyncio.AbstractEventLoop, Then] | None] = (
-            SimpleQueue()
-        )
+        self._work: SimpleQueue[tuple[Callable[[Any], Any], Any, Then] | None] = SimpleQueue()
         self._thread: Thread | None = None
 
     def run(
@@ -37,9 +35,10 @@ class Flusher:
     ) -> None:
         """Call a function on the thread, then `then` on the loop."""
         if self._thread is None:
-            self._thread = Thread(target=self._serve, name="log-flush", daemon=True)
+            loop = asyncio.get_running_loop()
+            self._thread = Thread(target=self._serve, args=(loop,), name="log-flush", daemon=True)
             self._thread.start()
-        self._work.put((function, argument, asyncio.get_running_loop(), then))
+        self._work.put((function, argument, then))
 
     def close(self) -> None:
         """Return once the thread has done what it was given."""
@@ -48,13 +47,13 @@ class Flusher:
             self._work.put(None)
             thread.join()
 
-    def _serve(self) -> None:
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         while (work := self._work.get()) is not None:
-            _do(*work)
+            _do(loop, *work)
             del work  # Or a log would live on here until the next one comes.
 
 
-def _do(function: Callable[[Any], Any], argument: object, loop: asyncio.AbstractEventLoop, then: Then) -> None:
+def _do(loop: asyncio.AbstractEventLoop, function: Callable[[Any], Any], argument: object, then: Then) -> None:
     try:
         result = function(argument)
     except BaseException as fault:  # noqa: BLE001 - whoever waits for it is told, whatever it is

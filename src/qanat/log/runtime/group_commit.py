@@ -48,7 +48,8 @@ class GroupCommit:
         self._asked: dict[PartitionLog, None] = {}
         self._waiting: dict[PartitionLog, _Waiters] = {}
         self._short_of_room: deque[asyncio.Future[None]] = deque()
-        self._is_started = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Set while it is started. Asking for the loop that runs is a system call, and rounds are many."""
         self._is_closing = False
         self._is_begun = False
         """Whether a round is under way, or about to begin."""
@@ -57,7 +58,7 @@ class GroupCommit:
         self._bug: BaseException | None = None
 
     def start(self) -> None:
-        self._is_started = True
+        self._loop = asyncio.get_running_loop()
         self.wake()
 
     def ask(self, log: PartitionLog) -> None:
@@ -73,8 +74,10 @@ class GroupCommit:
 
     def when(self, log: PartitionLog, end_offset: int) -> Prompt[None] | None:
         """A future of the same; None where everything below `end_offset` is on disk already."""
+        if log.flushed_offset < end_offset:
+            return self._next_round(log, end_offset)
         log.state.require_working()
-        return self._next_round(log, end_offset) if log.flushed_offset < end_offset else None
+        return None
 
     async def settle(self, log: PartitionLog) -> None:
         """Return once a log has nothing unflushed, unsealed or under way. Nothing may be appended meanwhile."""
@@ -125,9 +128,9 @@ class GroupCommit:
 
         Or let those who wait hear of a failure that somebody else met.
         """
-        if self._is_started and not self._is_begun:
+        if self._loop is not None and not self._is_begun:
             self._is_begun = True
-            asyncio.get_running_loop().call_soon(self._begin)
+            self._loop.call_soon(self._begin)
 
     # A round
 
@@ -146,24 +149,26 @@ class GroupCommit:
         logs = list(self._asked)
         self._asked.clear()
         jobs = {log: job for log in logs if (job := begin_flush(log)) is not None}
-        began = asyncio.get_running_loop().time()
+        assert self._loop is not None, "rounds begin after the start"
+        loop = self._loop
+        began = loop.time()
 
         def end(postponed: Postponed | None, fault: BaseException | None) -> None:
             try:
-                self._end_round(logs, jobs, began, postponed, fault)
+                self._end_round(logs, jobs, loop.time() - began, postponed, fault)
             except BaseException as bug:  # noqa: BLE001 - as above
                 self._die(bug)
 
         if jobs:
             self._launch(list(jobs.values()), end)
         else:
-            asyncio.get_running_loop().call_soon(end, {}, None)
+            loop.call_soon(end, {}, None)
 
     def _end_round(
         self,
         logs: list[PartitionLog],
         jobs: dict[PartitionLog, FlushJob],
-        began: float,
+        took_s: float,
         postponed: Postponed | None,
         fault: BaseException | None,
     ) -> None:
@@ -174,7 +179,7 @@ class GroupCommit:
         # Whatever reached the disk in a round that failed: nothing is acknowledged any more.
         if self._state.failure is None:
             if jobs:
-                self._counters.flush_s.observe(asyncio.get_running_loop().time() - began)
+                self._counters.flush_s.observe(took_s)
             self._acknowledge(logs, jobs, postponed or {})
         self._begin_round()
 
@@ -250,7 +255,7 @@ class GroupCommit:
         while self._is_begun:
             self._over = asyncio.get_running_loop().create_future()
             await self._over
-        self._is_started = False
+        self._loop = None
         if self._waiting or self._short_of_room:
             self._state.fail(StorageError("group commit came to an end before its time"))
             self._fail()

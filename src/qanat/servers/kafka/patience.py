@@ -25,9 +25,12 @@ class Patience:
     def __init__(self) -> None:
         self._deadlines: dict[Waiting, float] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self, waiting: Waiting, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
         self._deadlines[waiting] = loop.time() + seconds
         if self._timer is None:
             self._timer = loop.call_later(STEP_S, self._look)
