@@ -36,10 +36,15 @@ def below(root: int) -> dict[int, str]:
 
 
 def strike(root: int, kind: str, random: Random) -> bool:
-    """Kill one process of a kind with -9; whether there was one."""
+    """Kill one process of a kind with -9; whether there was one.
+
+    What is below it goes with it: workers whose daemon is gone work on, and nobody would find them again.
+    """
     found = sorted(pid for pid, command in below(root).items() if SIGNS[kind] in command)
     if not found:
         return False
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(random.choice(found), signal.SIGKILL)
+    victim = random.choice(found)
+    for pid in (victim, *below(victim)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     return True
