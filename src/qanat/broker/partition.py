@@ -128,6 +128,19 @@ class Partition:
         """How many replicas have everything."""
         return 1 if self.leader is None else len(self.leader.in_sync)
 
+    @property
+    def needed_in_sync(self) -> int:
+        """How many must have everything for acks=all to be accepted: all there are, where more were asked for.
+
+        So does Kafka since 3.7: a topic with one replica takes records whatever the cluster's `min.insync.replicas`.
+        """
+        return 1 if self.leader is None else min(self.min_insync_replicas, len(self.leader.replicas))
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether too few are in sync for acks=all."""
+        return self.leader is not None and self.in_sync_replicas < self.needed_in_sync
+
     # Writing
 
     def append_now(self, batch: Buffer) -> Written | None:

@@ -22,6 +22,7 @@ from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
+from qanat.replication.leader import Leader
 from qanat.wire.kafka.messages import alter_configs
 from qanat.wire.kafka.messages import incremental_alter_configs as incremental
 from qanat.wire.kafka.messages.produce import (
@@ -216,10 +217,31 @@ def test_a_resource_named_twice_is_refused_both_times(client: RawClient) -> None
     assert value_of(client, "orders", "retention.ms") == "604800000"
 
 
-@pytest.mark.parametrize(("acks", "code"), [(-1, ErrorCode.NOT_ENOUGH_REPLICAS), (1, ErrorCode.CORRUPT_MESSAGE)])
-def test_acks_of_all_need_as_many_replicas_as_the_topic_says(client: RawClient, acks: int, code: ErrorCode) -> None:
+@pytest.mark.parametrize(
+    ("replicas", "acks", "code"),
+    [
+        ((0, 1, 2), -1, ErrorCode.NOT_ENOUGH_REPLICAS),
+        ((0, 1, 2), 1, ErrorCode.CORRUPT_MESSAGE),
+        ((0,), -1, ErrorCode.CORRUPT_MESSAGE),
+    ],
+    ids=["too few are in sync", "acks=1 does not care", "there are no more replicas"],
+)
+def test_acks_of_all_need_as_many_replicas_as_the_topic_says(
+    broker: RunningBroker, client: RawClient, replicas: tuple[int, ...], acks: int, code: ErrorCode
+) -> None:
     create(client, topic("orders", min_insync_replicas="2"))
+    leader = Leader(0, 0, lag_max_ms=100)
+    leader.stored(replicas, (0,), now_ms=0)
+    broker.broker.partitions[TopicPartition("orders", 0)].leader = leader
     data = TopicProduceData("orders", partition_data=[PartitionProduceData(0, memoryview(b"not a batch"))])
     answer = client.ask(ApiKey.PRODUCE, 8, ProduceRequest(None, acks, 1000, [data]))
 
     assert answer.responses[0].partition_responses[0].error_code == code
+
+
+def test_a_topic_with_one_replica_takes_records_whatever_the_cluster_asks_for(client: RawClient) -> None:
+    create(client, topic("orders", min_insync_replicas="2"))
+    data = TopicProduceData("orders", partition_data=[PartitionProduceData(0, memoryview(b"not a batch"))])
+    answer = client.ask(ApiKey.PRODUCE, 8, ProduceRequest(None, -1, 1000, [data]))
+
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.CORRUPT_MESSAGE

@@ -101,8 +101,8 @@ def _problem(door: Door, name: str, number: int) -> str | None:
         found = broker.partition(name, number)
         if isinstance(found, ErrorCode):
             return found.name
-        if found.in_sync_replicas < found.min_insync_replicas:
-            return f"{found.in_sync_replicas} replicas are in sync, {found.min_insync_replicas} are needed"
+        if found.lacks_replicas:
+            return f"{found.in_sync_replicas} replicas are in sync, {found.needed_in_sync} are needed"
     if len(state.in_sync) < len(state.replicas):
         return f"{len(state.in_sync)} of {len(state.replicas)} replicas are in sync"
     return None

@@ -192,7 +192,7 @@ class Producing:
         found = self._broker.hosting.writable.get((topic, number))
         if found is None or acks != -1 or found.leader is None:
             return found
-        return found if is_bulk and found.in_sync_replicas >= found.min_insync_replicas else None
+        return found if is_bulk and not found.lacks_replicas else None
 
     async def write_one(self, caller: Caller, record: Outgoing, acks: int) -> int:
         """The offset of one record; -1 where nobody waited for it."""

@@ -59,7 +59,7 @@ class LoneProduces:
         if request is None:
             return None
         partition = self._writable.get((request.name.decode(), request.index))
-        if partition is None or (request.acks == ALL and partition.in_sync_replicas < partition.min_insync_replicas):
+        if partition is None or (request.acks == ALL and partition.lacks_replicas):
             return None
         try:
             written = partition.append_now(frame[request.start : request.end])

@@ -81,7 +81,7 @@ class Produce:
                     result.error_code = found
                 elif not data.records:
                     _refuse(result, ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition")
-                elif acks == ALL and found.in_sync_replicas < found.min_insync_replicas:
+                elif acks == ALL and found.lacks_replicas:
                     _refuse(result, ErrorCode.NOT_ENOUGH_REPLICAS, _too_few(found))
                 else:
                     parts.append((found, data.records, result))
@@ -266,7 +266,7 @@ def _refuse_zstd(batch: memoryview) -> None:
 def _too_few(partition: Partition) -> str:
     return (
         f"The size of the current ISR : {partition.in_sync_replicas} is insufficient to satisfy the min.isr "
-        f"requirement of {partition.min_insync_replicas} for partition {partition.at}"
+        f"requirement of {partition.needed_in_sync} for partition {partition.at}"
     )
 
 
