@@ -40,7 +40,7 @@ def _workloads(flushing: Mapping[str, str], prefix: str, after: str) -> Sequence
         produce(f"{prefix}100", f"produce 100 B in batches{after}", 100, 500_000, 1.0, topic, goal=1.3),
         produce(f"{prefix}1k", f"produce 1 KB in batches{after}", KIB, 150_000, 1.0, topic, goal=1.3),
         single(f"{prefix}single", f"single-record requests, pipelined{after}", 10_000, 2.0, topic),
-        sync(f"{prefix}sync", f"synchronous produce{after}", 3_000, 1.0, 1.0, topic),
+        sync(f"{prefix}sync", f"synchronous produce{after}", 3_000, None, None, topic, goals=(1.0, 1.0)),
     ]
     alone = [
         replace(

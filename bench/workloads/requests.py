@@ -9,7 +9,6 @@ from bench.workloads.form import Workload, cpu, percentile, rate
 from bench.workloads.settings import AT_ONCE, FLUSHED, ONE_BY_ONE, PACED, UNFLUSHED
 
 CONCURRENCY = 64
-_TURNS = 3
 SIZE = 100
 
 
@@ -34,15 +33,16 @@ def sync(
     name: str,
     what: str,
     count: int,
-    p50: float,
-    p99: float,
+    p50: float | None,
+    p99: float | None,
     topic: Mapping[str, str],
     *,
     goals: tuple[float | None, float | None] = (None, None),
     is_quick: bool = False,
+    turns: int = 1,
 ) -> Workload:
     figures = (percentile("p50", p50, goals[0]), percentile("p99", p99, goals[1]), cpu())
-    return Workload(name, what, "sync", SIZE, count, figures, AT_ONCE, topic, is_quick=is_quick, turns=_TURNS)
+    return Workload(name, what, "sync", SIZE, count, figures, AT_ONCE, topic, is_quick=is_quick, turns=turns)
 
 
 def _end_to_end(
@@ -84,7 +84,7 @@ REQUESTS = (
         _EACH_FROM_A_CLIENT,
         UNFLUSHED,
     ),
-    sync("sync", "synchronous produce", 10_000, 1.0, 0.6, UNFLUSHED, goals=(0.8, 0.3), is_quick=True),
+    sync("sync", "synchronous produce", 10_000, 1.0, 0.6, UNFLUSHED, goals=(0.8, 0.3), is_quick=True, turns=3),
 )
 END_TO_END = (
     _end_to_end("end-to-end", "end to end at 1,000 messages/s", 4_000, 1_000, UNFLUSHED, 0.6, 0.3, is_quick=True),
@@ -110,6 +110,7 @@ FLUSHED_REQUESTS = (
         FLUSHED,
         goals=(FLUSHED_GOAL_TIME, FLUSHED_GOAL_TIME),
         is_quick=True,
+        turns=3,
     ),
     _end_to_end(
         "fsync-end-to-end", "end to end at 1,000 messages/s, fsync", 2_500, 1_000, FLUSHED, PAR, FLUSHED_GOAL_TIME
