@@ -56,7 +56,13 @@ def test_sizes_and_durations_have_units() -> None:
     [
         ({}, "kafka.bootstrap.servers is missing"),
         (SERVER, "exactly one of subscribe, subscribePattern and assign"),
-        ({**READ, "assign": '{"a": [0]}'}, "several was given"),
+        ({**READ, "assign": '{"a": [0]}'}, "several were given"),
+        ({"kafka.bootstrap.server": "h:1"}, "did you mean kafka.bootstrap.servers"),
+        ({"bootstrap.servers": "h:1"}, "there is no option bootstrap.servers, did you mean kafka.bootstrap.servers"),
+        ({**SERVER, "subscrib": "a"}, "did you mean subscribe"),
+        ({**SERVER, "topic": "a"}, "did you mean subscribe"),
+        ({**SERVER, "subscribe.pattern": "a.*"}, "did you mean subscribePattern"),
+        ({**READ, "startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "needs milliseconds since 1970, not -1"),
         ({**SERVER, "subscribe": " , "}, "names no topic"),
         ({**SERVER, "subscribePattern": "("}, "is no regular expression"),
         ({**READ, "startingOffset": "earliest"}, "did you mean startingOffsets"),
@@ -89,6 +95,7 @@ def test_a_wrong_option_of_a_stream_is_named(options: dict[str, str], reason: st
         ({"startingOffsets": "latest"}, "cannot start at latest"),
         ({"startingOffsets": '{"orders": {"0": -1}}'}, "cannot start at latest"),
         ({"endingOffsets": "earliest"}, "cannot end at earliest"),
+        ({"endingOffsets": "group", "kafka.group.id": "g"}, "cannot end at group"),
         ({"endingOffsets": '{"orders": {"0": -2}}'}, "cannot end at earliest"),
     ],
 )

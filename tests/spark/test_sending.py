@@ -12,7 +12,7 @@ from qanat.model.errors import CorruptBatchError
 from qanat.spark.options import Access
 from qanat.spark.rows import EncodedBatch, Encoder, RowsError, Target
 from qanat.spark.sending import Sender
-from qanat.spark.staging import Staging
+from qanat.spark.staging import Staging, StagingError
 from qanat.testing import EmbeddedBroker
 from qanat.wire.batch_header import check_stored_batch
 from qanat.wire.columns import decode_columns
@@ -80,6 +80,38 @@ def test_a_staged_file_that_was_cut_or_changed_is_refused(tmp_path: Path) -> Non
         file.write_bytes(spoiled)
         with pytest.raises(CorruptBatchError, match=reason):
             list(staging.read(staged))
+
+
+def test_a_folder_that_cannot_be_staged_in_is_named_and_nothing_is_to_be_dropped_there(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_arrays([pa.array([b"x" * 100] * 15_000, pa.binary())], ["value"])
+    batches = list(Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 3}).encode(rows))
+    (tmp_path / "file").touch()
+
+    for location, reason in [(f"{tmp_path}/file/in", "cannot be written to"), ("odd://place", "odd")]:
+        with pytest.raises(StagingError, match=f"rows wait for their transaction in .*{reason}.*stagingLocation"):
+            Staging(location).stage("batch-0", batches)
+        Staging(location).drop("batch-0")
+
+    staged = Staging(str(tmp_path)).stage("batch-0", batches)
+    Staging(str(tmp_path)).drop("batch-0")
+    with pytest.raises(StagingError, match="cannot be read from"):
+        list(Staging(str(tmp_path)).read(staged))
+
+
+def test_a_header_without_a_key_is_refused() -> None:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    encoder = Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=True), {"wide": 3})
+
+    def encoded(headers: list[object]) -> int:
+        rows = pa.RecordBatch.from_arrays(
+            [pa.array([b"v"], pa.binary()), pa.array([headers], kind)], ["value", "headers"]
+        )
+        return sum(one.rows for one in encoder.encode(rows))
+
+    assert encoded([{"key": "", "value": None}]) == 1
+    for spoiled in ({"key": None, "value": b"v"}, None):
+        with pytest.raises(RowsError, match="a header without a key"):
+            encoded([spoiled])
 
 
 def test_rounds_without_a_common_partition_fly_together_and_each_partition_stays_in_order() -> None:

@@ -50,7 +50,7 @@ class BatchReader(DataSourceReader):
             chosen = [at for at in lookups.partitions(options.subscription) if self._narrowing.takes(at)]
             start = lookups.at(options.start, chosen, options.group, "startingOffsets")
             end = lookups.at(options.end, chosen, options.group, "endingOffsets")
-            if "offsets" in (options.start.kind, options.end.kind):
+            if {"offsets", "group"} & {options.start.kind, options.end.kind}:
                 latest = lookups.latest(chosen)
                 start = within(start, latest, "startingOffsets", options.fail_on_data_loss)
                 end = within(end, latest, "endingOffsets", options.fail_on_data_loss)

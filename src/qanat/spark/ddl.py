@@ -50,10 +50,13 @@ class _Reader:
         return self._words[self._at + ahead] if self._at + ahead < len(self._words) else ""
 
     def columns(self) -> None:
-        self._column()
+        names = [self._column()]
         while self.peek() == ",":
             self._at += 1
-            self._column()
+            names.append(self._column())
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise SchemaError(f"column {twice} is there twice")
 
     def type(self) -> None:
         word = self._word("a type").lower()
@@ -78,7 +81,7 @@ class _Reader:
                 self._at += 1
             self._mark(")", word)
 
-    def _column(self) -> None:
+    def _column(self) -> str:
         name = self._word("a column's name")
         if self.peek() == ":":
             self._at += 1
@@ -88,6 +91,7 @@ class _Reader:
         # NOT NULL, COMMENT and the like are Spark's business.
         while self.peek() and self.peek() not in _PUNCTUATION:
             self._at += 1
+        return name.strip("`")
 
     def _word(self, what: str) -> str:
         word = self.peek()

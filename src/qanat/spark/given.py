@@ -14,6 +14,8 @@ Value = TypeVar("Value")
 
 SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "mode", "__operationmetrics"})
 """What Spark itself puts among the options."""
+_NEAR = 0.7
+"""From here on an option may have been meant for another that is missing."""
 
 
 class OptionError(QanatError):
@@ -51,6 +53,18 @@ class Given:
 
     def duration(self, name: str, default: float) -> float:
         return self.convert(name, 'a duration such as "500ms", "10s" or "15m"', _seconds, default)
+
+    def meant(self, *names: str, **others: str) -> str:
+        """Which of the options that nobody has taken was meant for one that is missing, as the end of a complaint.
+
+        `others` are names that are used elsewhere for what is called otherwise here.
+        """
+        wanted = {name.lower(): name for name in names} | others
+        for key in sorted(self._left.keys() - SPARKS_OWN - NOTHING_TO_TURN):
+            near = get_close_matches(key, wanted, n=1, cutoff=_NEAR)
+            if near:
+                return f"; there is no option {key}, did you mean {wanted[near[0]]}?"
+        return ""
 
     def finish(self) -> None:
         """Complain about what is left."""

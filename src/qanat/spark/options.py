@@ -162,7 +162,10 @@ def access_of(options: Mapping[str, str]) -> Access:
 def _access(given: Given) -> Access:
     bootstrap = given.text("kafka.bootstrap.servers")
     if not bootstrap:
-        raise OptionError("option kafka.bootstrap.servers is missing: any broker, host:port, several with commas")
+        raise OptionError(
+            "option kafka.bootstrap.servers is missing: any broker, host:port, several with commas"
+            + given.meant("kafka.bootstrap.servers")
+        )
     return Access(
         bootstrap,
         given.text("kafka.client.id") or CLIENT_ID,
@@ -183,8 +186,9 @@ def _subscription(given: Given) -> Subscription:
     names, pattern, assigned = (given.text(name) for name in ("subscribe", "subscribePattern", "assign"))
     chosen = [text for text in (names, pattern, assigned) if text is not None]
     if len(chosen) != 1:
-        told = "none of them" if not chosen else "several"
-        raise OptionError(f"exactly one of subscribe, subscribePattern and assign says what is read; {told} was given")
+        told = "several were given" if chosen else "none of them was given"
+        meant = "" if chosen else given.meant("subscribe", "subscribePattern", "assign", topic="subscribe")
+        raise OptionError(f"exactly one of subscribe, subscribePattern and assign says what is read; {told}{meant}")
     if names is not None:
         topics = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
         if not topics:
@@ -218,7 +222,9 @@ def _end(given: Given, is_stream: bool) -> Bound:
         raise OptionError(
             "endingOffsets is for batch reads; a stream goes on (to stop it, use trigger(availableNow=True))"
         )
-    if bound.kind in ("earliest", "group") or EARLIEST in _values(bound):
+    if bound.kind == "group":
+        raise OptionError("a batch read cannot end at group: endingOffsets is latest, or offsets as JSON")
+    if bound.kind == "earliest" or EARLIEST in _values(bound):
         raise OptionError("a batch read cannot end at earliest: nothing lies before it")
     return bound
 
@@ -240,6 +246,9 @@ def _bound(given: Given, side: str, if_too_late: Literal["error", "latest"]) -> 
         return Bound("timestamp", timestamp=timestamp, if_too_late=if_too_late)
     if timestamps is not None:
         by_partition = parse(timestamps, f"option {side}OffsetsByTimestamp")
+        for at, millis in by_partition.items():
+            if millis < 0:
+                raise OptionError(f"option {side}OffsetsByTimestamp: {at} needs milliseconds since 1970, not {millis}")
         return Bound("timestamps", by_partition, if_too_late=if_too_late)
     if offsets is None:
         return None

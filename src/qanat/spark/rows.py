@@ -194,6 +194,8 @@ class Encoder:
             columns = replace(columns, keys=_binary_column(_plain(batch.column("key"), pa.binary())))
         if self._target.has_headers and "headers" in names:
             headers = _plain(batch.column("headers"), _HEADERS)
+            if pc.any(pc.is_null(headers.flatten().flatten()[0])).as_py():
+                raise RowsError("a row has a header without a key: column headers holds null in its place")
             columns = replace(
                 columns,
                 header_offsets=_buffer(headers, 1),

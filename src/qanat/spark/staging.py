@@ -7,6 +7,7 @@ Only what finished tasks report is ever read, so that tasks may fail, be repeate
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from io import SEEK_END
@@ -15,14 +16,20 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
-from pyarrow import fs  # type: ignore[import-untyped]
+from pyarrow import ArrowInvalid, fs  # type: ignore[import-untyped]
 
-from qanat.model.errors import CorruptBatchError
+from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.rows import EncodedBatch
 from qanat.wire.batch_header import check_stored_batch
 
+_log = logging.getLogger(__name__)
+
 INLINE_BYTES = 1024 * 1024
+
+
+class StagingError(QanatError):
+    """A folder for staged rows that cannot be used."""
 
 
 class Entry(NamedTuple):
@@ -65,22 +72,27 @@ class Staging:
                 held.append(one.batch)
                 held_bytes += len(one.batch)
                 if sink is None and held_bytes > INLINE_BYTES:
-                    system, root = self._open()
-                    system.create_dir(f"{root}/{folder}", recursive=True)
-                    path = f"{root}/{folder}/{uuid4().hex}.batches"
-                    sink = stack.enter_context(system.open_output_stream(path))
+                    with self._told("written to"):
+                        system, root = self._open()
+                        system.create_dir(f"{root}/{folder}", recursive=True)
+                        path = f"{root}/{folder}/{uuid4().hex}.batches"
+                        sink = stack.enter_context(system.open_output_stream(path))
                 if sink is not None:
-                    for batch in held:
-                        sink.write(batch)
+                    with self._told("written to"):
+                        for batch in held:
+                            sink.write(batch)
                     held.clear()
             if sink is not None:
+                with self._told("written to"):
+                    sink.close()
                 return Staged(tuple(entries), None, path)
         return Staged(tuple(entries), b"".join(held), None)
 
     def read(self, staged: Staged) -> Iterator[EncodedBatch]:
         """The batches of a task, to be read and written to; their checksums are looked at again."""
         with contextlib.ExitStack() as stack:
-            take = self._taking(staged, stack)
+            with self._told("read from"):
+                take = self._taking(staged, stack)
             for entry in staged.entries:
                 batch = take(entry.size)
                 if len(batch) != entry.size:
@@ -102,10 +114,23 @@ class Staging:
         return lambda size: bytearray(stream.read(size))
 
     def drop(self, folder: str) -> None:
-        """Forget what was staged in a folder, by failed tasks as well."""
-        system, root = self._open()
-        with contextlib.suppress(FileNotFoundError):
-            system.delete_dir(f"{root}/{folder}")
+        """Forget what was staged in a folder, by failed tasks as well. What cannot be deleted does no harm."""
+        try:
+            with self._told("cleared"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                system, root = self._open()
+                system.delete_dir(f"{root}/{folder}")
+        except StagingError as fault:
+            _log.warning("%s", fault)
+
+    @contextlib.contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ArrowInvalid, NotImplementedError) as fault:
+            raise StagingError(
+                f"rows wait for their transaction in {self._location}, which cannot be {doing}: {fault}; option "
+                "stagingLocation names a folder that the driver and all executors reach"
+            ) from None
 
     def _open(self) -> tuple[fs.FileSystem, str]:
         if "://" not in self._location and not self._location.startswith("file:"):
@@ -113,6 +138,9 @@ class Staging:
         location = self._location
         if location.startswith("file:"):
             return fs.LocalFileSystem(), "/" + location.removeprefix("file:").lstrip("/").rstrip("/")
+        # Hadoop's names for what Arrow calls s3.
+        for name in ("s3a://", "s3n://"):
+            location = "s3://" + location.removeprefix(name) if location.startswith(name) else location
         system, root = fs.FileSystem.from_uri(location)
         return system, root.rstrip("/")
 

@@ -25,7 +25,7 @@ from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.batch_reader import Piece
 from qanat.spark.lookups import Lookups
-from qanat.spark.loss import DataLossError, made_anew, without_lost
+from qanat.spark.loss import DataLossError, made_anew, within, without_lost
 from qanat.spark.offsets import OffsetRange, Offsets, from_json, lag, limited, ranges, split, to_json
 from qanat.spark.options import SourceOptions
 from qanat.spark.plain_faults import told_plainly
@@ -66,8 +66,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         options = self._options
         chosen = self._lookups.partitions(options.subscription)
-        self._shown = self._lookups.at(options.start, chosen, options.group, "startingOffsets")
-        return to_json(self._shown)
+        start = self._lookups.at(options.start, chosen, options.group, "startingOffsets")
+        if options.start.kind in ("offsets", "group"):
+            start = within(start, self._lookups.latest(chosen), "startingOffsets", options.fail_on_data_loss)
+        self._shown = start
+        return to_json(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         options = self._options

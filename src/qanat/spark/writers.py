@@ -53,10 +53,11 @@ class Waiting(WriterCommitMessage):
 class _Writing:
     """What batch and streaming writes have in common."""
 
-    def __init__(self, options: SinkOptions, schema: StructType, staging: str) -> None:
+    def __init__(self, options: SinkOptions, schema: StructType, staging: str, folders: str = "batch") -> None:
         check_columns({field.name: field.dataType.simpleString() for field in schema}, options.topic)
         self._options = options
         self._staging = staging
+        self._folders = folders
         self._target = Target(
             options.topic, Codec[options.compression.upper()], options.batch_bytes, options.include_headers
         )
@@ -67,7 +68,7 @@ class _Writing:
             if self._options.delivery == "exactly-once":
                 context = TaskContext.get()
                 assert context is not None
-                folder = f"batch-{context.getLocalProperty(_BATCH_ID) or 0}"
+                folder = self._folder(int(context.getLocalProperty(_BATCH_ID) or 0))
                 staged = Staging(self._staging).stage(folder, self._encoded(rows, sender))
                 return Waiting(context.partitionId(), context.getLocalProperty(_QUERY_ID) or uuid4().hex, staged)
             sender.acks = self._options.acks
@@ -94,11 +95,14 @@ class _Writing:
         if waiting:
             known_by = f"qanat-spark-{waiting[0].query}"
             commit_once(self._options.access, self._options.transactional_id or known_by, known_by, batch_id, batches)
-        staging.drop(f"batch-{batch_id}")
+        staging.drop(self._folder(batch_id))
 
     def forget(self, batch_id: int) -> None:
         if self._options.delivery == "exactly-once":
-            Staging(self._staging).drop(f"batch-{batch_id}")
+            Staging(self._staging).drop(self._folder(batch_id))
+
+    def _folder(self, batch_id: int) -> str:
+        return f"{self._folders}-{batch_id}"
 
 
 @told_plainly
@@ -134,7 +138,7 @@ def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) 
         raise OptionError(
             "delivery=exactly-once needs option stagingLocation: a folder that the driver and all executors reach"
         )
-    return BatchWriter(options, schema, f"{options.staging}/{uuid4().hex}")
+    return BatchWriter(options, schema, options.staging or "", f"write-{uuid4().hex}")
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType) -> StreamWriter:

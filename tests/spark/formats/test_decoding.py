@@ -93,6 +93,8 @@ def test_json_becomes_columns_of_every_type() -> None:
         (b'{"unknown":"\xff"}', "it is no UTF-8"),
         (b"\x00\x00\x00\x00\x07{}", "it is no JSON"),
         (b"[" * 100_000, "it is no JSON"),
+        (b'{"at":1750003200000}', "field at: 1750003200000 is no timestamp"),
+        (b'{"at":-99999999999999999999}', "is no timestamp"),
     ],
 )
 def test_one_misfit_among_many_is_found_and_the_others_are_read(value: bytes, reason: str) -> None:

@@ -16,6 +16,7 @@ from qanat.spark.schemas import arrow_schema, source_schema
         ({"valueFormat": "json"}, "valueFormat=json needs option valueSchema"),
         ({"valueFormat": "json", "valueSchema": '{"type":"strct"}'}, "no schema of Spark as JSON"),
         ({"valueFormat": "json", "valueSchema": "id bigglint"}, "bigglint is no type of Spark; did you mean bigint"),
+        ({"valueFormat": "json", "valueSchema": "id int, `id` string"}, "column id is there twice"),
         ({"valueFormat": "json", "valueSchema": "id int, tags array<strng>"}, "strng is no type of Spark"),
         ({"valueFormat": "json", "valueSchema": "id, name string"}, "column id has no type"),
         ({"valueFormat": "json", "valueSchema": "id int name string)"}, "[)] stands where a comma"),

@@ -51,7 +51,7 @@ def _leaf(value: object, kind: pa.DataType, path: str) -> object:
     if pa.types.is_decimal(kind) and (is_number or isinstance(value, str)):
         return _decimal(str(value), kind, path)
     if pa.types.is_timestamp(kind) and isinstance(value, int) and is_number:
-        return _EPOCH + timedelta(seconds=value)
+        return _moment(value, kind, path)
     if isinstance(value, str):
         return from_text(value, kind, path)
     raise _misfit(value, _told(kind), path)
@@ -98,6 +98,14 @@ def _digits(text: str) -> str:
     if "_" in text or not text.isascii():
         raise ValueError(text)
     return text
+
+
+def _moment(seconds: int, kind: pa.DataType, path: str) -> datetime:
+    """Milliseconds, which many write, would be ten thousands of years from now."""
+    try:
+        return _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        raise _misfit(seconds, _told(kind), path) from None
 
 
 def _float(value: float, path: str) -> float:
