@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from qanat.app.child_processes import ending_with_us
 from qanat.app.settings.environment import ETCD
 from qanat.model.errors import StoreUnavailableError
 
@@ -80,9 +81,13 @@ class EtcdMember:
         cluster: Sequence[MemberPlan],
         options: Sequence[str] = (),
         before: Sequence[str] = (),
+        *,
+        ends_with_us: bool = False,
     ) -> None:
-        """`before` are words in front of the program's, of a command that becomes it."""
+        """`before` are words in front of the program's, of a command that becomes it; `ends_with_us` where it shall not
+        outlive the thread that starts it, be it killed."""
         self.plan = plan
+        self._ends_with_us = ends_with_us
         self._program = program
         self._command = [
             *before,
@@ -117,7 +122,12 @@ class EtcdMember:
         with self.log.open("ab") as log:
             # A group of its own: an interrupt at the terminal is for us, who then stop it in order.
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=ending_with_us() if self._ends_with_us else None,
             )
 
     def wait(self) -> None:
@@ -132,6 +142,10 @@ class EtcdMember:
             else:
                 return
         raise StoreUnavailableError(f"etcd ({self._program}) did not start: {_last_words(self.log)}; see {self.log}")
+
+    def has_ended(self) -> bool:
+        """Whether it is not there, although nobody stopped it."""
+        return self._process is not None and self._process.poll() is not None
 
     def stop(self) -> None:
         """End it in order, or by force where it does not."""
@@ -159,9 +173,11 @@ class EtcdMember:
             process.wait()
 
 
-def start_members(program: str, plans: Sequence[MemberPlan], options: Sequence[str] = ()) -> list[EtcdMember]:
+def start_members(
+    program: str, plans: Sequence[MemberPlan], options: Sequence[str] = (), *, ends_with_us: bool = False
+) -> list[EtcdMember]:
     """A cluster of its own, up."""
-    members = [EtcdMember(program, plan, plans, options) for plan in plans]
+    members = [EtcdMember(program, plan, plans, options, ends_with_us=ends_with_us) for plan in plans]
     try:
         for member in members:
             member.start()

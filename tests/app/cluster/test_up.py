@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -16,7 +17,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
+from tests.adapters.etcd_servers import etcd_members
 
+from qanat.app.cluster.note import read_note
+from qanat.app.cluster.up import _watch_etcd
 from qanat.app.etcd_server import _free_ports
 
 PATIENCE_S = 90.0
@@ -158,10 +162,42 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     assert f"broker 0 cannot have port {made.port}" in up.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children that their parent has ended")
+def test_no_broker_outlives_a_cluster_that_is_killed(tmp_path: Path) -> None:
+    made = Cluster(tmp_path)
+    words = ("cluster", "up", "--brokers", "1", "--port", str(made.port), "--http-port", "-1", "--detach")
+    assert made.qanat(*words).returncode == 0
+    note = read_note(str(tmp_path / "data"))
+    assert note is not None
+    broker = Path(f"/proc/{note.brokers[0].pid}")
+    twice = made.qanat(*words)
+    os.kill(note.supervisor, signal.SIGKILL)
+
+    assert f"a cluster of process {note.supervisor} runs on data" in twice.stderr
+    deadline = time.monotonic() + PATIENCE_S
+    while broker.exists():
+        assert time.monotonic() < deadline, "the broker is still there"
+        time.sleep(0.05)
+    assert made.qanat("cluster", "down").stderr == "qanat: no cluster runs on data\n"
+
+
+async def test_the_etcd_of_a_cluster_is_started_again_when_it_ends() -> None:
+    with etcd_members() as (member,):
+        killed = member.pid
+        watching = asyncio.create_task(_watch_etcd(member, 0.0))
+        os.kill(killed, signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE_S):
+            while member.pid == killed:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.05)
+        watching.cancel()
+        member.wait()
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (("up", "--brokers", "0"), "write a number from 1 to 100"),
+        (("up", "--port", "60000", "--http-port", "-1"), "broker 0 cannot have port 70000: ports go from 1 to 65535"),
         (("down",), "no cluster runs on data"),
         (("restart",), "qanat cluster up starts one"),
         (("reassign", "orders", "--to", "1"), "'orders' is no partition: write topic:number"),

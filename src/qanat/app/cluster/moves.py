@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from qanat.app.cluster.move_plan import Wanted, parse_partition, wanted_moves
 from qanat.app.cluster.throttling import impose, lift, parse_rate
 from qanat.app.cluster.view import ClusterView, moves_of, view_of
 from qanat.app.listing import Output, Row, print_rows
@@ -18,7 +18,8 @@ from qanat.app.progress import told_count
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, run
 from qanat.cluster.spreading import Plan, drained, evened
 from qanat.connection.cluster import Cluster
-from qanat.connection.faults import check
+from qanat.connection.faults import check, refused
+from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.wire.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -30,13 +31,13 @@ from qanat.wire.kafka.messages.elect_leaders import ElectLeadersRequest, ElectLe
 from qanat.wire.kafka.registry import ApiKey
 
 _COLUMNS = ("topic", "partition", "from", "to")
+_WANTED_COLUMNS = ("topic", "partition", "to")
 _MOVING_COLUMNS = ("topic", "partition", "adding", "removing")
 _ELECTED_COLUMNS = ("topic", "partition", "outcome")
 _AT_ONCE = 100
 _LOOK_S = 0.3
 _PREFERRED, _UNCLEAN = 0, 1
-
-Wanted = dict[tuple[str, int], tuple[int, ...] | None]
+_ELECTED = (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
 
 
 def reassign(
@@ -71,7 +72,7 @@ def reassign(
     plan:
         A file as kafka-reassign-partitions takes it.
     cancel:
-        Take moves under way back; without partitions, all of them.
+        Take moves under way back: of these partitions, or those of the plan, or all.
     listing:
         Only show what is being moved.
     throttle:
@@ -85,18 +86,23 @@ def reassign(
         print_rows(run(target, _moving_rows), _MOVING_COLUMNS, output)
         return 0
 
-    async def work(cluster: Cluster) -> None:
-        wanted = _wanted(partitions, to, plan, is_cancelled=cancel)
-        if cancel and not wanted:
-            wanted = dict.fromkeys(await moves_of(cluster))
+    async def work(cluster: Cluster) -> list[Row]:
         if cancel:
-            await _ask(cluster, wanted)
-        else:
-            await _move(cluster, wanted, limit, wait=wait)
+            taken_back = wanted or dict.fromkeys(await moves_of(cluster))
+            await _ask(cluster, taken_back)
+            return [_wanted_row(key, None) for key in taken_back]
+        await _move(cluster, wanted, limit, wait=wait)
+        return [_wanted_row(key, replicas) for key, replicas in wanted.items()]
 
     limit = None if throttle is None else parse_rate(throttle)
-    run(target, work)
-    print("the moves were taken back" if cancel else "moved" if wait else "begun")
+    wanted = wanted_moves(partitions, to, plan, is_cancelled=cancel)
+    rows = run(target, work)
+    if output != "table":
+        print_rows(rows, _WANTED_COLUMNS, output)
+    elif not rows:
+        print("nothing is being moved")
+    else:
+        print("the moves were taken back" if cancel else "moved" if wait else "begun")
     return 0
 
 
@@ -193,6 +199,8 @@ def elect(
         qanat cluster elect
         qanat cluster elect orders:0 --unclean --yes
 
+    Exit codes: 0 all of them are led as asked, 1 some could not be.
+
     Parameters
     ----------
     partitions:
@@ -206,7 +214,7 @@ def elect(
         return consent.withheld("elected")
     asked: dict[str, list[int]] = {}
     for text in partitions:
-        topic, number = _partition(text)
+        topic, number = parse_partition(text)
         asked.setdefault(topic, []).append(number)
     request = ElectLeadersRequest(
         _UNCLEAN if unclean else _PREFERRED,
@@ -217,22 +225,24 @@ def elect(
     async def work(cluster: Cluster) -> list[Row]:
         answer: ElectLeadersResponse = await cluster.call_controller(ApiKey.ELECT_LEADERS, request)
         check("leaders were not elected", answer.error_code)
+        found = [(topic.topic, one) for topic in answer.replica_election_results for one in topic.partition_result]
+        failed.extend(one.error_code for _, one in found if one.error_code not in _ELECTED)
         return [
             {
-                "topic": topic.topic,
+                "topic": topic,
                 "partition": one.partition_id,
                 "outcome": "elected" if not one.error_code else one.error_message,
             }
-            for topic in answer.replica_election_results
-            for one in topic.partition_result
+            for topic, one in found
         ]
 
+    failed: list[int] = []
     rows = run(target, work)
     if not rows and output == "table":
-        print("every partition is led by its preferred replica")
+        print("every partition has a leader" if unclean else "every partition is led by its preferred replica")
         return 0
     print_rows(rows, _ELECTED_COLUMNS, output)
-    return 0
+    return 1 if failed else 0
 
 
 # What they have in common
@@ -261,7 +271,10 @@ def _carry_out(
 
     plan, rows = run(target, look)
     if not plan:
-        print(nothing)
+        if output == "table":
+            print(nothing)
+        else:
+            print_rows([], _COLUMNS, output)
         return 0
     print_rows(rows, _COLUMNS, output)
     fewer = sum(str(row["to"]).count(",") < str(row["from"]).count(",") for row in rows)
@@ -308,10 +321,16 @@ async def _ask(cluster: Cluster, wanted: Wanted) -> None:
             ApiKey.ALTER_PARTITION_REASSIGNMENTS, request
         )
         check("nothing is moved", answer.error_code, answer.error_message)
-        for one in answer.responses:
-            for partition in one.partitions:
-                what = f"{one.name}-{partition.partition_index} is not moved"
-                check(what, partition.error_code, partition.error_message)
+        rows = [(one.name, partition) for one in answer.responses for partition in one.partitions]
+        wrong = [one for one in rows if one[1].error_code]
+        if wrong:
+            topic, first = wrong[0]
+            what = f"{topic}-{first.partition_index} is not moved"
+            if len(wrong) > 1:
+                what += f", nor {len(wrong) - 1} more"
+            if taken := start + len(rows) - len(wrong):
+                what += f" ({taken} of the {len(items)} named were accepted)"
+            raise refused(what, first.error_code, first.error_message)
 
 
 async def _wait(cluster: Cluster, wanted: Mapping[tuple[str, int], object]) -> None:
@@ -329,39 +348,5 @@ async def _moving_rows(cluster: Cluster) -> list[Row]:
     ]
 
 
-def _wanted(partitions: Sequence[str], to: str | None, plan: Path | None, *, is_cancelled: bool) -> Wanted:
-    if plan is not None:
-        return _read_plan(plan)
-    keys = [_partition(text) for text in partitions]
-    if is_cancelled:
-        return dict.fromkeys(keys)
-    if not keys or to is None:
-        raise WrongArgumentError("say what to move and where: qanat cluster reassign orders:0 --to 1,2,3")
-    try:
-        replicas = tuple(int(one) for one in to.split(","))
-    except ValueError:
-        raise WrongArgumentError(f"--to {to}: write broker ids, separated by commas") from None
-    return dict.fromkeys(keys, replicas)
-
-
-def _partition(text: str) -> tuple[str, int]:
-    topic, separator, number = text.rpartition(":")
-    if not separator or not topic or not number.isdigit():
-        raise WrongArgumentError(f"{text!r} is no partition: write topic:number")
-    return topic, int(number)
-
-
-def _read_plan(path: Path) -> Wanted:
-    try:
-        content = json.loads(path.read_text())
-        return {
-            (str(one["topic"]), int(one["partition"])): tuple(int(node_id) for node_id in one["replicas"])
-            for one in content["partitions"]
-        }
-    except OSError as fault:
-        raise WrongArgumentError(f"--plan {path}: {fault.strerror}") from None
-    except (ValueError, KeyError, TypeError) as fault:
-        raise WrongArgumentError(
-            f'--plan {path}: it should read {{"partitions": [{{"topic": "orders", "partition": 0, "replicas": '
-            f"[1, 2]}}]}} ({type(fault).__name__}: {fault})"
-        ) from None
+def _wanted_row(key: tuple[str, int], replicas: Sequence[int] | None) -> Row:
+    return {"topic": key[0], "partition": key[1], "to": None if replicas is None else _shown(replicas)}

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 INTER_BROKER_OFFSET = 10_000
 REPLICAS_MAX = 3
-MEMORY_FILE = "cluster.json"
 _INTERNAL_TOPICS = (
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",

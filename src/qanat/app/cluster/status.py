@@ -69,6 +69,7 @@ def _document(view: ClusterView) -> dict[str, object]:
         "cluster_id": view.cluster_id,
         "controller": view.controller,
         "brokers": _rows(view),
+        "missing_brokers": view.missing_brokers,
         "topics": view.topics,
         "partitions": len(view.partitions),
         "under_replicated": view.under_replicated,
@@ -83,4 +84,8 @@ def _sentence(view: ClusterView) -> str:
     about = f"{view.topics} topics, {len(view.partitions)} partitions"
     if not (view.offline or view.under_replicated):
         return f"{about}: every one has a leader and all its replicas in sync"
-    return f"{about}: {view.offline} without a leader, {view.under_replicated} with replicas missing"
+    text = f"{about}: {view.offline} without a leader, {view.under_replicated} with replicas missing"
+    missing = view.missing_brokers
+    if not missing:
+        return text
+    return f"{text}; not there: broker{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import os
 import signal
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from qanat.app.cluster.plan import MEMORY_FILE, BrokerPlan, ClusterPlan
-from qanat.model.errors import QanatError
+from qanat.app.child_processes import ending_with_us
+from qanat.app.cluster.note import ClusterError, write_note
+from qanat.app.cluster.plan import INTER_BROKER_OFFSET, BrokerPlan, ClusterPlan
 from qanat.telemetry.events import event
 
 _START_S = 60.0
@@ -27,10 +26,7 @@ _AFTER_STOP_S = 0.2
 _EARLY_S = 5.0
 """An end so soon after its start is a failed start."""
 _FAILED_STARTS_MAX = 3
-
-
-class ClusterError(QanatError):
-    """A local cluster that cannot be started, or is not there."""
+_PORT_MAX = 65_535
 
 
 @dataclass(slots=True)
@@ -58,7 +54,6 @@ class Supervisor:
 
     async def start(self) -> None:
         """Start every broker; returns once all of them answer."""
-        _make_folder(self.plan.data_dir)
         _require_free_ports(self.plan)
         for broker in self._brokers:
             await self._launch(broker)
@@ -68,25 +63,14 @@ class Supervisor:
                 await self._answered(broker, broker.plan.http_port)
         for broker in self._brokers:
             broker.watching = asyncio.create_task(self._watch(broker))
-        self.write_memory()
+        self._write_note()
 
     def pids(self) -> dict[int, int]:
         return {one.plan.node_id: one.process.pid for one in self._brokers if one.process is not None}
 
-    def write_memory(self) -> None:
-        """Leave a note for `cluster restart` and `cluster down`."""
-        content = {
-            "supervisor": os.getpid(),
-            "brokers": [
-                {"id": one.plan.node_id, "address": one.plan.address, "pid": one.process.pid}
-                for one in self._brokers
-                if one.process is not None
-            ],
-        }
-        path = Path(self.plan.data_dir) / MEMORY_FILE
-        beside = path.with_suffix(".new")
-        beside.write_text(json.dumps(content, indent=2) + "\n")
-        beside.replace(path)
+    def _write_note(self) -> None:
+        processes = {one.plan: one.process.pid for one in self._brokers if one.process is not None}
+        write_note(self.plan.data_dir, processes)
 
     async def stop(self) -> None:
         """Stop every broker, one after another, so that each can hand over what it leads."""
@@ -96,8 +80,6 @@ class Supervisor:
                 broker.watching.cancel()
         for broker in self._brokers:
             await _end(broker.process)
-        with contextlib.suppress(OSError):
-            (Path(self.plan.data_dir) / MEMORY_FILE).unlink()
 
     async def _launch(self, broker: _Broker) -> None:
         with self.log_path(broker.plan.node_id).open("ab") as log:
@@ -108,6 +90,7 @@ class Supervisor:
                 stderr=log,
                 # An interrupt at the terminal is for us, who then stop them in order.
                 start_new_session=True,
+                preexec_fn=ending_with_us(),
             )
         broker.started = asyncio.get_running_loop().time()
 
@@ -144,10 +127,11 @@ class Supervisor:
             event("broker ended: starting it again", level="warning" if code else "info", broker=node_id, code=code)
             await asyncio.sleep(_AFTER_STOP_S if not code else self._restart_after_s or 0)
             await self._launch(broker)
-            self.write_memory()
+            self._write_note()
 
     def _give_up(self, broker: _Broker) -> None:
         broker.process = None
+        self._write_note()
         if all(one.process is None for one in self._brokers):
             self.all_given_up.set()
 
@@ -165,6 +149,11 @@ def _require_free_ports(plan: ClusterPlan) -> None:
         for port in (broker.port, broker.inter_broker_port, broker.http_port):
             if port is None:
                 continue
+            if not 0 < port <= _PORT_MAX:
+                raise ClusterError(
+                    f"broker {broker.node_id} cannot have port {port}: ports go from 1 to {_PORT_MAX}, and brokers "
+                    f"hear each other {INTER_BROKER_OFFSET} above --port; choose another --port or --http-port"
+                )
             with socket.socket() as taken:
                 taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:
@@ -174,13 +163,6 @@ def _require_free_ports(plan: ClusterPlan) -> None:
                         f"broker {broker.node_id} cannot have port {port}: {fault.strerror}; stop what is using it, or "
                         "choose another --port or --http-port"
                     ) from None
-
-
-def _make_folder(path: str) -> None:
-    try:
-        Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise ClusterError(f"cannot make the data directory {path}: {fault.strerror}; choose another") from None
 
 
 async def _end(process: asyncio.subprocess.Process | None) -> None:

@@ -6,6 +6,7 @@ what was to be moved has been moved, or by `qanat cluster throttle --off`.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -32,6 +33,8 @@ Moves = Mapping[tuple[str, int], Sequence[int] | None]
 
 _SET, _DELETE, _APPEND = 0, 1, 2
 _ALL_BROKERS = ""
+_UNLIMITED = "unlimited"
+_SETTLED_S, _LOOK_S = 3.0, 0.05
 _COLUMNS = ("broker", *RATES)
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _RATE = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?(?:/s)?", re.IGNORECASE)
@@ -62,12 +65,15 @@ def throttle(
     """
     if rate is not None and off:
         raise WrongArgumentError("give a rate or --off, not both")
+    wanted = None
     if rate is not None:
         limit = parse_rate(rate)
         run(target, lambda cluster: _set_rate(cluster, limit))
+        wanted = str(limit)
     elif off:
         run(target, _lift_all)
-    print_rows(run(target, _rows), _COLUMNS, output)
+        wanted = _UNLIMITED
+    print_rows(run(target, lambda cluster: _settled_rows(cluster, wanted)), _COLUMNS, output)
     return 0
 
 
@@ -135,6 +141,17 @@ async def _alter(cluster: Cluster, resources: list[AlterConfigsResource]) -> Non
         check(f"cannot throttle {one.resource_name or 'brokers'}", one.error_code, one.error_message)
 
 
+async def _settled_rows(cluster: Cluster, wanted: str | None) -> list[Row]:
+    """What holds; brokers hear of a change one after the other, so after one a while is given to them."""
+    deadline = asyncio.get_running_loop().time() + _SETTLED_S
+    while True:
+        rows = await _rows(cluster)
+        is_settled = wanted is None or all(row[name] == wanted for row in rows for name in RATES)
+        if is_settled or asyncio.get_running_loop().time() > deadline:
+            return rows
+        await asyncio.sleep(_LOOK_S)
+
+
 async def _rows(cluster: Cluster) -> list[Row]:
     rows: list[Row] = []
     for broker in (await view_of(cluster)).brokers:
@@ -144,4 +161,4 @@ async def _rows(cluster: Cluster) -> list[Row]:
 
 
 def _told(value: str | None) -> str:
-    return "unlimited" if value in (None, str(2**63 - 1)) else str(value)
+    return _UNLIMITED if value in (None, str(2**63 - 1)) else str(value)

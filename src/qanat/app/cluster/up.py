@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from qanat.app.cluster.plan import MEMORY_FILE, ClusterPlan, plan_cluster
-from qanat.app.cluster.supervisor import ClusterError, Supervisor
+from qanat.app.cluster.note import ClusterError, held, is_held, read_note
+from qanat.app.cluster.plan import ClusterPlan, plan_cluster
+from qanat.app.cluster.supervisor import Supervisor
 from qanat.app.cluster.view import view_of
 from qanat.app.events import configure
 from qanat.app.progress import told_status
 from qanat.app.session import HERE, Target, WrongArgumentError, assignments, run
 from qanat.connection.cluster import Cluster
 from qanat.model.errors import QanatError
-from qanat.telemetry.events import LogLevel
+from qanat.telemetry.events import LogLevel, event
+
+if TYPE_CHECKING:
+    from qanat.app.etcd_server import EtcdMember
 
 BROKERS_MAX = 100
 _ETCD_PORT = 2379
+_LOOK_S = 0.5
 _WHOLE_S = 120.0
 _DOWN_S = 60.0
 
@@ -47,7 +53,7 @@ def up(
 
     Broker i (from 0) answers Kafka clients on 9092 + i, HTTP on 8080 + i and other brokers on 19092 + i. Topics have
     three replicas where there are three brokers, and a write is acknowledged when two of them have it on
-    disk. Each broker's log is DATA/broker-<i>.log.
+    disk. The logs of brokers are broker-0.log and so on in the data directory.
 
         qanat cluster up
         qanat cluster up --brokers 5 --data-dir /var/lib/qanat -X num.partitions=6
@@ -78,45 +84,53 @@ def up(
     """
     if not 1 <= brokers <= BROKERS_MAX:
         raise WrongArgumentError(f"--brokers {brokers}: write a number from 1 to {BROKERS_MAX}")
-    if (running := _memory(data_dir)) is not None:
-        raise ClusterError(
-            f"a cluster of process {running['supervisor']} runs on {data_dir}: stop it with qanat cluster down"
-        )
-    if detach:
-        return _detached(data_dir)
-    configure("text", log_level)
     told = [f"{name}={value}" for name, value in assignments(settings or []).items()]
-    members = []
-    if store == "etcd":
-        from qanat.app.etcd_server import find_etcd, plan_members, start_members
+    if detach:
+        words = ["--brokers", brokers, "--store", store, "--data-dir", data_dir, "--port", port]
+        words += ["--http-port", http_port, "--restart-after", restart_after, "--log-level", log_level]
+        words += ["--restart" if restart else "--no-restart", *(word for one in told for word in ("-X", one))]
+        return _detached(data_dir, [str(word) for word in words])
+    configure("text", log_level)
+    restart_after_s = restart_after if restart else None
+    shown_http_port = None if http_port < 0 else http_port
+    with held(data_dir):
+        if store == "sqlite":
+            return serve_plan(plan_cluster(data_dir, brokers, port, shown_http_port, told), restart_after_s)
+        with _own_etcd(data_dir) as member:
+            told = ["metadata.store=etcd", f"metadata.etcd.endpoints={member.plan.client_url}", *told]
+            plan = plan_cluster(data_dir, brokers, port, shown_http_port, told)
+            return serve_plan(plan, restart_after_s, member)
 
+
+@contextlib.contextmanager
+def _own_etcd(data_dir: str) -> Iterator[EtcdMember]:
+    from qanat.app.etcd_server import find_etcd, plan_members, start_members
+
+    with told_status() as tell:
+        tell("starting etcd")
         plans = plan_members(Path(data_dir) / "etcd", 1, _ETCD_PORT)
-        with told_status() as tell:
-            tell("starting etcd")
-            members = start_members(find_etcd(), plans)
-        told = ["metadata.store=etcd", f"metadata.etcd.endpoints={plans[0].client_url}", *told]
-    plan = plan_cluster(data_dir, brokers, port, None if http_port < 0 else http_port, told)
+        (member,) = start_members(find_etcd(), plans, ends_with_us=True)
     try:
-        return serve_plan(plan, restart_after if restart else None)
+        yield member
     finally:
-        for member in members:
-            member.stop()
+        member.stop()
 
 
-def serve_plan(plan: ClusterPlan, restart_after_s: float | None) -> int:
-    """Run the brokers of a plan until told to stop; the exit code."""
-    return asyncio.run(_serve(plan, restart_after_s))
+def serve_plan(plan: ClusterPlan, restart_after_s: float | None, etcd: EtcdMember | None = None) -> int:
+    """Run the brokers of a plan until told to stop, by whoever holds the data directory; the exit code."""
+    return asyncio.run(_serve(plan, restart_after_s, etcd))
 
 
-async def _serve(plan: ClusterPlan, restart_after_s: float | None) -> int:
+async def _serve(plan: ClusterPlan, restart_after_s: float | None, etcd: EtcdMember | None) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     supervisor = Supervisor(plan, restart_after_s)
+    watching = asyncio.create_task(_watch_etcd(etcd, restart_after_s)) if etcd is not None else None
     try:
         with told_status() as tell:
             tell(f"starting {len(plan.brokers)} brokers")
-            starting = asyncio.create_task(supervisor.start())
+            starting = asyncio.create_task(_start(supervisor, tell))
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
@@ -124,8 +138,6 @@ async def _serve(plan: ClusterPlan, restart_after_s: float | None) -> int:
                 return 0
             stopping.cancel()
             await starting
-            tell("waiting for them to find each other")
-            await _gathered(plan)
         print(_banner(plan, supervisor), flush=True)
         ends = {asyncio.create_task(stop.wait()), asyncio.create_task(supervisor.all_given_up.wait())}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -135,8 +147,31 @@ async def _serve(plan: ClusterPlan, restart_after_s: float | None) -> int:
             raise ClusterError(f"no broker is left: see the logs in {plan.data_dir}")
         print("stopping", file=sys.stderr, flush=True)
     finally:
+        if watching is not None:
+            watching.cancel()
         await supervisor.stop()
     return 0
+
+
+async def _start(supervisor: Supervisor, tell: Callable[[str], object]) -> None:
+    await supervisor.start()
+    tell("waiting for them to find each other")
+    await _gathered(supervisor.plan)
+
+
+async def _watch_etcd(member: EtcdMember, restart_after_s: float | None) -> None:
+    """Start our etcd again when it ends: brokers go on without it, but nothing else changes meanwhile."""
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        if not member.has_ended():
+            continue
+        if restart_after_s is None:
+            event("etcd ended", level="error", log=str(member.log))
+            return
+        event("etcd ended: starting it again", level="warning", log=str(member.log))
+        await asyncio.sleep(restart_after_s)
+        member.stop()
+        member.start()
 
 
 async def _gathered(plan: ClusterPlan) -> None:
@@ -167,14 +202,14 @@ def _banner(plan: ClusterPlan, supervisor: Supervisor) -> str:
     return "\n".join([*lines, "", f"  bootstrap  {bootstrap}", f"  data       {plan.data_dir}", ""])
 
 
-def _detached(data_dir: str) -> int:
-    """The same command again, in the background; returns when it serves."""
-    Path(data_dir).mkdir(parents=True, exist_ok=True)
-    arguments = [word for word in sys.argv[1:] if word not in ("-d", "--detach")]
+def _detached(data_dir: str, words: Sequence[str]) -> int:
+    """`cluster up` with these words, in the background; returns when it serves."""
+    with held(data_dir):
+        pass  # Nobody runs there, and no note of somebody who was killed is left.
     log = Path(data_dir) / "cluster.log"
     with log.open("ab") as sink:
         process = subprocess.Popen(
-            [sys.executable, "-m", "qanat.app", *arguments],
+            [sys.executable, "-m", "qanat.app", "cluster", "up", *words],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
@@ -187,7 +222,7 @@ def _detached(data_dir: str) -> int:
             if process.poll() is not None:
                 lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
                 raise ClusterError(f"the cluster did not start: {lines[-1][:300] if lines else 'no reason was told'}")
-            if _memory(data_dir) is not None:
+            if read_note(data_dir) is not None:
                 print(f"the cluster serves; qanat cluster down --data-dir {data_dir} stops it")
                 return 0
             time.sleep(0.1)
@@ -210,21 +245,24 @@ def restart(
     data_dir:
         The data directory that `cluster up` was told.
     """
-    memory = _memory(data_dir)
-    if memory is None:
+    note = read_note(data_dir)
+    if note is None:
         raise ClusterError(f"no cluster runs on {data_dir}: qanat cluster up starts one")
 
     async def work(cluster: Cluster) -> None:
         with told_status() as tell:
-            for broker in memory["brokers"]:
+            for broker in note.brokers:
                 await _whole(cluster, tell_waiting=tell)
-                tell(f"restarting broker {broker['id']}")
-                os.kill(_pid_of(data_dir, broker["id"]), signal.SIGTERM)
-                await _came_back(data_dir, broker["id"], broker["pid"])
+                tell(f"restarting broker {broker.node_id}")
+                before = _pid_of(data_dir, broker.node_id)
+                # One that has just died comes back by itself, and as new.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(before, signal.SIGTERM)
+                await _came_back(data_dir, broker.node_id, before)
                 await _whole(cluster, tell_waiting=tell)
-                print(f"broker {broker['id']} was restarted")
+                print(f"broker {broker.node_id} was restarted")
 
-    addresses = ",".join(broker["address"] for broker in memory["brokers"])
+    addresses = ",".join(broker.address for broker in note.brokers)
     run(target if target != HERE else Target(bootstrap=addresses), work)
 
 
@@ -262,43 +300,29 @@ def down(*, data_dir: Annotated[str, Parameter(metavar="PATH")] = "data") -> int
     data_dir:
         The data directory that `cluster up` was told.
     """
-    memory = _memory(data_dir)
-    if memory is None:
+    note = read_note(data_dir)
+    if note is None:
         raise ClusterError(f"no cluster runs on {data_dir}")
-    os.kill(memory["supervisor"], signal.SIGTERM)
+    try:
+        os.kill(note.supervisor, signal.SIGTERM)
+    except OSError as fault:
+        raise ClusterError(f"process {note.supervisor} cannot be told to stop: {fault.strerror}") from None
     deadline = time.monotonic() + _DOWN_S
     with told_status() as tell:
         tell("stopping the brokers")
-        while _is_running(memory["supervisor"]):
+        while is_held(data_dir):
             if time.monotonic() > deadline:
-                raise ClusterError(f"process {memory['supervisor']} has not stopped in {_DOWN_S:g} s")
+                raise ClusterError(f"process {note.supervisor} has not stopped in {_DOWN_S:g} s")
             time.sleep(0.1)
     print("the cluster is stopped")
     return 0
 
 
-def _memory(data_dir: str) -> dict[str, Any] | None:
-    """What the supervisor of a data directory left; None where none runs."""
-    try:
-        memory: dict[str, Any] = json.loads((Path(data_dir) / MEMORY_FILE).read_text())
-    except (OSError, ValueError):
-        return None
-    return memory if _is_running(memory["supervisor"]) else None
-
-
 def _pid_of(data_dir: str, node_id: int) -> int:
-    memory = _memory(data_dir)
-    if memory is None:
+    note = read_note(data_dir)
+    if note is None:
         raise ClusterError(f"the cluster on {data_dir} has stopped")
-    return int(next(broker["pid"] for broker in memory["brokers"] if broker["id"] == node_id))
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        # One that has ended and that nobody has waited for is no cluster.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
+    pid = note.pid_of(node_id)
+    if pid is None:
+        raise ClusterError(f"broker {node_id} has ended for good: see {data_dir}/broker-{node_id}.log")
+    return pid

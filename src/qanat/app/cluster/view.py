@@ -84,6 +84,12 @@ class ClusterView:
         return sum(one.leader < 0 for one in self.partitions)
 
     @property
+    def missing_brokers(self) -> list[int]:
+        """Whoever should hold something and is not there."""
+        held = {node_id for one in self.partitions for node_id in one.replicas}
+        return sorted(held - {one.node_id for one in self.brokers})
+
+    @property
     def racks(self) -> dict[int, str | None]:
         return {one.node_id: one.rack for one in self.brokers}
 

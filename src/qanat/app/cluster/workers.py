@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from qanat.app.cluster.note import held
 from qanat.app.cluster.plan import ClusterPlan, plan_cluster
 from qanat.app.cluster.up import BROKERS_MAX, serve_plan
 from qanat.app.events import configure
@@ -42,4 +43,5 @@ def serve_workers(workers: int, flags: StartFlags) -> int:
     if flags.host is not None:
         arguments += ["--host", flags.host]
     plan = ClusterPlan(planned.data_dir, planned.brokers, planned.settings, tuple(arguments), is_one_host=True)
-    return serve_plan(plan, _RESTART_AFTER_S)
+    with held(plan.data_dir):
+        return serve_plan(plan, _RESTART_AFTER_S)
