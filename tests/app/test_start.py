@@ -79,6 +79,17 @@ def test_an_address_in_use_is_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+def test_brokers_and_clients_cannot_share_a_port(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    result = qanat("start", "--port", port, "--data-dir", str(tmp_path / "data"), "-X", f"inter.broker.port={port}")
+
+    assert result.returncode == 1
+    assert f"brokers cannot be heard on {port}, which is the port of clients" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_a_directory_in_use_is_one_sentence(tmp_path: Path) -> None:
     with running_broker(tmp_path, "--port", "0", "--data-dir", "data"):
         result = qanat("start", "--port", "0", "--data-dir", str(tmp_path / "data"))

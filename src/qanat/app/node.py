@@ -174,6 +174,12 @@ class Node:
         broker = self.settings.broker
         if broker.inter_broker_port is None:
             return None
+        if broker.inter_broker_port == self.listener.port:
+            # Both can be bound as long as neither is listened on: the kernel would not tell.
+            raise AddressInUseError(
+                f"brokers cannot be heard on {broker.inter_broker_port}, which is the port of clients: choose another "
+                "inter.broker.port"
+            )
         listener = KafkaListener(self.broker, self._on_fault, inter_broker_port=broker.inter_broker_port)
         await listener.bind()
         opened.push_async_callback(listener.close)

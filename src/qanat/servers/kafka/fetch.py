@@ -42,7 +42,7 @@ _COPIES_FROM = 11
 
 def handle(request: FetchRequest, context: Context) -> object:
     if _follower(request) >= 0 and not context.connection.is_inter_broker:
-        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return _refusal(request)
     if context.is_long:
         return _in_turns(request, context)
     session, asked = _session(request, context, _named(request.topics))
@@ -95,6 +95,18 @@ def _follower(request: FetchRequest) -> int:
     """The broker that asks, or -1."""
     state = request.replica_state
     return request.replica_id if state is None else max(request.replica_id, state.replica_id)
+
+
+def _refusal(request: FetchRequest) -> FetchResponse:
+    """For whoever poses as a replica; with every partition, for before v7 that is the only place for an error."""
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    topics = [
+        FetchableTopicResponse(
+            topic.topic, topic.topic_id, [PartitionData(one.partition, code, -1) for one in topic.partitions]
+        )
+        for topic in request.topics
+    ]
+    return FetchResponse(error_code=code, responses=topics)
 
 
 def _take_note(request: FetchRequest, context: Context, follower: int, wanted: list[Wanted]) -> list[int]:
