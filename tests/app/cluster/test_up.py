@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
-from tests.adapters.etcd_servers import etcd_members
+from tests.adapters.etcd_servers import etcd_members, etcd_program
 
 from qanat.app.cluster.note import read_note
 from qanat.app.cluster.up import _watch_etcd
@@ -160,6 +160,18 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
 
     assert up.returncode == 1
     assert f"broker 0 cannot have port {made.port}" in up.stderr
+
+
+def test_the_etcd_of_others_is_not_taken_for_ours(tmp_path: Path) -> None:
+    etcd_program()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        up = Cluster(tmp_path).qanat("cluster", "up", "--store", "etcd", "--etcd-port", str(port))
+
+    assert up.returncode == 1
+    assert f"etcd cannot have port {port}" in up.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children that their parent has ended")

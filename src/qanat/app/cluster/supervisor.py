@@ -144,25 +144,27 @@ class Supervisor:
 
 
 def _require_free_ports(plan: ClusterPlan) -> None:
-    """Refuse a port that somebody listens on: whoever answers there would be taken for our broker."""
     for broker in plan.brokers:
         for port in (broker.port, broker.inter_broker_port, broker.http_port):
-            if port is None:
-                continue
-            if not 0 < port <= _PORT_MAX:
-                raise ClusterError(
-                    f"broker {broker.node_id} cannot have port {port}: ports go from 1 to {_PORT_MAX}, and brokers "
-                    f"hear each other {INTER_BROKER_OFFSET} above --port; choose another --port or --http-port"
-                )
-            with socket.socket() as taken:
-                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    taken.bind(("127.0.0.1", port))
-                except OSError as fault:
-                    raise ClusterError(
-                        f"broker {broker.node_id} cannot have port {port}: {fault.strerror}; stop what is using it, or "
-                        "choose another --port or --http-port"
-                    ) from None
+            if port is not None:
+                require_free_port(f"broker {broker.node_id}", port, "--port or --http-port")
+
+
+def require_free_port(who: str, port: int, flags: str) -> None:
+    """Refuse a port that somebody listens on: whoever answers there would be taken for ours."""
+    if not 0 < port <= _PORT_MAX:
+        raise ClusterError(
+            f"{who} cannot have port {port}: ports go from 1 to {_PORT_MAX}, and brokers hear each other "
+            f"{INTER_BROKER_OFFSET} above --port; choose another {flags}"
+        )
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", port))
+        except OSError as fault:
+            raise ClusterError(
+                f"{who} cannot have port {port}: {fault.strerror}; stop what is using it, or choose another {flags}"
+            ) from None
 
 
 async def _end(process: asyncio.subprocess.Process | None) -> None:

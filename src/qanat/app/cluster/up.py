@@ -17,7 +17,7 @@ from cyclopts import Parameter
 
 from qanat.app.cluster.note import ClusterError, held, is_held, read_note
 from qanat.app.cluster.plan import ClusterPlan, plan_cluster
-from qanat.app.cluster.supervisor import Supervisor
+from qanat.app.cluster.supervisor import Supervisor, require_free_port
 from qanat.app.cluster.view import view_of
 from qanat.app.events import configure
 from qanat.app.progress import told_status
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from qanat.app.etcd_server import EtcdMember
 
 BROKERS_MAX = 100
-_ETCD_PORT = 2379
 _LOOK_S = 0.5
 _WHOLE_S = 120.0
 _DOWN_S = 60.0
@@ -43,6 +42,9 @@ def up(
     data_dir: Annotated[str, Parameter(metavar="PATH")] = "data",
     port: int = 9092,
     http_port: Annotated[int, Parameter(help="Port of the first broker's HTTP door; -1 for none.")] = 8080,
+    etcd_port: Annotated[
+        int, Parameter(help="Port of the etcd that is started; it takes the next one as well.")
+    ] = 2379,
     settings: Annotated[list[str] | None, Parameter(name="-X", negative="", allow_leading_hyphen=True)] = None,
     restart_after: float = 5.0,
     restart: bool = True,
@@ -87,7 +89,16 @@ def up(
     told = [f"{name}={value}" for name, value in assignments(settings or []).items()]
     if detach:
         words = ["--brokers", brokers, "--store", store, "--data-dir", data_dir, "--port", port]
-        words += ["--http-port", http_port, "--restart-after", restart_after, "--log-level", log_level]
+        words += [
+            "--http-port",
+            http_port,
+            "--etcd-port",
+            etcd_port,
+            "--restart-after",
+            restart_after,
+            "--log-level",
+            log_level,
+        ]
         words += ["--restart" if restart else "--no-restart", *(word for one in told for word in ("-X", one))]
         return _detached(data_dir, [str(word) for word in words])
     configure("text", log_level)
@@ -96,19 +107,21 @@ def up(
     with held(data_dir):
         if store == "sqlite":
             return serve_plan(plan_cluster(data_dir, brokers, port, shown_http_port, told), restart_after_s)
-        with _own_etcd(data_dir) as member:
+        with _own_etcd(data_dir, etcd_port) as member:
             told = ["metadata.store=etcd", f"metadata.etcd.endpoints={member.plan.client_url}", *told]
             plan = plan_cluster(data_dir, brokers, port, shown_http_port, told)
             return serve_plan(plan, restart_after_s, member)
 
 
 @contextlib.contextmanager
-def _own_etcd(data_dir: str) -> Iterator[EtcdMember]:
+def _own_etcd(data_dir: str, port: int) -> Iterator[EtcdMember]:
     from qanat.app.etcd_server import find_etcd, plan_members, start_members
 
     with told_status() as tell:
         tell("starting etcd")
-        plans = plan_members(Path(data_dir) / "etcd", 1, _ETCD_PORT)
+        plans = plan_members(Path(data_dir) / "etcd", 1, port)
+        for taken in (plans[0].client_port, plans[0].peer_port):
+            require_free_port("etcd", taken, "--etcd-port")
         (member,) = start_members(find_etcd(), plans, ends_with_us=True)
     try:
         yield member
