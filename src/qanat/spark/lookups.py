@@ -10,8 +10,10 @@ from typing import TypeVar
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.committed import commit_offsets, committed_offsets
 from qanat.connection.deadline import Deadline
+from qanat.connection.faults import RefusedError
 from qanat.connection.offsets import list_offsets
 from qanat.connection.sizes import partition_bytes
+from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.given import OptionError
@@ -52,18 +54,27 @@ class Lookups:
 
         return self._runner.run(bounded())
 
-    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
-        """The partitions that a subscription takes, in order; raises where a named topic does not exist."""
+    def partitions(self, subscription: Subscription, *, may_be_gone: bool = False) -> list[TopicPartition]:
+        """The partitions that a subscription takes, in order; raises where a named topic does not exist.
+
+        With `may_be_gone` it is left out, as one is that a pattern took a moment ago.
+        """
         if subscription.pattern is not None:
             names = [name for name in self._topics() if re.fullmatch(subscription.pattern, name)]
+            may_be_gone = True
         else:
             names = sorted({*subscription.names, *(at.topic for at in subscription.assigned)})
         found: list[TopicPartition] = []
         for name in names:
-            view = self.run(lambda cluster, deadline, name=name: cluster.topic(name, deadline))  # type: ignore[misc]
+            try:
+                view = self.run(lambda cluster, deadline, name=name: cluster.topic(name, deadline))  # type: ignore[misc]
+            except RefusedError as fault:
+                if may_be_gone and fault.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue
+                raise
             found += [TopicPartition(name, number) for number in view.leaders]
         missing = subscription.assigned - set(found)
-        if missing:
+        if missing and not may_be_gone:
             raise UnknownTopicError("there is no partition " + ", ".join(map(str, sorted(missing))))
         return [at for at in found if subscription.takes(at)]
 
@@ -96,14 +107,19 @@ class Lookups:
     def bytes_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """How large the logs are that hold these partitions."""
         wanted = set(partitions)
-        return self.run(lambda cluster, deadline: partition_bytes(cluster, wanted, deadline))
+        return self._ask(lambda cluster, deadline: partition_bytes(cluster, wanted, deadline))
 
     def commit(self, group: str, offsets: Offsets) -> None:
         self.run(lambda cluster, deadline: commit_offsets(cluster, group, offsets, deadline))
 
     def _topics(self) -> list[str]:
-        found = self.run(lambda cluster, deadline: cluster.metadata(None, deadline))
-        return sorted(topic.name for topic in found.topics if topic.name)
+        """Those that a pattern may take: what brokers keep for themselves is read by name only."""
+        found = self._ask(lambda cluster, deadline: cluster.metadata(None, deadline))
+        return sorted(topic.name for topic in found.topics if topic.name and not topic.is_internal)
+
+    def _ask(self, question: Callable[[Cluster, Deadline], Awaitable[Result]]) -> Result:
+        """Ask again where a broker is restarting, as long as the time lasts that the options allow."""
+        return self.run(lambda cluster, deadline: cluster.persist(lambda: question(cluster, deadline), deadline))
 
     def _where_group_is(self, group: str, partitions: list[TopicPartition]) -> Offsets:
         """Partitions in which the group has committed nothing are read from their beginning."""

@@ -142,11 +142,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._shown = done
 
     def _latest(self) -> Offsets:
-        return self._lookups.latest(self._lookups.partitions(self._options.subscription))
+        return self._lookups.latest(self._there())
+
+    def _there(self) -> list[TopicPartition]:
+        """What there is to read now; a topic that the query was reading may be gone, if that may be."""
+        options = self._options
+        return self._lookups.partitions(options.subscription, may_be_gone=not options.fail_on_data_loss)
 
     def _begin(self, start: Offsets, known: Offsets | None = None) -> Offsets:
         """The start, with partitions that were added since: they are read from their beginning."""
-        chosen = known if known is not None else self._lookups.partitions(self._options.subscription)
+        chosen = known if known is not None else self._there()
         foreign = sorted(at for at in start if not self._options.subscription.takes(at))
         if foreign:
             raise ForeignCheckpointError(

@@ -57,6 +57,7 @@ def start(
     take: Callable[[DataFrame], int],
 ) -> Handing:
     """A running query that hands its micro-batches over, one after the other."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     reader = spark.readStream.format("qanat").option("includeHeaders", "true")
@@ -73,7 +74,7 @@ def start(
             written[number] = take(batch)
 
         return Handing(writer.foreachBatch(hand).start(), written)
-    except PySparkException as fault:
+    except (PySparkException, Py4JError) as fault:
         raise PipelineError(f"{name}: {told(fault)}") from None
 
 

@@ -10,6 +10,7 @@ from qanat.spark.pipelines.definition import Definition, Option, Source, Step, o
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.durations import seconds_of
 from qanat.spark.pipelines.windows import in_windows
+from qanat.spark.session import reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +22,8 @@ BROKEN = "_broken"
 _OWN = re.compile(r"\bqanat(?:\.\w+)+Error: (.+)")
 
 _TOO_SLOW = "Python worker failed to connect back"
+_FROM_JAVA = "An error occurred while calling"
+"""What Py4J tells before an exception that is not Spark's own, such as one of the file system."""
 
 
 def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]) -> dict[str, DataFrame]:
@@ -49,11 +52,17 @@ def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]
 
 
 def told(fault: Exception) -> str:
-    """What Spark says, without its plans and stack traces."""
+    """What Spark says, without its plans and stack traces.
+
+    >>> told(Exception("An error occurred while calling o1.start.\\n: java.io.IOException: no /x\\n\\tat a"))
+    'no /x'
+    """
     text = str(fault)
     own = _OWN.findall(text)
     if own:
         return str(own[-1]).split(" SQLSTATE:")[0]
+    if text.startswith(_FROM_JAVA):
+        return reason_of(text)
     if _TOO_SLOW in text:
         return (
             "Spark gives a Python process ten seconds to start, and this machine was too busy for that; run it again, "

@@ -47,6 +47,7 @@ def launch(spark: SparkSession, pipeline: Definition, how: How) -> Stages:
 
 
 def _started(found: dict[str, DataFrame], pipeline: Definition, name: str, folder: str, how: How) -> StreamingQuery:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     sink = pipeline.sinks[name]
@@ -59,5 +60,5 @@ def _started(found: dict[str, DataFrame], pipeline: Definition, name: str, folde
             how.options,
             is_available_now=how.is_available_now,
         )
-    except PySparkException as fault:
+    except (PySparkException, Py4JError) as fault:
         raise PipelineError(f"pipeline {pipeline.name}, sink {name}: {told(fault)}") from None
