@@ -45,7 +45,7 @@ async def alter_configs(
         raise WrongArgumentError("nothing to change: give name=value, or --delete name")
     deadline = cluster.deadline()
     if kind == TOPIC:
-        await cluster.topic(name, deadline)  # A name that is not there gets its own complaint.
+        await cluster.topic(name, deadline, may_lack_leaders=True)  # A name that is not there gets its own complaint.
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)], is_dry_run)
     link = await _link(cluster, kind, name, deadline)
     response: IncrementalAlterConfigsResponse = await link.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, deadline)
@@ -64,7 +64,7 @@ async def describe_configs(cluster: Cluster, kind: int, name: str) -> list[Descr
     """All settings of something, by name."""
     deadline = cluster.deadline()
     if kind == TOPIC:
-        await cluster.topic(name, deadline)  # A name that is not there gets its own complaint.
+        await cluster.topic(name, deadline, may_lack_leaders=True)  # A name that is not there gets its own complaint.
     resource = DescribeConfigsResource(kind, name, None)
     request = DescribeConfigsRequest([resource], include_synonyms=True, include_documentation=True)
     link = await _link(cluster, kind, name, deadline)

@@ -89,7 +89,7 @@ def add_partitions(
 
     async def work(cluster: Cluster) -> None:
         deadline = cluster.deadline()
-        await cluster.topic(topic, deadline)  # A name that is not there gets its own complaint.
+        await cluster.topic(topic, deadline, may_lack_leaders=True)  # A name that is not there gets its own complaint.
         wanted = [CreatePartitionsTopic(topic, to, None)]
         request = CreatePartitionsRequest(wanted, timeout_ms=deadline.left_ms, validate_only=dry_run)
         response: CreatePartitionsResponse = await cluster.call_controller(ApiKey.CREATE_PARTITIONS, request, deadline)

@@ -10,8 +10,9 @@ from cyclopts import Parameter
 from qanat.app.listing import Output, Row, counted, print_done, print_rows
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, assignments, run
 from qanat.app.watching import ONCE, Watch, show
-from qanat.connection.cluster import Cluster
-from qanat.connection.faults import check, refused
+from qanat.connection.cluster import Cluster, TopicView
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import OutOfTimeError, RefusedError, check, refused
 from qanat.connection.offsets import list_bounds
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
@@ -29,6 +30,7 @@ _LIST_COLUMNS = ("topic", "partitions", "replicas", "internal", "topic_id")
 _PARTITION_COLUMNS = ("topic", "partition", "leader", "replicas", "in_sync", "first_offset", "end_offset", "records")
 _DONE_COLUMNS = ("topic", "partitions", "done")
 _BROKERS_DEFAULT = -1
+_READY_S = 1.0
 
 Settings = Annotated[list[str] | None, Parameter(name=["--config", "-c"], negative="")]
 
@@ -200,7 +202,8 @@ def delete(
 
     async def work(cluster: Cluster) -> None:
         deadline = cluster.deadline()
-        sizes = {topic: len((await cluster.topic(topic, deadline)).leaders) for topic in topics}
+        views = [await cluster.topic(topic, deadline, may_lack_leaders=True) for topic in topics]
+        sizes = {view.name: len(view.leaders) for view in views}
         if not consent.is_given:
             rows.extend({"topic": topic, "partitions": size, "done": "would delete"} for topic, size in sizes.items())
             return
@@ -224,7 +227,9 @@ async def _topics(cluster: Cluster, names: list[str], regex: str | None) -> list
     if names and regex is None:
         deadline = cluster.deadline()
         for name in names:
-            await cluster.topic(name, deadline)  # A name that is not there gets its own complaint.
+            await cluster.topic(
+                name, deadline, may_lack_leaders=True
+            )  # A name that is not there gets its own complaint.
     try:
         expression = re.compile(regex or "")
     except re.error as fault:
@@ -248,21 +253,30 @@ def _list_row(topic: MetadataResponseTopic) -> Row:
 
 async def _partition_rows(cluster: Cluster, topic: MetadataResponseTopic) -> list[Row]:
     deadline = cluster.deadline()
-    view = await cluster.topic(topic.name or "", deadline)
-    bounds = await list_bounds(cluster, view, deadline)
+    view = await _soon_ready(cluster, topic.name or "", deadline)
+    led = {number: leader for number, leader in view.leaders.items() if leader >= 0}
+    bounds = await list_bounds(cluster, TopicView(view.name, led), deadline)
     rows: list[Row] = []
     for partition in sorted(topic.partitions, key=lambda one: one.partition_index):
-        first, end = bounds[partition.partition_index]
+        first, end = bounds.get(partition.partition_index, (None, None))
         rows.append(
             {
                 "topic": topic.name,
                 "partition": partition.partition_index,
-                "leader": partition.leader_id,
+                "leader": partition.leader_id if partition.leader_id >= 0 else None,
                 "replicas": ",".join(map(str, partition.replica_nodes)),
                 "in_sync": ",".join(map(str, partition.isr_nodes)),
                 "first_offset": first,
                 "end_offset": end,
-                "records": end - first,
+                "records": None if first is None or end is None else end - first,
             }
         )
     return rows
+
+
+async def _soon_ready(cluster: Cluster, name: str, deadline: Deadline) -> TopicView:
+    """A topic; where some partitions are still not led after a moment (all their replicas are away), without those."""
+    try:
+        return await cluster.topic(name, Deadline.after(min(_READY_S, deadline.left_seconds)))
+    except (RefusedError, OutOfTimeError):
+        return await cluster.topic(name, deadline, may_lack_leaders=True)

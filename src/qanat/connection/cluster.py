@@ -10,7 +10,7 @@ Rule 3: no broker that is silent costs the whole deadline where another one coul
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
@@ -43,6 +43,9 @@ _VIEW_S = 1.0
 """How long what was heard of a topic's leaders is believed."""
 _SILENT_S = 3.0
 """How long one broker may take over a question that another one could answer as well."""
+_READY = (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
+"""What a partition may say that can be used."""
+_LACKING = (*_READY, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 class Kind(IntEnum):
@@ -213,8 +216,11 @@ class Cluster:
                 self._known = None
                 self._bootstrap.sort(key=lambda one: one == address)
 
-    async def topic(self, name: str, deadline: Deadline, *, may_create: bool = False) -> TopicView:
-        """A topic that is ready: every partition has a leader. Raises where there is none of that name."""
+    async def topic(
+        self, name: str, deadline: Deadline, *, may_create: bool = False, may_lack_leaders: bool = False
+    ) -> TopicView:
+        """A topic that is ready: every partition has a leader, unless it may lack some. Raises where there is none of
+        that name."""
 
         async def attempt() -> TopicView:
             (topic,) = (await self.metadata([name], deadline, may_create=may_create)).topics
@@ -226,8 +232,9 @@ class Cluster:
                 raise RefusedError(topic.error_code, await self._no_topic(name, deadline))
             if topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION:
                 raise refused(f"there can be no topic {name[:NAME_LENGTH_MAX]!r}", topic.error_code, _name_rule(name))
-            check(f"topic {name}", topic.error_code)
-            return _view(topic)
+            if not may_lack_leaders or topic.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
+                check(f"topic {name}", topic.error_code)
+            return _view(topic, _LACKING if may_lack_leaders else _READY)
 
         return await self.persist(attempt, deadline)
 
@@ -278,9 +285,9 @@ def _name_rule(name: str) -> str:
     return "a name consists of letters a-z and A-Z, digits, and . _ -, and is neither empty nor . nor .."
 
 
-def _view(topic: MetadataResponseTopic) -> TopicView:
+def _view(topic: MetadataResponseTopic, accepted: Collection[ErrorCode]) -> TopicView:
     for partition in topic.partitions:
-        if partition.error_code not in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE):
+        if partition.error_code not in accepted:
             raise refused(f"partition {partition.partition_index} of topic {topic.name}", partition.error_code)
     leaders = {partition.partition_index: partition.leader_id for partition in topic.partitions}
     return TopicView(topic.name or "", dict(sorted(leaders.items())))

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from qanat.connection.cluster import Cluster, TopicView
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import check
+from qanat.connection.faults import check, refused
+from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -36,7 +37,10 @@ async def list_offsets(
     """
 
     async def attempt() -> dict[int, Found]:
-        view = await cluster.topic(topic, deadline)
+        view = await cluster.topic(topic, deadline, may_lack_leaders=True)
+        for partition in moments:
+            if view.leaders.get(partition, 0) < 0:
+                raise refused(f"partition {partition} of topic {topic}", ErrorCode.LEADER_NOT_AVAILABLE)
         found: dict[int, Found] = {}
         for leader, partitions in by_leader(view, moments).items():
             link = await cluster.node_link(leader, deadline)

@@ -118,7 +118,8 @@ def drain(
 ) -> int:
     """Move everything away from a broker, so that it can be taken out of the cluster.
 
-    Where no other broker can take a replica, the partition does with one fewer, which is told.
+    Where no other broker can take a replica, the partition does with one fewer, which is told. One that has died for
+    good can be drained as well: the others have what it had.
 
         qanat cluster drain 2 --dry-run
         qanat cluster drain 2
@@ -139,8 +140,14 @@ def drain(
 
     def decide(view: ClusterView) -> Plan:
         known = [one.node_id for one in view.brokers]
-        if broker not in known:
+        if broker not in known and broker not in view.missing_brokers:
             raise WrongArgumentError(f"there is no broker {broker}; there are {', '.join(map(str, known))}")
+        stuck = next((one for one in view.partitions if one.leader < 0 and broker in one.replicas), None)
+        if stuck is not None:
+            raise WrongArgumentError(
+                f"broker {broker} cannot be drained: nobody leads {stuck.topic}-{stuck.number}, so nobody can copy it; "
+                f"start a broker that has it ({_shown(stuck.replicas)})"
+            )
         found = drained(view.partitions, broker, known, view.racks)
         if isinstance(found, str):
             raise WrongArgumentError(f"broker {broker} cannot be drained: {found}")

@@ -65,14 +65,14 @@ class ClusterPlan:
 
 
 def plan_cluster(
-    data_dir: str, brokers: int, port: int, http_port: int | None, settings: Sequence[str] = ()
+    data_dir: str, brokers: int, port: int, http_port: int | None, settings: Sequence[str] = (), first_id: int = 0
 ) -> ClusterPlan:
-    """Brokers 0 to n-1 on neighbouring ports."""
+    """Brokers with neighbouring numbers on neighbouring ports."""
     return ClusterPlan(
         data_dir,
         tuple(
             BrokerPlan(
-                number,
+                first_id + number,
                 port + number,
                 port + INTER_BROKER_OFFSET + number,
                 None if http_port is None else http_port + number,

@@ -1,7 +1,8 @@
 """`qanat start --workers N`: several brokers on one host as one cluster, a process each, so that every core has work.
 
-They count as one host: topics have one replica unless they ask for more. Broker i listens on the first
-one's port + i, for the others on 10,000 above that, for HTTP on the first one's port + i.
+They count as one host: topics have one replica unless they ask for more. Broker i has the first one's
+number + i and listens on the first one's port + i, for the others on 10,000 above that, for HTTP on the
+first one's port + i.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def serve_workers(workers: int, flags: StartFlags) -> int:
         settings.broker.port,
         None if http_port == NOT_SERVED else http_port,
         [f"{name}={value}" for name, value in assignments(list(flags.assignments)).items()],
+        first_id=int(settings.node_id),
     )
     arguments = ["--log-format", flags.log_format, "--log-level", flags.log_level]
     if flags.config is not None:
