@@ -92,8 +92,7 @@ class Rounds:
     def measure_growth(self, growth: Growth, pair: Pair) -> list[Row]:
         """Each one's figures, and how much of the first's throughput the others keep, within the round.
 
-        All is the most that can be kept. A server that one client cannot keep busy gains by more of them; it is not
-        the flatter for it.
+        All is the most that can be kept: docs/decisions/0010-what-is-judged.md.
         """
         first, *others = trials = self._take_turns(growth.workloads, pair)
         rows = [one for trial in trials for one in self._rows(trial)]
