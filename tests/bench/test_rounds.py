@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,34 @@ def test_growth_is_throughput_by_the_first_ones(tmp_path: Path) -> None:
         ("clients-1000", 0.5, 0.25, 2.0),
     ]
     assert [(one.verdict, one.goal_verdict) for one in flat] == [("met", "NOT met"), ("met", "met")]
+
+
+def test_who_gains_with_clients_keeps_no_more_than_all(tmp_path: Path) -> None:
+    ours, other = Steady({"clients-1000": 0.9}), Steady({"clients-1000": 0.5})
+    rows = rounds_of(tmp_path, []).measure_growth(CLIENTS, pair_of(ours, other, os.getpid()))
+
+    assert [(one.ours, one.limit) for one in rows if one.unit == "×"] == [(1.0, 1.0), (1.0, 1.0)]
+
+
+class Noted(Steady):
+    def __init__(self, name: str, order: list[str]) -> None:
+        super().__init__({})
+        self._name = name
+        self._order = order
+
+    def sample(self, workload: Workload) -> Sample:
+        self._order.append(self._name)
+        return super().sample(workload)
+
+
+def test_short_samples_are_taken_more_often_and_who_goes_first_changes(tmp_path: Path) -> None:
+    order: list[str] = []
+    pair = pair_of(Noted("ours", order), Noted("other", order), os.getpid())
+    rounds_of(tmp_path, []).measure(replace(PRODUCE, turns=2), pair)
+
+    first = order[::2]
+    assert len(first) == 1 + 5 * 2, "one warms up"
+    assert first == [["other", "ours"][number % 2] for number in (0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6)]
 
 
 @pytest.mark.parametrize("size", [10, 100, 1024])

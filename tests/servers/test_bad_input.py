@@ -60,6 +60,12 @@ def is_closed_by(victim: Victim, data: bytes) -> bool:
         return ending(client) == "closed"
 
 
+def test_a_broker_that_stands_still_is_noticed(victim: Victim) -> None:
+    with victim.watched() as waits, victim.standing_still():
+        time.sleep(LONGEST_WAIT_S + 0.1)
+    assert max(waits) > LONGEST_WAIT_S
+
+
 @pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)
 def test_every_length_that_lies_ends_the_connection(victim: Victim, served: ServedApi) -> None:
     before = victim.rss_bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -109,10 +110,19 @@ class Victim:
             assert not thread.is_alive(), "another client is not served any more"
 
     def _queued_s(self) -> float:
-        """How long the broker's loop and the thread that asks have waited for a processor, in all."""
+        """How long the broker's loop and the thread that asks have waited for a processor; 0 where no kernel tells."""
         tasks = ((self._process.pid, self._process.pid), (os.getpid(), threading.get_native_id()))
-        told = (Path(f"/proc/{process}/task/{thread}/schedstat").read_text() for process, thread in tasks)
-        return sum(int(one.split()[1]) for one in told) / 1e9
+        files = [Path(f"/proc/{process}/task/{thread}/schedstat") for process, thread in tasks]
+        return sum(int(one.read_text().split()[1]) for one in files if one.exists()) / 1e9
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Inside, it does nothing at all."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
 
 GREETING = b"".join(

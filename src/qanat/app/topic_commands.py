@@ -227,9 +227,8 @@ async def _topics(cluster: Cluster, names: list[str], regex: str | None) -> list
     if names and regex is None:
         deadline = cluster.deadline()
         for name in names:
-            await cluster.topic(
-                name, deadline, may_lack_leaders=True
-            )  # A name that is not there gets its own complaint.
+            # A name that is not there gets its own complaint.
+            await cluster.topic(name, deadline, may_lack_leaders=True)
     try:
         expression = re.compile(regex or "")
     except re.error as fault:

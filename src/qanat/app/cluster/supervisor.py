@@ -145,7 +145,8 @@ class Supervisor:
 
 def _require_free_ports(plan: ClusterPlan) -> None:
     for broker in plan.brokers:
-        for port in (broker.port, broker.inter_broker_port, broker.http_port):
+        # The highest first: one that there cannot be is told before one that is taken just now.
+        for port in (broker.inter_broker_port, broker.port, broker.http_port):
             if port is not None:
                 require_free_port(f"broker {broker.node_id}", port, "--port or --http-port")
 

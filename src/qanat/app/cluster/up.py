@@ -88,19 +88,12 @@ def up(
         raise WrongArgumentError(f"--brokers {brokers}: write a number from 1 to {BROKERS_MAX}")
     told = [f"{name}={value}" for name, value in assignments(settings or []).items()]
     if detach:
-        words = ["--brokers", brokers, "--store", store, "--data-dir", data_dir, "--port", port]
-        words += [
-            "--http-port",
-            http_port,
-            "--etcd-port",
-            etcd_port,
-            "--restart-after",
-            restart_after,
-            "--log-level",
-            log_level,
-        ]
+        flags: dict[str, object] = {"brokers": brokers, "store": store, "data-dir": data_dir, "port": port}
+        flags |= {"http-port": http_port, "etcd-port": etcd_port}
+        flags |= {"restart-after": restart_after, "log-level": log_level}
+        words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
         words += ["--restart" if restart else "--no-restart", *(word for one in told for word in ("-X", one))]
-        return _detached(data_dir, [str(word) for word in words])
+        return _detached(data_dir, words)
     configure("text", log_level)
     restart_after_s = restart_after if restart else None
     shown_http_port = None if http_port < 0 else http_port
