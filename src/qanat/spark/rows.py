@@ -82,9 +82,13 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
 class Encoder:
     """Turns Arrow batches into record batches, partition by partition, in the order of the rows."""
 
-    def __init__(self, target: Target, partition_counts: dict[str, int]) -> None:
+    def __init__(
+        self, target: Target, partition_counts: Mapping[str, int] | None = None, *, is_checked: bool = True
+    ) -> None:
+        """`is_checked`: whether batches have their checksum; whoever changes their headers anyway computes it then."""
         self._target = target
-        self._counts = partition_counts
+        self._is_checked = is_checked
+        self._counts = dict(partition_counts or {})
         self._turn = 0
         """Rows without a key go round, a stretch of rows at a time."""
         self._nothing = _nothing(0)
@@ -98,6 +102,13 @@ class Encoder:
         if None in found:
             raise RowsError("a row has no topic: column topic is null and there is no option topic")
         return set(found)
+
+    def unknown_topics(self, batch: pa.RecordBatch) -> list[str]:
+        """Those whose partitions must be told (`know`) before these rows are encoded."""
+        return sorted(self.topics(batch) - self._counts.keys())
+
+    def know(self, topic: str, partitions: int) -> None:
+        self._counts[topic] = partitions
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[EncodedBatch]:
         """The record batches of some rows; their topics' partition counts must be known."""
@@ -147,7 +158,14 @@ class Encoder:
             yield EncodedBatch(TopicPartition(topic, self._turn), finished, count)
 
     def _batches(self, columns: Columns, first_row: int, end_row: int, most: int) -> Iterator[tuple[bytearray, int]]:
-        return encode_columns(columns, codec=self._target.codec, batch_bytes=most, first_row=first_row, end_row=end_row)
+        return encode_columns(
+            columns,
+            codec=self._target.codec,
+            batch_bytes=most,
+            first_row=first_row,
+            end_row=end_row,
+            is_checked=self._is_checked,
+        )
 
     def _partitions(self, topic: str, batch: pa.RecordBatch) -> pa.Array:
         """The partition of every row: its own, else its key's, else the next in turn."""
@@ -203,11 +221,11 @@ class Encoder:
                 header_values=_binary_column(headers.values.field("value")),
             )
         if "timestamp" in names:
-            millis = _millis(batch.column("timestamp"))
+            millis = _buffer(_millis(batch.column("timestamp")), 1)
         else:
-            millis = pa.repeat(pa.scalar(time.time_ns() // 1_000_000, pa.int64()), rows)
+            millis = array("q", [time.time_ns() // 1_000_000]) * rows
         values = _binary_column(_plain(batch.column("value"), pa.binary()))
-        return replace(columns, timestamps=_buffer(millis, 1), values=values)
+        return replace(columns, timestamps=millis, values=values)
 
 
 def _nothing(rows: int) -> Columns:

@@ -1,13 +1,15 @@
 """Record batches on their way to the brokers: one of each partition at a time, the next made while others fly.
 
-Nothing is copied on the way to the socket, given uvloop; asyncio's own loop joins what it is given.
+Nothing is copied on the way to the socket, given uvloop; asyncio's own loop joins what it is given. All of a task's
+rounds are one run of the loop, which stands still while the next round is made: to start and end it for each cost a
+tenth of a task's time, as measured.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from typing import TYPE_CHECKING, TypeVar
 
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import RefusedError
@@ -17,7 +19,10 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.spark.lookups import cluster_of, loop_factory
 from qanat.spark.options import Access
-from qanat.spark.rows import EncodedBatch, RowsError
+from qanat.spark.rows import EncodedBatch, Encoder, RowsError
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch  # type: ignore[import-untyped]
 
 Result = TypeVar("Result")
 
@@ -95,24 +100,48 @@ class Sender:
     def cluster(self) -> Cluster:
         return self._cluster
 
-    def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has; it is made if the brokers make topics on first use."""
-        view = self._runner.run(self._cluster.topic(topic, self._cluster.deadline(), may_create=True))
-        return len(view.leaders)
+    async def prepare(self, encoder: Encoder, rows: RecordBatch) -> None:
+        """Tell an encoder how many partitions the topics of these rows have.
+
+        A topic is made if the brokers make topics on first use.
+        """
+        for topic in encoder.unknown_topics(rows):
+            view = await self._cluster.topic(topic, self._cluster.deadline(), may_create=True)
+            encoder.know(topic, len(view.leaders))
+
+    def send_rows(self, rows: Iterable[RecordBatch], encoder: Encoder) -> int:
+        """Encode and send in order and wait for all; how many rows there were."""
+
+        async def encoded() -> AsyncIterator[EncodedBatch]:
+            for some in rows:
+                await self.prepare(encoder, some)
+                for batch in encoder.encode(some):
+                    yield batch
+
+        return self._runner.run(self._send_each(encoded()))
 
     def send_all(self, batches: Iterable[EncodedBatch]) -> int:
-        """Send in order and wait for all; how many rows there were. Whatever goes wrong, nothing flies afterwards."""
+        """The same with batches that are encoded already."""
+
+        async def each() -> AsyncIterator[EncodedBatch]:
+            for batch in batches:
+                yield batch
+
+        return self._runner.run(self._send_each(each()))
+
+    async def _send_each(self, batches: AsyncIterator[EncodedBatch]) -> int:
+        """Whatever goes wrong, nothing flies afterwards."""
         rounds, rows = Rounds(), 0
         try:
-            for batch in batches:
+            async for batch in batches:
                 rows += batch.rows
                 finished = rounds.full_before(batch)
                 if finished:
-                    self._runner.run(self._launch(finished))
-            self._runner.run(self._launch(rounds.rest()))
-            self._runner.run(self._land(len(self._flying)))
+                    await self._launch(finished)
+            await self._launch(rounds.rest())
+            await self._land(len(self._flying))
         finally:
-            self._runner.run(self._settle())
+            await self._settle()
         return rows
 
     async def _launch(self, batches: dict[TopicPartition, EncodedBatch]) -> None:

@@ -69,20 +69,19 @@ class _Writing:
                 context = TaskContext.get()
                 assert context is not None
                 folder = self._folder(int(context.getLocalProperty(_BATCH_ID) or 0))
-                staged = Staging(self._staging).stage(folder, self._encoded(rows, sender))
+                staged = Staging(self._staging).stage(folder, self._encoded(rows, sender, Encoder(self._target)))
                 return Waiting(context.partitionId(), context.getLocalProperty(_QUERY_ID) or uuid4().hex, staged)
             sender.acks = self._options.acks
             if self._options.acks == ALL:
                 sender.be_idempotent()
-            return Sent(sender.send_all(self._encoded(rows, sender)))
+            # What a producer puts its identity into gets its checksum then, once.
+            return Sent(sender.send_rows(rows, Encoder(self._target, is_checked=sender.producer is None)))
 
-    def _encoded(self, rows: Iterator[RecordBatch], sender: Sender) -> Iterator[EncodedBatch]:
-        counts: dict[str, int] = {}
-        encoder = Encoder(self._target, counts)
+    @staticmethod
+    def _encoded(rows: Iterator[RecordBatch], sender: Sender, encoder: Encoder) -> Iterator[EncodedBatch]:
         for batch in rows:
-            for topic in encoder.topics(batch):
-                if topic not in counts:
-                    counts[topic] = sender.partition_count(topic)
+            if encoder.unknown_topics(batch):
+                sender.run(sender.prepare(encoder, batch))
             yield from encoder.encode(batch)
 
     def finish(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:

@@ -132,12 +132,15 @@ def encode_columns(
     first_row: int = 0,
     end_row: int | None = None,
     fields: BatchFields = _PLAIN,
+    is_checked: bool = True,
 ) -> Iterator[tuple[bytearray, int]]:
     """Batches of at most `batch_bytes` before compression, each with the number of its rows.
 
     A row that alone is larger gets a batch of its own. Records are numbered from
     0 in each batch, whatever the offset column says: a broker gives them their
     place. Sequence numbers run on from `fields.base_sequence`, if there is one.
+    Batches that are not `is_checked` lack their checksum, for those who give
+    them to a producer next (`give_producer`).
     """
     columns = _viewed(columns)
     encoder = RowEncoder(columns)
@@ -146,7 +149,8 @@ def encode_columns(
         batch, next_row, max_timestamp = encoder.encode(first_row, end_row, batch_bytes, HEADER_SIZE)
         count = next_row - first_row
         timestamp = columns.timestamps[first_row]
-        yield sealed(batch, fields, codec, count, count - 1, timestamp, max_timestamp), count
+        last = count - 1
+        yield sealed(batch, fields, codec, count, last, timestamp, max_timestamp, is_checked=is_checked), count
         fields = fields.after(count)
         first_row = next_row
 

@@ -2,7 +2,9 @@
 """Records to the bytes of a batch's payload, from single records or from rows of columns.
 
 Single records are measured first, so that their payload is allocated once. Rows are
-measured and written one by one, in one walk that ends where the batch is full. Both
+measured and written one by one, in one walk that ends where the batch is full; compiled,
+rows without headers for which there is room go by a loop of their own, which leaves every
+other row, and every complaint, to the walk. Both
 leave room in front for the header. Compiled and interpreted like `record_reader`.
 
 Rule 1: room in the target and bytes in the source are checked before every copy;
@@ -222,6 +224,7 @@ class RowEncoder:
         "header_values",
         "key_length",
         "keys",
+        "latest",
         "rows",
         "timestamps",
         "value_length",
@@ -268,9 +271,16 @@ class RowEncoder:
         payload = bytearray(reserved)
         lengthen(payload, reserved + min(max(limit_bytes, 0), EXPECTED_BYTES))
         writer = PayloadWriter(payload, reserved)
-        latest = self.timestamps[first]
+        self.latest = self.timestamps[first]
         row = first
         while row < end:
+            if COMPILED:
+                limit = reserved + min(limit_bytes, writer.end - reserved)
+                row = native_stretch(self, writer, first, row, end, limit)  # type: ignore[name-defined]  # noqa: F821
+                if row < 0:
+                    raise AssertionError("a row differs from its measured size")
+                if row == end:
+                    break
             body = self.body_size(first, row)
             record_end = writer.position + varint_size(body) + body
             if row > first and record_end - reserved > limit_bytes:
@@ -280,10 +290,10 @@ class RowEncoder:
             self.write_row(writer, first, row, body)
             if writer.position != record_end:
                 raise AssertionError("a row differs from its measured size")
-            latest = max(latest, self.timestamps[row])
+            self.latest = max(self.latest, self.timestamps[row])
             row += 1
         writer.cut()
-        return payload, row, latest
+        return payload, row, self.latest
 
     def write_row(self, writer: PayloadWriter, first: int, row: int, body: int) -> None:
         """Write a row that was measured just now, and for which there is room."""

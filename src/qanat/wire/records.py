@@ -210,8 +210,10 @@ def sealed(
     last_offset_delta: int,
     base_timestamp: int,
     max_timestamp: int,
+    *,
+    is_checked: bool = True,
 ) -> bytearray:
-    """A batch from 61 free bytes and the records' bytes: compressed, with header and checksum."""
+    """A batch from 61 free bytes and the records' bytes: compressed, with header and, if `is_checked`, checksum."""
     if fields.log_append_time_ms is not None:
         max_timestamp = fields.log_append_time_ms
     header = BatchHeader(
@@ -229,11 +231,14 @@ def sealed(
         base_sequence=fields.base_sequence,
         record_count=count,
     )
-    return closed(batch, header, codec)
+    return closed(batch, header, codec, is_checked=is_checked)
 
 
-def closed(batch: bytearray, header: BatchHeader, codec: Codec) -> bytearray:
-    """`header` and the records after the 61 free bytes of `batch`, with codec, length and checksum set."""
+def closed(batch: bytearray, header: BatchHeader, codec: Codec, *, is_checked: bool = True) -> bytearray:
+    """`header` and the records after the 61 free bytes of `batch`, with codec, length and checksum set.
+
+    Without `is_checked` the checksum is 0, until somebody has the header changed and computes it then.
+    """
     if header.record_count == 0:
         codec = Codec.NONE
     if codec is not Codec.NONE:
@@ -242,7 +247,8 @@ def closed(batch: bytearray, header: BatchHeader, codec: Codec) -> bytearray:
         attributes=header.attributes & ~CODEC_MASK | codec, batch_length=len(batch) - BYTES_BEFORE_LENGTH, crc=0
     )
     write_header(batch, 0, header)
-    write_header(batch, 0, header._replace(crc=batch_crc(batch)))
+    if is_checked:
+        write_header(batch, 0, header._replace(crc=batch_crc(batch)))
     return batch
 
 
