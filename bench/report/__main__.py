@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -79,6 +80,7 @@ def measure(parts: Sequence[Part], folder: Path, *, is_quick: bool, rounds: int)
                 break
             files.append(folder / f"{part.name}.step-{number}.json")
             files[-1].unlink(missing_ok=True)
+            os.sync()  # What the one before has left to be written is not this one's.
             words = [*part.in_time(command, left_s), "--json", str(files[-1].resolve())]
             ended = running.run(words, left_s, part.title, folder / f"{part.name}.log", _tell)
             reason = "; ".join(filter(None, (reason, ended.reason)))

@@ -79,6 +79,7 @@ HOW = """\
 
 - Servers are processes of their own on loopback, started as their users start them; the same processors for all of
   them and for the clients.
+- What is still to be written to the disk is written before each part begins.
 - Sides take turns within each round; the ratio is taken within the round. Figures are medians over five rounds or
   more, after one round that warms up; *spread* is the lowest and the highest of what is judged.
 - **One broker, three brokers**: one program over librdkafka drives both, with the same settings, on topics with the

@@ -16,7 +16,7 @@ from qanat.log.jobs import run_now
 from qanat.log.partition_log import Appended, PartitionLog
 from qanat.log.recovery import Checkpoint, open_log
 from qanat.log.settings import DirectorySettings, LogSettings
-from qanat.log.truncation import begin_truncation
+from qanat.log.truncation import LookJob, begin_truncation
 from qanat.log.whole_files import read_whole, write_volatile
 from qanat.model.ids import TopicPartition
 from qanat.wire.batch_header import BatchHeader, batch_size_at, read_header
@@ -146,7 +146,9 @@ def replicate(log: PartitionLog) -> None:
 
 def truncate(log: PartitionLog, end_offset: int) -> None:
     flush(log)
-    run_now(begin_truncation(log, end_offset))
+    look = LookJob(log, end_offset)
+    run_now(look)
+    run_now(begin_truncation(log, end_offset, look.retreat))
 
 
 def compact(log: PartitionLog, now_ms: int = NOW, dedupe_bytes: int = 1024 * 1024) -> None:

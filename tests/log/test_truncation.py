@@ -13,6 +13,7 @@ from tests.log.batches import (
     Writer,
     append,
     batch,
+    batches_in,
     compact,
     contents,
     end_transaction,
@@ -30,8 +31,9 @@ from tests.log.batches import (
 
 from qanat.log import names
 from qanat.log.jobs import run_now
+from qanat.log.lookup import find_timestamp
 from qanat.log.partition_log import PartitionLog
-from qanat.log.truncation import begin_restart, begin_truncation
+from qanat.log.truncation import LookJob, begin_restart, begin_truncation
 from qanat.model.errors import OutOfOrderSequenceError
 
 SIZE = len(batch(2))
@@ -65,17 +67,30 @@ HISTORY = [
 """Two producers in transactions, some of them ended, under four leaders; then a fifth with plain batches."""
 
 
+def looked_up(log: PartitionLog) -> list[object]:
+    """What look-up tables are good for: every offset and every time finds its batch."""
+    times = range(NOW - 1, NOW + 20)
+    return [
+        [log.usable(log.segment_index(offset)).position_of(offset) for offset in range(log.end_offset)],
+        [find_timestamp(log, timestamp, 1_000_000) for timestamp in times],
+        [(one.max_timestamp, one.max_timestamp_offset, one.next_offset) for one in log.segments if one.size],
+    ]
+
+
 @examples
-@given(end=st.integers(0, 70), segment_bytes=st.integers(200, 900))
-def test_a_cut_log_equals_one_that_was_never_longer(end: int, segment_bytes: int) -> None:
+@given(end=st.integers(0, 70), segment_bytes=st.integers(200, 9000), read_at=st.none() | st.integers(0, 40))
+def test_a_cut_log_equals_one_that_was_never_longer(end: int, segment_bytes: int, read_at: int | None) -> None:
     log = new_log(segment_bytes=segment_bytes)
     shorter = new_log(segment_bytes=segment_bytes)
-    for act in HISTORY:
+    for number, act in enumerate(HISTORY):
         act(log)
         if log.end_offset <= end:
             act(shorter)
+        if number == read_at:
+            contents(log)
     truncate(log, end)
     flush(shorter)
+    assert looked_up(log) == looked_up(shorter)
     assert state(log) == state(shorter)
     assert state(reopened(log)) == state(log)
     for one in (log, shorter):
@@ -204,6 +219,7 @@ def test_nothing_is_appended_while_a_log_is_being_cut() -> None:
     log = new_log()
     fill(log, 3)
     flush(log)
+    assert len(contents(log)) == 3
     job = begin_truncation(log, 1)
     assert job is not None
     with pytest.raises(AssertionError, match="being cut"):
@@ -212,3 +228,55 @@ def test_nothing_is_appended_while_a_log_is_being_cut() -> None:
     assert [record.offset for record in contents(log)] == [0, 1, 2], "readers see the old log until it is finished"
     job.finish()
     assert append(log, batch()).base_offset == 1
+
+
+def test_a_file_is_cut_in_place_where_nobody_has_looked() -> None:
+    log = new_log()
+    fill(log, 3)
+    assert len(contents(log)) == 3
+    fill(log, 3)
+    file = log.active.file
+    truncate(log, 3)
+    assert log.active.file is file
+    assert file.size() == log.active.size
+    fill(log, 2)
+    read = log.read(0, 10_000)
+    truncate(log, 4)
+    assert log.active.file is not file, "somebody is looking at what was cut"
+    assert [header.base_offset for view in read.views() for header, _ in batches_in(view)] == [0, 1, 2, 3, 4]
+    assert [record.offset for record in contents(log)] == [0, 1, 2, 3]
+
+
+def test_what_consumers_were_told_of_is_not_cut_in_place() -> None:
+    log = new_log()
+    fill(log, 3)
+    replicate(log)
+    file = log.active.file
+    truncate(log, 2)
+    assert log.active.file is not file
+
+
+def test_readers_see_the_shorter_log_while_its_file_is_being_cut() -> None:
+    log = new_log()
+    fill(log, 3)
+    flush(log)
+    look = LookJob(log, 1)
+    look.run()
+    job = begin_truncation(log, 1, look.retreat)
+    assert job is not None
+    assert [record.offset for record in contents(log)] == [0]
+    job.run()
+    job.finish()
+    assert append(log, batch()).base_offset == 1
+    assert [record.offset for record in contents(reopened(log))] == [0, 1]
+
+
+def test_epochs_that_were_cut_off_in_place_do_not_come_back() -> None:
+    log = new_log()
+    fill(log, 2, leader_epoch=1)
+    flush(log)
+    fill(log, 2, leader_epoch=2)
+    flush(log)
+    truncate(log, 2)
+    for one in (log, reopened(log)):
+        assert [(entry.epoch, entry.start_offset) for entry in one.epochs.entries] == [(1, 0)]

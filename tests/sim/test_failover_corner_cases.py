@@ -301,3 +301,20 @@ def test_c21_where_a_log_starts_never_goes_back_when_the_leader_that_was_told_di
         assert all(one.node.broker.hosting.logs[AT].log_start_offset == 3 for one in stage.machines if one.node)
 
     play(script)
+
+
+def test_writers_hardly_feel_it_when_a_leader_stops_in_good_order() -> None:
+    """Some of these times, whoever follows hears of the election before the new leader does."""
+
+    async def script(stage: Stage) -> None:
+        for _ in range(9):
+            await stage.whole_again()
+            leader, last = stage.leader, stage.loop.time()
+            stopping = asyncio.ensure_future(leader.stop())
+            while stage.leader is leader or not stopping.done():
+                assert await stage.send(b"steady") is not None
+                gap_s, last = stage.loop.time() - last, stage.loop.time()
+                assert gap_s < 0.15, "of the simulated clock"
+            await leader.start()
+
+    play(script)

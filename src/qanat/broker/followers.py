@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import ceil
 from typing import TYPE_CHECKING
 
 from qanat.broker.follower_session import FollowerSession
@@ -38,8 +39,9 @@ _VERSION = 17
 _CALL_S = 10.0
 """How long a leader may be silent beyond what it was allowed to wait; then another connection is tried."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
-_LEFT_OUT_S = 0.2
-"""How long a partition is left out whose leader says something else than records."""
+_FIRST_LEFT_OUT_S, _LEFT_OUT_S = 0.01, 0.2
+"""How long a partition is left out whose leader says something else than records, the first time and at most. Whoever
+is elected often hears of it some milliseconds later than those that follow it, and writers wait for both."""
 _ROWS_AT_ONCE = 50
 _IDLE_FACTOR = 4
 """So many times longer may the next answer take where the last one said nothing new: asking about thousands of
@@ -98,6 +100,8 @@ class _FollowedLeader:
         self._copies: dict[TopicPartition, Copy] = {}
         self._left_out: dict[TopicPartition, float] = {}
         """Until when, by the loop's clock."""
+        self._pauses_s: dict[TopicPartition, float] = {}
+        """How long they are left out the next time, where nothing has come of them since the last."""
         self._behind: dict[TopicPartition, None] = {}
         """Copies that lack something committed, as far as we know: they may be throttled."""
         self._changed = asyncio.Event()
@@ -110,6 +114,7 @@ class _FollowedLeader:
         self._copies[copy.at] = copy
         self._behind[copy.at] = None
         self._left_out.pop(copy.at, None)
+        self._pauses_s.pop(copy.at, None)
         self._changed.set()
         if self._task is None or self._task.done():
             self._task = self._broker.park(self._run())
@@ -118,6 +123,7 @@ class _FollowedLeader:
         self._copies.pop(at, None)
         self._behind.pop(at, None)
         self._left_out.pop(at, None)
+        self._pauses_s.pop(at, None)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -160,7 +166,7 @@ class _FollowedLeader:
         if not copies:
             self._changed.clear()
             try:
-                async with asyncio.timeout(_LEFT_OUT_S):
+                async with asyncio.timeout(self._until_next_s()):
                     await self._changed.wait()
             except TimeoutError:
                 pass
@@ -190,11 +196,18 @@ class _FollowedLeader:
         await self._take_all(response, copies)
 
     def _longest_wait_ms(self) -> int:
-        """How long the leader may take. Who is silent for long looks like one that has fallen behind."""
+        """How long the leader may take. Who is silent for long looks like one that has fallen behind; and copies that
+        are left out have their turn when their time is over."""
         settings = self._broker.settings
         usual_ms = settings.replica_fetch_wait_max_ms
         idle_ms = min(_IDLE_FACTOR * usual_ms, settings.replica_lag_time_max_ms // _IDLE_FACTOR)
-        return max(usual_ms, idle_ms) if self._is_idle else usual_ms
+        longest_ms = max(usual_ms, idle_ms) if self._is_idle else usual_ms
+        return min(longest_ms, ceil(self._until_next_s() * 1000)) if self._left_out else longest_ms
+
+    def _until_next_s(self) -> float:
+        """How long until a copy that is left out has its turn; where there is none, until to look again."""
+        now = asyncio.get_running_loop().time()
+        return max(min(self._left_out.values(), default=now + _LEFT_OUT_S) - now, 0.0)
 
     async def _unless_changed(self, asking: asyncio.Future[FetchResponse]) -> FetchResponse | None:
         """The answer; None where something new is to be followed meanwhile, which must not wait for it."""
@@ -212,12 +225,14 @@ class _FollowedLeader:
         now = asyncio.get_running_loop().time()
         for at in [at for at, until in self._left_out.items() if until <= now]:
             del self._left_out[at]
+        for at, copy in self._copies.items():
+            if at not in self._left_out and at not in self._busy and not _is_settled(copy):
+                self._leave_out_briefly(at)
         return {
             at: copy
             for at, copy in self._copies.items()
             if at not in self._left_out
             and at not in self._busy
-            and _is_settled(copy)
             and not (at in self._behind and self._broker.throttles.holds_back(at))
         }
 
@@ -281,11 +296,13 @@ class _FollowedLeader:
             case Cut():
                 self._leave_out(copy, f"the leader wants a cut at {step.end_offset}, which is behind our end")
             case Wait():
-                self._leave_out(copy, None)
+                self._leave_out_briefly(copy.at)
         return None
 
     def _append(self, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
         log, flushed, size = copy.log, None, 0
+        if self._pauses_s:
+            self._pauses_s.pop(copy.at, None)
         records = row.records
         if records is not None and len(records):
             assert isinstance(records, memoryview | bytes | bytearray), "a message that was read holds its bytes"
@@ -321,10 +338,15 @@ class _FollowedLeader:
 
         self._broker.park(cut())
 
-    def _leave_out(self, copy: Copy, reason: str | None) -> None:
+    def _leave_out(self, copy: Copy, reason: str) -> None:
         self._left_out[copy.at] = asyncio.get_running_loop().time() + _LEFT_OUT_S
-        if reason is not None:
-            tell("copy cannot be kept up", level="error", partition=str(copy.at), leader=copy.leader, reason=reason)
+        tell("copy cannot be kept up", level="error", partition=str(copy.at), leader=copy.leader, reason=reason)
+
+    def _leave_out_briefly(self, at: TopicPartition) -> None:
+        """What is in the way is probably over soon; if not, ask more and more seldom."""
+        pause_s = self._pauses_s.get(at, _FIRST_LEFT_OUT_S)
+        self._left_out[at] = asyncio.get_running_loop().time() + pause_s
+        self._pauses_s[at] = min(2 * pause_s, _LEFT_OUT_S)
 
 
 def _is_settled(copy: Copy) -> bool:

@@ -18,7 +18,8 @@ thread, run on a worker, finished on the owner's thread:
 
 - `large_append`                    a batch that takes too long to write on the owner's thread
 - `flush`                           group commit and sealing
-- `truncation`, `retention`         cutting the end off, letting the beginning go
+- `truncation`, `retreat`           cutting the end off; in place, where nobody has looked
+- `retention`                       letting the beginning go
 - `compaction`, `cleaning`, `swap`  the latest value of each key: the pass, the decision, the commit
 
 Many logs, and what a stopped process left behind:

@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+from msgspec.structs import astuple
+
 from qanat.log import checkpoints
 from qanat.log.catalogue import Catalogue, PartitionRow, close_log, reopen_log
 from qanat.log.directory_state import DirectoryState
@@ -85,6 +87,8 @@ class LogDirectory:
         """Where logs will end that are being cut: until that is done, checkpoints must not promise more."""
         self._hints: dict[TopicPartition, Checkpoint] = {}
         """What the checkpoint files say, as far as it was read or written here."""
+        self._hints_begun: dict[TopicPartition, Checkpoint] = {}
+        """What they will say once the newest are written."""
         self.lost: dict[TopicPartition, LostLog] = {}
         """Logs whose folders are gone: offline if their topics are still there (`begin_create`)."""
         self._buried: list[str] = []
@@ -131,6 +135,11 @@ class LogDirectory:
     def remembers(self, at: TopicPartition) -> bool:
         """Whether the checkpoint files speak of a partition."""
         return at in self._hints
+
+    def promises_more(self, at: TopicPartition, end_offset: int) -> bool:
+        """Whether the checkpoint files, or those that are being written, speak of what lies behind `end_offset`."""
+        known = (hints[at] for hints in (self._hints, self._hints_begun) if at in hints)
+        return any(offset > end_offset for checkpoint in known for offset in astuple(checkpoint))
 
     def host(self, log: PartitionLog, topic_id: str) -> None:
         """Take a log in: from here on it shares the directory's fate."""
@@ -192,6 +201,7 @@ class LogDirectory:
                 min(log.high_watermark, end_offset),
                 min(log.cleaned_offset, end_offset),
             )
+        self._hints_begun = hints
         return CheckpointJob(self, hints, list(self._buried))
 
     def note_hints(self, hints: dict[TopicPartition, Checkpoint], removed: list[str]) -> None:

@@ -87,3 +87,8 @@ def offset_before_timestamp(table: Buffer, timestamp: int) -> int:
 def last_timestamp(table: Buffer) -> int:
     """The newest timestamp that the table knows; -1 where it is empty."""
     return int(_TIME_ENTRY.unpack_from(table, len(table) - TIME_ENTRY_SIZE)[0]) if table else -1
+
+
+def last_time_offset(table: Buffer) -> int:
+    """The relative offset of the batch that brought the newest timestamp; -1 where the table is empty."""
+    return int(_TIME_ENTRY.unpack_from(table, len(table) - TIME_ENTRY_SIZE)[1]) if table else -1

@@ -240,10 +240,10 @@ class PartitionLog:
 
     def segment_for(self, header: BatchHeader, size: int, base_offset: int, now_ms: int) -> Segment:
         """Where the next batch goes: the active segment, or a new one where that is full."""
-        assert self.job_in_hand != "truncation", "nothing is appended to a log that is being cut"
-        assert not self.is_appending, "one batch after another"
         if self.state.failure is not None:
             self.state.require_working()
+        assert self.job_in_hand != "truncation", "nothing is appended to a log that is being cut"
+        assert not self.is_appending, "one batch after another"
         segment = self.segments[-1]
         last_offset = base_offset + header.last_offset_delta
         if segment.is_full(size, last_offset, now_ms, self._segment_bytes, self._segment_age_ms):

@@ -23,29 +23,33 @@ from qanat.model.errors import DiskFullError
 from qanat.wire.batch_header import BatchHeader
 
 
-def load_producers(segments: Sequence[Segment], offset: int, high_watermark: int | None = None) -> Producers:
+def load_producers(
+    segments: Sequence[Segment], offset: int, high_watermark: int | None = None, *, is_beside: bool = False
+) -> Producers:
     """Producer state just before `offset`, a segment's base or the end of the last one.
 
     Starts from the newest sound snapshot at or before `offset` and replays from there. Aborted
     transactions of segments that are not sealed are entered in their tables on the way, so a
     snapshot inside such a segment is not used. Transactions that ended after the high watermark
     are not decided for consumers, which a snapshot does not say: they are replayed as well.
+    `is_beside`: on a worker, while others take views of the last segment.
     """
     unsealed_from = next((segment.base_offset for segment in segments if not segment.is_sealed), offset)
     up_to = min(offset, unsealed_from, offset if high_watermark is None else high_watermark)
     start, producers = _latest_snapshot(segments[0].files, segments[0].directory, up_to)
     for segment in segments:
         if segment.next_offset > start and segment.base_offset < offset:
-            replay_segment(segment, producers, start)
+            replay_segment(segment, producers, start, is_beside=is_beside)
     return producers
 
 
-def walk(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def walk(segment: Segment, *, is_beside: bool = False) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Position, header and bytes of a segment's sound batches; damage is entered where it is met.
 
-    A sealed segment is opened unseen: it is read here through a buffer, and its checksums are compared.
+    A sealed segment is opened unseen: it is read here through a buffer, and its checksums are compared. So is one that
+    is walked beside its owner.
     """
-    if not segment.is_sealed:
+    if not segment.is_sealed and not is_beside:
         view = segment.view()
         for position, header in segment.batches():
             yield position, header, view[position : position + header.size]
@@ -86,12 +90,12 @@ def remove_snapshots(files: Files, directory: str, keep_from: int = 0, keep_to: 
             files.remove(f"{directory}/{name}")
 
 
-def replay_segment(segment: Segment, producers: Producers, first_offset: int = 0) -> None:
+def replay_segment(segment: Segment, producers: Producers, first_offset: int = 0, *, is_beside: bool = False) -> None:
     """Take a segment's batches from `first_offset` on into account.
 
     Where the segment is not sealed, its aborted transactions are entered in its tables.
     """
-    for _, header, batch in walk(segment):
+    for _, header, batch in walk(segment, is_beside=is_beside):
         if header.last_offset >= first_offset:
             _replay(header, batch, producers, segment)
 

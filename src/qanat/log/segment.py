@@ -64,6 +64,7 @@ class Segment:
         "next_offset",
         "read_offset",
         "read_position",
+        "shown_size",
         "sidecar",
         "size",
         "tables",
@@ -76,6 +77,8 @@ class Segment:
         self.next_offset = base_offset
         self.file = file
         self.size = 0
+        self.shown_size = 0
+        """Of how many bytes there may be views."""
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self.first_append_ms: int | None = None
@@ -133,6 +136,8 @@ class Segment:
         return names.segment_file(self.directory, self.base_offset, suffix)
 
     def view(self) -> memoryview:
+        if self.size > self.shown_size:
+            self.shown_size = self.size
         return self.file.view(self.size)
 
     def all_files(self) -> list[str]:

@@ -21,11 +21,14 @@ from qanat.log.indexes import (
     add_offset_entry,
     add_time_entry,
     batch_start_before,
+    last_time_offset,
     last_timestamp,
 )
 from qanat.log.sidecar import TableChecksums
 from qanat.log.whole_files import read_whole, write_volatile
 from qanat.wire.crc import crc32c
+
+_ANYWHERE = 2**32
 
 
 class GrowingTables:
@@ -62,6 +65,15 @@ class GrowingTables:
         if timestamp > self.last_timestamp:
             self.times += add_time_entry(timestamp, offset - self.base_offset)
             self.last_timestamp = timestamp
+
+    def retreat(self, position: int, next_offset: int) -> None:
+        """Forget the batches from `position` on, which begin with `next_offset`; aborted transactions stay."""
+        while self.offsets and batch_start_before(self.offsets, _ANYWHERE) >= position:
+            del self.offsets[-OFFSET_ENTRY_SIZE:]
+        while self.times and last_time_offset(self.times) >= next_offset - self.base_offset:
+            del self.times[-TIME_ENTRY_SIZE:]
+        self.last_timestamp = last_timestamp(self.times)
+        self.bytes_since_entry = position - batch_start_before(self.offsets, position)
 
     @staticmethod
     def restored(

@@ -1,8 +1,9 @@
 """Cutting a log's end off: what a follower does with records that its leader never had.
 
 Bytes that somebody may be looking at are never cut: the segment that holds the
-new end is written again, shorter, and renamed over the old one. Later segments
-go first, newest first, so that a crash on the way leaves a longer log, never
+new end is written again, shorter, and renamed over the old one. Where nobody has
+looked, which is the rule for a follower, its file is cut in place (`retreat`). Later
+segments go first, newest first, so that a crash on the way leaves a longer log, never
 one with a hole.
 """
 
@@ -15,8 +16,10 @@ from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
 from qanat.log.producers import Producers
 from qanat.log.replay import load_producers, remove_snapshots
+from qanat.log.retreat import Retreat, look_for_retreat
 from qanat.log.scan import read_batches
 from qanat.log.segment import Segment
+from qanat.log.tables import GrowingTables
 from qanat.log.whole_files import replace
 from qanat.model.ids import Offset
 
@@ -26,7 +29,9 @@ _COPY_BYTES = 1024 * 1024
 class TruncateJob:
     """Makes a log end at `end_offset`, or at the batch that holds it. No append may come in between."""
 
-    def __init__(self, log: PartitionLog, end_offset: int, *, is_restart: bool = False) -> None:
+    def __init__(
+        self, log: PartitionLog, end_offset: int, retreat: Retreat | None = None, *, is_restart: bool = False
+    ) -> None:
         self._log = log
         self._end_offset = end_offset
         self._kept = [] if is_restart else [segment for segment in log.segments if segment.base_offset < end_offset]
@@ -41,9 +46,22 @@ class TruncateJob:
         self._epochs = LeaderEpochs([] if self._is_restart else list(log.epochs.entries))
         self._replaced: list[Segment] = []
         self._walked: list[Segment] = []
+        self._retreat = retreat if retreat is not None and self._is_unseen(retreat) else None
+        if self._retreat is not None:
+            self._retreat.begin()
+            log.flushed_offset = min(log.flushed_offset, log.end_offset)
         log.job_in_hand = "truncation"
 
+    def _is_unseen(self, retreat: Retreat) -> bool:
+        """Whether nobody looks at what goes, or was told of it."""
+        is_last = not self._removed and retreat.segment is self._log.active
+        is_committed = retreat.next_offset < self._log.high_watermark
+        return is_last and not is_committed and retreat.position >= retreat.segment.shown_size
+
     def run(self) -> None:
+        if self._retreat is not None:
+            self._run_retreat(self._retreat)
+            return
         log = self._log
         while len(self._removed) > (0 if self._kept else 1):
             self._remove(self._removed.pop())
@@ -61,6 +79,20 @@ class TruncateJob:
         self._walked = walked
         self._epochs.truncate_end(Offset(end_offset))
         self._write_epochs()
+
+    def _run_retreat(self, retreat: Retreat) -> None:
+        """What recovery makes of an open segment it makes of its batches: neither epochs nor tables need be written."""
+        log, end_offset = self._log, retreat.next_offset
+        retreat.cut()
+        remove_snapshots(log.files, log.directory, keep_to=end_offset)
+        self._epochs.is_dirty = log.epochs.is_dirty
+        self._epochs.truncate_end(Offset(end_offset))
+        self._producers, self._walked = log.producers, self._kept
+        if retreat.has_producers:
+            self._walked = [copy(segment) for segment in self._kept]
+            last = self._walked[-1]
+            last.tables = GrowingTables(last.base_offset, log.settings.index_interval_bytes)
+            self._producers = load_producers(self._walked, end_offset, self._high_watermark, is_beside=True)
 
     def _write_epochs(self) -> None:
         replace(self._log.files, f"{self._log.directory}/{names.LEADER_EPOCHS}", self._epochs.encode())
@@ -129,11 +161,14 @@ class TruncateJob:
         log.segments = self._kept
         for segment, walked in zip(self._kept, self._walked, strict=True):
             segment.note_damage(walked.damage)
+        if self._retreat is None:
+            self._epochs.is_dirty = False
+        else:
+            _take_over_aborted(self._kept[-1], self._walked[-1])
         for segment in self._replaced:
             segment.close()
         log.producers = self._producers
         log.epochs = self._epochs
-        log.epochs.is_dirty = False
         log.state.unflushed_bytes -= log.unflushed_bytes
         log.unflushed_bytes = log.unflushed_records = 0
         log.flushed_offset = log.end_offset
@@ -145,20 +180,49 @@ class TruncateJob:
         log.job_in_hand = None
 
 
+def _take_over_aborted(segment: Segment, walked: Segment) -> None:
+    """What a walk over a copy of the last segment has found."""
+    assert isinstance(segment.tables, GrowingTables), "it was written to"
+    assert isinstance(walked.tables, GrowingTables), "it was copied as one that is written to"
+    segment.tables.aborted = walked.tables.aborted
+
+
 def touched_segments(log: PartitionLog, end_offset: int) -> list[Segment]:
     """What a truncation will shorten or remove: their tables must be open before it begins."""
     kept = sum(segment.base_offset < end_offset for segment in log.segments)
     return log.segments[max(kept - 1, 0) :]
 
 
-def begin_truncation(log: PartitionLog, end_offset: int) -> TruncateJob | None:
+class LookJob:
+    """Looks where a cut at `end_offset` would land, and whether its segment's file can be cut there."""
+
+    def __init__(self, log: PartitionLog, end_offset: int) -> None:
+        self._segment = log.segment_at(end_offset)
+        self._end_offset = end_offset
+        self.retreat: Retreat | None = None
+
+    @property
+    def lowest_end(self) -> int:
+        """Where the log ends at the lowest. Inside a batch, a cut lands before it."""
+        return self._segment.base_offset if self.retreat is None else self.retreat.next_offset
+
+    def run(self) -> None:
+        if self._segment.base_offset < self._end_offset:
+            self.retreat = look_for_retreat(self._segment, self._end_offset)
+
+    def finish(self) -> None:
+        """Nothing has changed."""
+
+
+def begin_truncation(log: PartitionLog, end_offset: int, retreat: Retreat | None = None) -> TruncateJob | None:
     """A job that cuts the log back to `end_offset`; None where it ends there already.
 
-    The log must be flushed first, so that every segment but the last is sealed.
+    `retreat` is what a `LookJob` has found. The log must be flushed first, so that every segment but the
+    last is sealed.
     """
     assert end_offset >= 0, f"offset {end_offset}"
     _assert_idle(log)
-    return TruncateJob(log, end_offset) if end_offset < log.end_offset else None
+    return TruncateJob(log, end_offset, retreat) if end_offset < log.end_offset else None
 
 
 def begin_restart(log: PartitionLog, offset: int) -> TruncateJob:

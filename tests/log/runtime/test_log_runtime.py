@@ -387,6 +387,7 @@ def test_a_failed_sync_in_a_job_fails_the_directory(job: str) -> None:
         ) as (runtime, log):
             await produce(runtime, log, 30)
             log.advance_high_watermark(30)
+            await runtime.checkpoint()
 
             def refuse(path: str) -> None:
                 raise StorageError(f"cannot sync {path}: input/output error")
@@ -414,6 +415,35 @@ def test_a_failed_sync_in_a_job_fails_the_directory(job: str) -> None:
                     await act()
         assert not files.exists(f"{PATH}/.kafka_cleanshutdown")
         assert opened(files, catalogue).logs[AT].end_offset == 30
+
+    asyncio.run(main())
+
+
+def test_a_cut_of_what_no_checkpoint_speaks_of_syncs_one_file_and_fails_the_directory_with_it() -> None:
+    async def main() -> None:
+        files = WatchedFiles(MemoryFiles())
+        async with running_log(files) as (runtime, log):
+            await produce(runtime, log, 5)
+            await runtime.checkpoint()
+            await produce(runtime, log, 5)
+            synced: list[str] = []
+            files.before_sync = files.before_sync_directory = synced.append
+            await runtime.truncate(log, 7)
+            assert synced == [log.active.file.path]
+            assert log.end_offset == 7
+            await runtime.truncate(log, 4)
+            assert f"{PATH}/{checkpoints.RECOVERY_POINT}.tmp" in synced, "a checkpoint spoke of more"
+
+            def refuse(path: str) -> None:
+                raise StorageError(f"cannot sync {path}: input/output error")
+
+            await produce(runtime, log, 2)
+            files.before_sync = refuse
+            with pytest.raises(StorageError, match="input/output error"):
+                await runtime.truncate(log, 5)
+            files.before_sync = files.before_sync_directory = lambda _: None
+            with pytest.raises(DirectoryFailedError):
+                await runtime.append(log, batch(1), 0)
 
     asyncio.run(main())
 

@@ -29,7 +29,7 @@ from qanat.log.runtime.workers import Workers
 from qanat.log.scan import Damage
 from qanat.log.segment import Segment
 from qanat.log.settings import NEVER_MS, LogSettings
-from qanat.log.truncation import begin_restart, begin_truncation, touched_segments
+from qanat.log.truncation import LookJob, begin_restart, begin_truncation, touched_segments
 from qanat.log.warming import CheckJob
 from qanat.model.errors import DiskFullError, InflatesTooFarError, StorageError
 from qanat.model.ids import TopicPartition
@@ -298,13 +298,16 @@ class LogRuntime:
 
     async def _truncate(self, log: PartitionLog, end_offset: int, *, is_restart: bool = False) -> None:
         """Checkpoints first: one that promised more than there is would make damage of the next torn tail."""
-        # A cut inside a batch lands before it: no lower than the start of its segment.
-        lowest = log.segments[0].base_offset if is_restart else log.segment_at(end_offset).base_offset
+        look = LookJob(log, end_offset)
+        if not is_restart:
+            await self.do(look, log)
+        lowest = log.segments[0].base_offset if is_restart else look.lowest_end
         self.directory.cutting[log.topic_partition] = lowest
         try:
-            await self.do(self.directory.begin_checkpoint())
+            if self.directory.promises_more(log.topic_partition, lowest):
+                await self.do(self.directory.begin_checkpoint())
             await self._cold.hold(log, log.segments if is_restart else touched_segments(log, end_offset))
-            job = begin_restart(log, end_offset) if is_restart else begin_truncation(log, end_offset)
+            job = begin_restart(log, end_offset) if is_restart else begin_truncation(log, end_offset, look.retreat)
             assert job is not None, "nobody else changes the log meanwhile"
             await self.do(job, log)
         finally:
