@@ -94,6 +94,43 @@ async def test_answers_leave_in_the_order_of_their_requests_whatever_is_parked()
     assert played.transport.everything == b"ASLOWB"
 
 
+async def test_one_request_at_a_time_is_held_from_its_arrival_to_its_answer_and_not_longer() -> None:
+    parked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    played = Played(lambda frame: parked if frame == b"slow" else [frame.upper(), b"!"])
+
+    played.send(b"at once")
+    assert (played.transport.sent, played.limits.inflight_bytes) == ([b"AT ONCE!"], 0)
+    played.send(b"slow")
+    assert played.limits.inflight_bytes == len(b"slow")
+    played.send(b"behind it")
+    assert played.transport.sent == [b"AT ONCE!"]
+    assert played.limits.inflight_bytes == len(b"slow") + len(b"behind it")
+    parked.set_result([b"late "])
+    await asyncio.sleep(0)
+
+    assert played.transport.everything == b"AT ONCE!late BEHIND IT!"
+    assert played.limits.inflight_bytes == 0
+
+
+@pytest.mark.parametrize("is_parked", [False, True])
+async def test_a_client_that_is_gone_when_its_request_is_handled_is_not_answered(is_parked: bool) -> None:
+    parked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def handle(frame: bytes) -> Outcome:
+        if frame == b"first":
+            return [frame]
+        played.connection.connection_lost(None)
+        return parked if is_parked else [frame]
+
+    played = Played(handle)
+    played.send(b"first")
+    played.send(b"last")
+    parked.set_result([b"late"])
+    await asyncio.sleep(0)
+
+    assert (played.transport.everything, played.limits.inflight_bytes, played.faults) == (b"first", 0, [])
+
+
 async def test_a_coroutine_holds_up_the_requests_behind_it() -> None:
     gate = asyncio.Event()
 

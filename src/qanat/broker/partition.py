@@ -149,8 +149,14 @@ class Partition:
         appended = self._runtime.append_now(self.log, batch, self.leader_epoch)
         return None if appended is None else self._written(appended, len(batch))
 
+    def append_plain(self, batch: memoryview, record_count: int, max_timestamp: int) -> Written | None:
+        """`append_now` for a writable batch of no known producer, whose header and checksum are sound."""
+        self._require_present()
+        appended = self._runtime.append_plain(self.log, batch, record_count, max_timestamp, self.leader_epoch)
+        return None if appended is None else self._written(appended, len(batch))
+
     async def append(self, batch: Buffer) -> Written:
-        """The same, waiting."""
+        """`append_now`, waiting."""
         self._require_present()
         return self._written(await self._runtime.append(self.log, batch, self.leader_epoch), len(batch))
 

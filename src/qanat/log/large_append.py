@@ -25,7 +25,7 @@ class AppendJob:
         self._leader_epoch = leader_epoch
         self._now_ms = now_ms
         self._base_offset = log.end_offset
-        self._segment = log.segment_for(admitted.header, self._size, self._base_offset, now_ms)
+        self._segment = log.segment_for(admitted.header.last_offset_delta, self._size, self._base_offset, now_ms)
         self._position = self._segment.size
         self._chunks = placed_chunks(admitted.header, admitted.batch, self._base_offset, leader_epoch)
         self.appended: Appended | None = None
@@ -47,7 +47,7 @@ class AppendJob:
         last_offset = self._base_offset + header.last_offset_delta
         newest = header.max_timestamp if header.record_count else NO_TIMESTAMP
         self._segment.enter(self._position, self._size, last_offset, newest)
-        log.take_note(header, self._size, self._base_offset, self._leader_epoch, self._now_ms)
+        log.take_note(header.last_offset_delta, self._size, self._base_offset, self._leader_epoch, self._now_ms)
         self.appended = log.appended(header, self._base_offset, self._now_ms)
 
     def abandon(self, fault: StorageError | None = None) -> None:

@@ -161,6 +161,28 @@ class PartitionLog:
         self._write(header, admitted.batch, base_offset, leader_epoch, now_ms)
         return self.appended(header, base_offset, now_ms)
 
+    def append_plain(
+        self, batch: memoryview, record_count: int, max_timestamp: int, leader_epoch: int, now_ms: int
+    ) -> Appended:
+        """The same for a writable batch of no known producer that is admitted.
+
+        Nothing is made on the way: small requests bring little else.
+        """
+        if leader_epoch < self._first_epoch:
+            self.require_leader(leader_epoch)
+        size, last_delta = len(batch), record_count - 1
+        base_offset = self.segments[-1].next_offset
+        segment = self.segment_for(last_delta, size, base_offset, now_ms)
+        place(batch, base_offset, leader_epoch)
+        try:
+            segment.append((batch,), size, base_offset + last_delta, max_timestamp)
+        except StorageError as error:
+            self.note_fault(error)
+            raise
+        self.take_note(last_delta, size, base_offset, leader_epoch, now_ms)
+        is_flush_due = self.unflushed_records >= self._flush_messages
+        return Appended(base_offset, base_offset + last_delta, False, is_flush_due)
+
     def find_written(self, header: BatchHeader, leader_epoch: int) -> Appended | None:
         """Where a producer's batch already is, if it is; raises where it may not be appended."""
         self.require_leader(leader_epoch)
@@ -225,7 +247,7 @@ class PartitionLog:
 
     def _write(self, header: BatchHeader, batch: Buffer, base_offset: int, leader_epoch: int, now_ms: int) -> None:
         size = len(batch)
-        segment = self.segment_for(header, size, base_offset, now_ms)
+        segment = self.segment_for(header.last_offset_delta, size, base_offset, now_ms)
         try:
             segment.append(
                 placed_chunks(header, batch, base_offset, leader_epoch),
@@ -236,17 +258,16 @@ class PartitionLog:
         except StorageError as error:
             self.note_fault(error)
             raise
-        self.take_note(header, size, base_offset, leader_epoch, now_ms)
+        self.take_note(header.last_offset_delta, size, base_offset, leader_epoch, now_ms)
 
-    def segment_for(self, header: BatchHeader, size: int, base_offset: int, now_ms: int) -> Segment:
+    def segment_for(self, last_delta: int, size: int, base_offset: int, now_ms: int) -> Segment:
         """Where the next batch goes: the active segment, or a new one where that is full."""
         if self.state.failure is not None:
             self.state.require_working()
         assert self.job_in_hand != "truncation", "nothing is appended to a log that is being cut"
         assert not self.is_appending, "one batch after another"
         segment = self.segments[-1]
-        last_offset = base_offset + header.last_offset_delta
-        if segment.is_full(size, last_offset, now_ms, self._segment_bytes, self._segment_age_ms):
+        if segment.is_full(size, base_offset + last_delta, now_ms, self._segment_bytes, self._segment_age_ms):
             self.roll(base_offset)
             segment = self.segments[-1]
         return segment
@@ -256,7 +277,7 @@ class PartitionLog:
         if not isinstance(error, DiskFullError):
             self.state.fail(error)
 
-    def take_note(self, header: BatchHeader, size: int, base_offset: int, leader_epoch: int, now_ms: int) -> None:
+    def take_note(self, last_delta: int, size: int, base_offset: int, leader_epoch: int, now_ms: int) -> None:
         """A batch was added to the active segment."""
         self.state.unflushed_bytes += size
         segment = self.segments[-1]
@@ -267,7 +288,7 @@ class PartitionLog:
         if self.unflushed_since_ms is None:
             self.unflushed_since_ms = now_ms
         self.unflushed_bytes += size
-        self.unflushed_records += header.last_offset_delta + 1
+        self.unflushed_records += last_delta + 1
 
     def roll(self, base_offset: int | None = None) -> None:
         """Close the active segment and go on in a new one. A closed segment is sealed by the next flush.
@@ -436,7 +457,7 @@ def placed_chunks(header: BatchHeader, batch: Buffer, base_offset: int, leader_e
     (1.6 us of 16); bytes and bytearrays stay as they are.
     """
     if isinstance(batch, memoryview) and not batch.readonly:
-        place(batch, header, base_offset, leader_epoch)
+        place(batch, base_offset, leader_epoch)
         return (batch,)
     return placed(header, base_offset, leader_epoch), memoryview(batch)[PREFIX_SIZE:]
 

@@ -30,7 +30,7 @@ PREFIX_SIZE = 16
 
 _LENGTH_AT = 8
 MAGIC_AT = 16
-_CRC_FROM = 21
+CRC_FROM = 21
 BYTES_BEFORE_LENGTH = 12
 """Bytes of a batch that `batch_length` does not count: base offset and itself."""
 
@@ -144,7 +144,7 @@ def split_batches(data: Buffer) -> Iterator[memoryview]:
 
 def batch_crc(batch: Buffer) -> int:
     """The checksum that a batch of exactly this extent should carry."""
-    return crc32c(memoryview(batch)[_CRC_FROM:])
+    return crc32c(memoryview(batch)[CRC_FROM:])
 
 
 def placed(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
@@ -152,9 +152,9 @@ def placed(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
     return _PREFIX.pack(base_offset, header.batch_length, leader_epoch)
 
 
-def place(batch: memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
-    """Write the same into a batch that is ours to change."""
-    _pack_prefix_into(batch, 0, base_offset, header.batch_length, leader_epoch)
+def place(batch: memoryview, base_offset: int, leader_epoch: int) -> None:
+    """Write the same into a batch, this one alone, that is ours to change."""
+    _pack_prefix_into(batch, 0, base_offset, len(batch) - BYTES_BEFORE_LENGTH, leader_epoch)
 
 
 def patch(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
@@ -178,7 +178,7 @@ def check_batch(batch: Buffer) -> BatchHeader:
             and header.batch_length == size - BYTES_BEFORE_LENGTH
             and header.attributes & CODEC_MASK <= _LAST_CODEC
             and header.last_offset_delta == header.record_count - 1 >= 0
-            and header.crc == crc32c(memoryview(batch)[_CRC_FROM:])
+            and header.crc == crc32c(memoryview(batch)[CRC_FROM:])
         ):
             return header
     header = _check_envelope(batch)

@@ -144,7 +144,14 @@ class FrameReader:
             frame, self._frame = self._frame, None
             self.held_bytes = 0
             return [frame]
-        self._end += count
+        self._end = end = self._end + count
+        shared = self._shared
+        if not self._start and end > LENGTH_SIZE and _read_length(shared)[0] == end - LENGTH_SIZE <= self._max_bytes:
+            # One frame and nothing else: from a client that waits for each answer it never is anything else.
+            frame = memoryview(bytearray(shared[LENGTH_SIZE:end]))
+            self._end = self.held_bytes = 0
+            self._take_back()
+            return [frame]
         return self._cut()
 
     def _cut(self) -> list[memoryview]:

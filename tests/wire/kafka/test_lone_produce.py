@@ -11,6 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from qanat.wire.batch_header import batch_crc, check_batch
+from qanat.wire.compression import Codec
 from qanat.wire.kafka import lone_produce
 from qanat.wire.kafka.headers import frame_request, frame_response, read_request_header
 from qanat.wire.kafka.messages import produce as codec
@@ -64,6 +66,53 @@ def test_a_lone_produce_is_read_as_the_codec_reads_it(form: ModuleType, version:
         assert found is not None
         assert (found.version, found.correlation_id, found.acks, found.timeout_ms) == (version, 77, 1, 30_000)
         assert (found.name, found.index, frame[found.start : found.end]) == (b"orders", 3, batch)
+
+
+def facts(found: Any) -> tuple[int, int, int]:
+    return found.record_count, found.crc, found.max_timestamp
+
+
+@EACH_FORM
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("timestamp", [-1, 0, 1_700_000_000_000, 2**62])
+def test_what_is_said_of_a_plain_batch_is_what_its_header_says(form: ModuleType, version: int, timestamp: int) -> None:
+    for count in (1, 2, 300):
+        batch = bytes(encode_batch([Record(offset, timestamp, b"k", b"v") for offset in range(count)], codec=Codec.LZ4))
+        header = check_batch(batch)
+        found = form.read_lone(framed(lone(batch=batch), version))
+
+        assert facts(found) == (header.record_count, header.crc, header.max_timestamp) == (count, header.crc, timestamp)
+
+
+@EACH_FORM
+def test_a_batch_of_a_known_producer_is_not_plain(form: ModuleType) -> None:
+    for producer_id in (0, 7, 2**62):
+        batch = encode_batch([Record(0, 0, None, b"")], producer_id=producer_id, producer_epoch=0, base_sequence=0)
+        assert facts(form.read_lone(framed(lone(batch=bytes(batch)), 7))) == (0, 0, 0)
+
+
+@given(st.integers(0, 60), st.integers(0, 255), st.booleans())
+@example(16, 1, True)
+@example(22, 5, True)
+@example(60, 0, True)
+def test_no_header_is_called_plain_that_would_not_be_let_in(place: int, value: int, is_crc_right: bool) -> None:
+    batch = bytearray(BATCH)
+    batch[place] = value
+    if is_crc_right:
+        batch[17:21] = batch_crc(batch).to_bytes(4, "big")
+    found, again = (form.read_lone(framed(lone(batch=bytes(batch)), 7)) for form in FORMS)
+
+    assert (found is None) == (again is None)
+    if found is None or not found.record_count:
+        return
+    assert facts(found) == facts(again)
+    if found.crc == batch_crc(batch):
+        header = check_batch(batch)
+        assert facts(found) == (header.record_count, header.crc, header.max_timestamp)
+        assert header.producer_id < 0
+        assert not header.is_control
+        assert not header.is_transactional
+        assert not header.is_log_append_time
 
 
 @EACH_FORM
@@ -136,4 +185,4 @@ def test_both_forms_agree_on_damaged_frames(version: int, place: int, value: int
     assert (request.transactional_id, request.acks, request.timeout_ms) == (None, found.acks, found.timeout_ms)
     assert (topic.name.encode(), part.index) == (found.name, found.index)
     assert bytes(part.records or b"") == frame[found.start : found.end]
-    assert (found.start, found.end) == (again.start, again.end)
+    assert (found.start, found.end, facts(found)) == (again.start, again.end, facts(again))

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
-from qanat.log.admission import Admitted, admit, is_opened
+from qanat.log.admission import Admitted, admit, admits_plain, is_opened
 from qanat.log.compaction import begin_compaction, unready_segments
 from qanat.log.directory import LogDirectory
 from qanat.log.files import Buffer
@@ -119,6 +119,20 @@ class LogRuntime:
         except InflatesTooFarError:
             return None
         return self._append(log, admitted, leader_epoch, now_ms)
+
+    def append_plain(
+        self, log: PartitionLog, batch: memoryview, record_count: int, max_timestamp: int, leader_epoch: int
+    ) -> Appended | None:
+        """`append_now` for a writable batch of no known producer, whose header and checksum are sound."""
+        settings, size = log.settings, len(batch)
+        if size > OPENED_ON_LOOP_BYTES or log in self._lines or (settings.is_flushed and not self._commits.has_room()):
+            return None
+        now_ms = self.clock_ms()
+        if not admits_plain(settings, size, max_timestamp, now_ms):
+            return None
+        appended = log.append_plain(batch, record_count, max_timestamp, leader_epoch, now_ms)
+        self._appended(log, appended, size)
+        return appended
 
     @asynccontextmanager
     async def in_line(self, log: PartitionLog) -> AsyncIterator[None]:

@@ -146,7 +146,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._abort(fault)
             return
         held = self._frames.held_bytes
-        if frames:
+        if len(frames) == 1 and not held and self._is_idle and not self._limits.is_full:
+            self._answer_alone(frames[0])
+        elif frames:
             size = len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
             self._unanswered_bytes += size
             self._limits.inflight_bytes += size
@@ -158,6 +160,31 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._note_begun(held, is_another=False)
             if self._limits.is_full:
                 self.regulate()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing of what came before is still in hand."""
+        return not self._unanswered_bytes and not self._begun_bytes and self._can_write and self._transport is not None
+
+    def _answer_alone(self, frame: memoryview) -> None:
+        """The way of a client that waits for each answer: what is answered at once is never counted as waiting."""
+        try:
+            outcome = self._handle(frame, self)
+        except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
+            self._abort(fault)
+            return
+        if isinstance(outcome, list):
+            if self._transport is not None:
+                self._transport.writelines(outcome)
+            return
+        slot = _Slot(len(frame))
+        if self._transport is not None:
+            self._unanswered_bytes += slot.size
+            self._limits.inflight_bytes += slot.size
+        self._slots.append(slot)
+        self._take(slot, outcome)
+        self._send_small()
+        self.regulate()
 
     def _note_begun(self, held: int, *, is_another: bool) -> None:
         before, self._begun_bytes = self._begun_bytes, held

@@ -26,7 +26,7 @@ from qanat.servers.kafka.apis import SERVED, ServedApi
 from qanat.servers.kafka.beside import ON_LOOP_UNITS, Beside
 from qanat.servers.kafka.connection import Answer, KafkaConnection, Later, Outcome, Parked
 from qanat.servers.kafka.lone_fetch import LoneFetches
-from qanat.servers.kafka.lone_produce import LoneProduces
+from qanat.servers.kafka.lone_produce import LONG_WAY, LoneProduces
 from qanat.telemetry.door_counters import ApiCounters, DoorCounters
 from qanat.telemetry.events import Rarely
 from qanat.wire.kafka.headers import RequestHeader, frame_response, read_request_header
@@ -106,8 +106,8 @@ class Dispatcher:
         if connection.conversation is not None and (answer := sasl.admit(frame, connection)) is not None:
             return answer
         if self.interceptor is None:
-            if (taken := self._lone_produces.take(frame)) is not None:
-                return self._lone_produces.answer(taken, len(frame), began)
+            if (taken := self._lone_produces.take(frame, began)) is not LONG_WAY:
+                return taken
             if (outcome := self._lone_fetches.take(frame, connection, began)) is not None:
                 return outcome
         return self._handle(frame, connection, began)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from enum import Enum
 from time import perf_counter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from qanat.broker.broker import Broker
 from qanat.broker.partition import Partition, Written
@@ -20,6 +21,8 @@ from qanat.servers.kafka.connection import Answer, Later, Outcome
 from qanat.servers.kafka.new_leaders import name_leaders
 from qanat.servers.kafka.patience import Patience
 from qanat.telemetry.door_counters import ApiCounters
+from qanat.wire.batch_header import CRC_FROM
+from qanat.wire.crc import crc32c
 from qanat.wire.kafka.headers import frame_response
 from qanat.wire.kafka.lone_produce import LoneProduce, read_lone, write_lone
 from qanat.wire.kafka.messages.produce import (
@@ -33,8 +36,17 @@ from qanat.wire.kafka.registry import ApiKey
 ALL, NONE = -1, 0
 
 
+class LongWay(Enum):
+    """Said of a request that is not taken here: nothing has happened yet."""
+
+    LONG_WAY = 0
+
+
+LONG_WAY: Final = LongWay.LONG_WAY
+
+
 class Taken(NamedTuple):
-    """A request whose batch is in its log."""
+    """A request whose batch is in its log, and not yet on disk."""
 
     request: LoneProduce
     partition: Partition
@@ -53,36 +65,39 @@ class LoneProduces:
     def close(self) -> None:
         self._patience.close()
 
-    def take(self, frame: memoryview) -> Taken | None:
-        """Append the batch of a lone request; None where the request goes the long way."""
+    def take(self, frame: memoryview, began: float) -> Outcome | LongWay:
+        """Append the batch of a lone request; what it is answered with, now or once its batch is on disk."""
         request = read_lone(frame)
         if request is None:
-            return None
+            return LONG_WAY
         partition = self._writable.get((request.name.decode(), request.index))
-        if partition is None or (request.acks == ALL and partition.lacks_replicas):
-            return None
+        acks = request.acks
+        if partition is None or (acks == ALL and partition.lacks_replicas):
+            return LONG_WAY
+        batch = frame[request.start : request.end]
         try:
-            written = partition.append_now(frame[request.start : request.end])
+            if request.record_count and not batch.readonly and request.crc == crc32c(batch[CRC_FROM:]):
+                written = partition.append_plain(batch, request.record_count, request.max_timestamp)
+            else:
+                written = partition.append_now(batch)
         except QanatError:
-            return None
-        return None if written is None else Taken(request, partition, written)
-
-    def answer(self, taken: Taken, frame_bytes: int, began: float) -> Outcome:
-        """What a request that was taken is answered with, now or once its batch is on disk."""
-        request, _, written = taken
+            return LONG_WAY
+        if written is None:
+            return LONG_WAY
         counters = self._counters
         counters.requests += 1
-        counters.request_bytes += frame_bytes
+        counters.request_bytes += len(frame)
         outcome: Outcome
-        if request.acks == NONE:
+        if acks == NONE:
             outcome = None
-        elif request.acks == ALL and written.durable is not None:
+        elif acks == ALL and written.durable is not None:
             counters.parked += 1
             counters.loop_s += perf_counter() - began
-            return _OnceDurable(taken, counters, began, self._patience, self._broker)
+            return _OnceDurable(Taken(request, partition, written), counters, began, self._patience, self._broker)
         else:
-            outcome = [_encoded(taken)]
-            counters.response_bytes += len(outcome[0])
+            answer = write_lone(request, written.base_offset, written.append_time_ms, partition.log.log_start_offset)
+            counters.response_bytes += len(answer)
+            outcome = [answer]
         elapsed_s = perf_counter() - began
         counters.loop_s += elapsed_s
         counters.duration_s.observe(elapsed_s)
@@ -112,7 +127,9 @@ class _OnceDurable(Later):
         if durable.cancelled():
             self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker is stopping")
         elif (fault := durable.exception()) is None:
-            self._answer(_encoded(self._taken))
+            request, partition, written = self._taken
+            start = partition.log.log_start_offset
+            self._answer(write_lone(request, written.base_offset, written.append_time_ms, start))
         elif isinstance(fault, QanatError):
             self._refuse(fault.code, str(fault))
         else:
@@ -150,8 +167,3 @@ class _OnceDurable(Later):
         counters.response_bytes += len(answer)
         counters.duration_s.observe(perf_counter() - self._began)
         send([answer])
-
-
-def _encoded(taken: Taken) -> bytes:
-    request, partition, written = taken
-    return write_lone(request, written.base_offset, written.append_time_ms, partition.log.log_start_offset)

@@ -1,13 +1,16 @@
 # The C types of lone_produce.py, for Cython; nothing here changes what the code means.
 cimport cython
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 cdef bint COMPILED
-cdef int FIRST_VERSION, FLEXIBLE_FROM, LAST_VERSION, ZSTD_FROM, START_FROM, ERRORS_FROM, SMALLEST_BATCH, ATTRIBUTES_AT
+cdef int FIRST_VERSION, FLEXIBLE_FROM, LAST_VERSION, ZSTD_FROM, START_FROM, ERRORS_FROM, SMALLEST_BATCH
+cdef int LENGTH_AT, BYTES_BEFORE_LENGTH, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, LAST_DELTA_AT, MAX_TIMESTAMP_AT, PRODUCER_ID_AT, COUNT_AT
 
 @cython.final
 cdef class LoneProduce:
-    cdef readonly int32_t version, correlation_id, acks, timeout_ms, index
+    cdef readonly int32_t version, correlation_id, acks, timeout_ms, index, record_count
+    cdef readonly uint32_t crc
+    cdef readonly int64_t max_timestamp
     cdef readonly Py_ssize_t start, end
     cdef readonly bytes name
 
@@ -15,6 +18,9 @@ cdef class LoneProduce:
 cdef int int16_at(const unsigned char[::1] data, Py_ssize_t position) noexcept
 @cython.locals(high=int)
 cdef int32_t int32_at(const unsigned char[::1] data, Py_ssize_t position) noexcept
+cdef uint32_t uint32_at(const unsigned char[::1] data, Py_ssize_t position) noexcept
+@cython.locals(high=int64_t)
+cdef int64_t int64_at(const unsigned char[::1] data, Py_ssize_t position) noexcept
 
 @cython.locals(size=Py_ssize_t, version=int, length=int, position=Py_ssize_t, at=Py_ssize_t, request=LoneProduce)
 cpdef LoneProduce read_lone(const unsigned char[::1] data)
@@ -26,3 +32,5 @@ cdef LoneProduce _flexible(const unsigned char[::1] data, Py_ssize_t position, P
 cdef bint _is_plain_name(const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t length) noexcept
 @cython.locals(attributes=int)
 cdef bint _is_usual(const unsigned char[::1] data, LoneProduce request) noexcept
+@cython.locals(at=Py_ssize_t, count=int32_t)
+cdef void _look_at_batch(const unsigned char[::1] data, LoneProduce request, int attributes) noexcept

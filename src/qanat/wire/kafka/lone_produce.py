@@ -25,7 +25,15 @@ ZSTD_FROM = 7
 START_FROM = 5
 ERRORS_FROM = 8
 SMALLEST_BATCH = 61
+LENGTH_AT = 8
+BYTES_BEFORE_LENGTH = 12
+MAGIC_AT = 16
+CRC_AT = 17
 ATTRIBUTES_AT = 22
+LAST_DELTA_AT = 23
+MAX_TIMESTAMP_AT = 35
+PRODUCER_ID_AT = 43
+COUNT_AT = 57
 
 
 def is_compiled() -> bool:
@@ -33,9 +41,25 @@ def is_compiled() -> bool:
 
 
 class LoneProduce:
-    """What such a request says; the batch is `frame[start:end]`."""
+    """What such a request says; the batch is `frame[start:end]`.
 
-    __slots__ = ("acks", "correlation_id", "end", "index", "name", "start", "timeout_ms", "version")
+    `record_count` is more than 0 where the batch is plain: sound as far as its header says, but for the checksum, and
+    of no known producer. Then `crc` and `max_timestamp` are its own.
+    """
+
+    __slots__ = (
+        "acks",
+        "correlation_id",
+        "crc",
+        "end",
+        "index",
+        "max_timestamp",
+        "name",
+        "record_count",
+        "start",
+        "timeout_ms",
+        "version",
+    )
 
     def __init__(self) -> None:
         self.version = 0
@@ -45,6 +69,9 @@ class LoneProduce:
         self.index = 0
         self.start = 0
         self.end = 0
+        self.record_count = 0
+        self.crc = 0
+        self.max_timestamp = 0
         self.name = b""
 
 
@@ -56,6 +83,15 @@ def int16_at(data: Buffer, position: int) -> int:
 def int32_at(data: Buffer, position: int) -> int:
     high = int16_at(data, position)
     return high * 0x10000 + (data[position + 2] << 8 | data[position + 3])
+
+
+def uint32_at(data: Buffer, position: int) -> int:
+    return data[position] << 24 | data[position + 1] << 16 | data[position + 2] << 8 | data[position + 3]
+
+
+def int64_at(data: Buffer, position: int) -> int:
+    high = int32_at(data, position)
+    return high * 0x100000000 + uint32_at(data, position + 4)
 
 
 def read_lone(data: Buffer) -> LoneProduce | None:
@@ -154,7 +190,26 @@ def _is_usual(data: Buffer, request: LoneProduce) -> bool:
     if request.end - request.start < SMALLEST_BATCH or not -1 <= request.acks <= 1 or request.index < 0:
         return False
     attributes = data[request.start + ATTRIBUTES_AT]
-    return (attributes & 0x30) == 0 and ((attributes & 0x07) != 4 or request.version >= ZSTD_FROM)
+    if (attributes & 0x30) != 0 or ((attributes & 0x07) == 4 and request.version < ZSTD_FROM):
+        return False
+    _look_at_batch(data, request, attributes)
+    return True
+
+
+def _look_at_batch(data: Buffer, request: LoneProduce, attributes: int) -> None:
+    """Note what a log wants to know of a plain batch, so that nobody has to take its header apart."""
+    at = request.start
+    if data[at + MAGIC_AT] != 2 or int32_at(data, at + LENGTH_AT) != request.end - at - BYTES_BEFORE_LENGTH:
+        return
+    # Unknown codecs, timestamps that only a log may set, producers that are to be recognised.
+    if (attributes & 0x07) > 4 or (attributes & 0x08) != 0 or data[at + PRODUCER_ID_AT] < 0x80:
+        return
+    count = int32_at(data, at + COUNT_AT)
+    if count < 1 or int32_at(data, at + LAST_DELTA_AT) != count - 1:
+        return
+    request.record_count = count
+    request.crc = uint32_at(data, at + CRC_AT)
+    request.max_timestamp = int64_at(data, at + MAX_TIMESTAMP_AT)
 
 
 _plain_head = Struct(">iiih").pack

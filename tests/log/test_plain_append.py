@@ -1,0 +1,116 @@
+"""The short way into a log: it leaves what the long way leaves, and lets nothing in that the long way would not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.log.batches import (
+    LIMIT,
+    NOW,
+    append,
+    batch,
+    contents,
+    examples,
+    flush,
+    log_settings,
+    new_log,
+    reopened,
+    stored,
+)
+from tests.log.test_partition_log import FullDisk
+
+from qanat.log.admission import admit, admits_plain
+from qanat.log.partition_log import Appended, PartitionLog
+from qanat.model.errors import DiskFullError, NotLeaderError
+from qanat.model.ids import LeaderEpoch
+from qanat.wire.batch_header import read_header
+
+SIZE = len(batch(2))
+
+
+def append_plain(log: PartitionLog, content: bytes, leader_epoch: int = 0, now_ms: int = NOW) -> Appended:
+    header = read_header(content)
+    view = memoryview(bytearray(content))
+    return log.append_plain(view, header.record_count, header.max_timestamp, leader_epoch, now_ms)
+
+
+def state(log: PartitionLog) -> object:
+    """Everything that an append may change."""
+    return (
+        stored(log),
+        [(one.base_offset, one.size, one.first_append_ms, one.max_timestamp_offset) for one in log.segments],
+        [(bytes(one.tables.offsets), bytes(one.tables.times)) for one in log.segments],
+        (log.end_offset, log.epochs.latest, len(log.closed)),
+        (log.unflushed_bytes, log.unflushed_records, log.unflushed_since_ms, log.state.unflushed_bytes),
+    )
+
+
+@examples
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(-1, 50), st.integers(0, 1)), min_size=1, max_size=12),
+    st.sampled_from([1, 3, 2**63 - 1]),
+)
+def test_both_ways_leave_the_same_log(acts: list[tuple[int, int, int]], flush_messages: int) -> None:
+    """Through full segments, segments that are too old, and another leader's epoch."""
+    long_way, short_way = (
+        new_log(segment_bytes=3 * SIZE, segment_ms=40, flush_messages=flush_messages) for _ in range(2)
+    )
+    for number, (count, later_ms, epoch) in enumerate(acts):
+        content = batch(count, timestamps=NOW - 100 + later_ms)
+        now_ms, leader_epoch = NOW + 5 * number, epoch + number // 6
+        leader_epoch = max(leader_epoch, long_way.epochs.latest)
+        assert append_plain(short_way, content, leader_epoch, now_ms) == append(long_way, content, leader_epoch, now_ms)
+        if number == 4:
+            flush(long_way)
+            flush(short_way)
+
+    assert state(short_way) == state(long_way)
+    assert contents(reopened(short_way)) == contents(reopened(long_way))
+
+
+def test_a_write_that_fails_halfway_leaves_the_log_as_it_was() -> None:
+    files = FullDisk()
+    log = new_log(files)
+    append_plain(log, batch(2))
+    files.is_full = True
+    with pytest.raises(DiskFullError):
+        append_plain(log, batch(2), leader_epoch=5)
+    assert (log.end_offset, log.epochs.latest, log.state.failure) == (2, 0, None)
+    files.is_full = False
+
+    assert append_plain(log, batch(2)).base_offset == 2
+    assert len(contents(reopened(log))) == 4
+
+
+def test_nothing_is_appended_in_the_name_of_a_leadership_that_is_over() -> None:
+    log = new_log()
+    log.become_follower(LeaderEpoch(3))
+    with pytest.raises(NotLeaderError):
+        append_plain(log, batch(1), leader_epoch=3)
+    assert log.end_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_let_in"),
+    [
+        ({}, True),
+        ({"max_message_bytes": SIZE}, True),
+        ({"max_message_bytes": SIZE - 1}, False),
+        ({"segment_bytes": SIZE}, True),
+        ({"segment_bytes": SIZE - 1}, False),
+        ({"message_timestamp_after_max_ms": 5}, True),
+        ({"message_timestamp_after_max_ms": 4}, False),
+        ({"cleanup_policy": "compact"}, False),
+        ({"compression_type": "lz4"}, False),
+        ({"message_timestamp_type": "LogAppendTime"}, False),
+        ({"message_timestamp_before_max_ms": 2**62}, False),
+    ],
+)
+def test_what_a_topic_refuses_or_changes_is_left_to_those_who_do(settings: dict[str, object], is_let_in: bool) -> None:
+    topic = log_settings(**settings)
+    content = batch(2, timestamps=NOW + 5)
+
+    assert admits_plain(topic, len(content), NOW + 5, NOW) is is_let_in
+    if is_let_in:
+        assert admit(content, topic, NOW, LIMIT).batch == content
