@@ -12,7 +12,7 @@ from hypothesis import given
 from tests.wire.conftest import Wire
 from tests.wire.samples import CODECS, LIMIT, NOW, build, contents, plain, raw_record, varint, with_payload
 
-from qanat.model.errors import BatchTooLargeError, InvalidRecordError
+from qanat.model.errors import BatchTooLargeError, CorruptBatchError, InvalidRecordError
 from qanat.wire.batch_header import check_batch
 from qanat.wire.compression import Codec
 
@@ -144,6 +144,21 @@ def test_batches_are_cut_at_the_size_asked_for(wire: Wire) -> None:
     assert read == [record.value for record in records]
     sequences = [check_batch(batch).base_sequence for batch, _ in batches]
     assert sequences == [10 + sum(count for _, count in batches[:i]) for i in range(len(batches))]
+
+
+def test_a_batch_without_checksum_gets_it_with_its_producer(wire: Wire) -> None:
+    encoded = wire.records.encode_batch(plain(wire.records, 20))
+    columns = wire.columns.decode_columns([encoded], limit_bytes=LIMIT)
+
+    for codec in CODECS:
+        ((batch, _),) = wire.columns.encode_columns(columns, codec=codec, is_checked=False)
+        ((checked, _),) = wire.columns.encode_columns(columns, codec=codec)
+        with pytest.raises(CorruptBatchError):
+            check_batch(batch)
+        for one in (batch, checked):
+            wire.records.give_producer(one, 7, 1, 100, is_transactional=False)
+            check_batch(one)
+        assert batch == checked
 
 
 def test_arrows_own_buffers_can_be_encoded(wire: Wire) -> None:

@@ -150,9 +150,11 @@ class Encoder:
     def _encode_in_turn(self, topic: str, batch: pa.RecordBatch) -> Iterator[EncodedBatch]:
         """Batches of about the same size, each for the next partition: what comes at a time is sent at a time."""
         rows, most = batch.num_rows, self._target.batch_bytes
-        expected = batch.nbytes + rows * _ROW_BYTES
-        evenly = expected // -(-expected // most) + 1 if expected else most
         columns = self._columns(batch)
+        headers = columns.header_offsets[rows] if rows else 0
+        spans = ((columns.values, rows), (columns.header_keys, headers), (columns.header_values, headers))
+        expected = rows * _ROW_BYTES + sum(column.offsets[count] for column, count in spans)
+        evenly = expected // -(-expected // most) + 1 if expected else most
         for finished, count in self._batches(columns, 0, rows, min(most, evenly)):
             self._turn = (self._turn + 1) % self._counts[topic]
             yield EncodedBatch(TopicPartition(topic, self._turn), finished, count)
@@ -216,12 +218,12 @@ class Encoder:
                 raise RowsError("a row has a header without a key: column headers holds null in its place")
             columns = replace(
                 columns,
-                header_offsets=_buffer(headers, 1),
+                header_offsets=_starts(headers.buffers()[1]),
                 header_keys=_binary_column(headers.values.field("key")),
                 header_values=_binary_column(headers.values.field("value")),
             )
         if "timestamp" in names:
-            millis = _buffer(_millis(batch.column("timestamp")), 1)
+            millis = _viewed(_millis(batch.column("timestamp")).buffers()[1]).cast("q")
         else:
             millis = array("q", [time.time_ns() // 1_000_000]) * rows
         values = _binary_column(_plain(batch.column("value"), pa.binary()))
@@ -237,7 +239,7 @@ def _nothing(rows: int) -> Columns:
         timestamps=array("q", bytes(8 * rows)),
         keys=empty,
         values=empty,
-        header_offsets=_buffer(no_headers, 1),
+        header_offsets=_starts(no_headers.buffers()[1]),
         header_keys=_binary_column(no_headers.values.field("key")),
         header_values=_binary_column(no_headers.values.field("value")),
     )
@@ -262,15 +264,15 @@ def _binary_column(column: pa.Array) -> BinaryColumn:
     validity, offsets, data = (*column.buffers(), None)[:3]
     return BinaryColumn(
         validity if column.null_count else None,
-        _viewed(offsets).cast("i") if offsets is not None and offsets.size else array("i", [0]),
+        _starts(offsets),
         _viewed(data) if data is not None else b"",
         column.null_count,
     )
 
 
-def _buffer(column: pa.Array, number: int) -> memoryview | array[int]:
-    found = column.buffers()[number]
-    return memoryview(found) if found is not None else array("i", [0])
+def _starts(offsets: pa.Buffer | None) -> memoryview | array[int]:
+    """Where rows begin in what they hold; Arrow may leave that out where there is nothing."""
+    return _viewed(offsets).cast("i") if offsets is not None and offsets.size else array("i", [0])
 
 
 def _viewed(buffer: pa.Buffer) -> memoryview:
