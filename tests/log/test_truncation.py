@@ -30,11 +30,13 @@ from tests.log.batches import (
 )
 
 from qanat.log import names
+from qanat.log.catalogue import close_log, reopen_log
 from qanat.log.jobs import run_now
 from qanat.log.lookup import find_timestamp
 from qanat.log.partition_log import PartitionLog
 from qanat.log.truncation import LookJob, begin_restart, begin_truncation
 from qanat.model.errors import OutOfOrderSequenceError
+from qanat.sim.disk import SimDisk
 
 SIZE = len(batch(2))
 
@@ -280,3 +282,22 @@ def test_epochs_that_were_cut_off_in_place_do_not_come_back() -> None:
     truncate(log, 2)
     for one in (log, reopened(log)):
         assert [(entry.epoch, entry.start_offset) for entry in one.epochs.entries] == [(1, 0)]
+
+
+def test_snapshots_that_were_cut_off_in_place_do_not_come_back_beside_what_was_written_since() -> None:
+    disk = SimDisk(1)
+    log = new_log(disk)
+    for sequence in range(4):
+        append(log, batch(writer=Writer(7, 0, sequence)))
+    flush(log)
+    reopened_log = reopen_log(disk, log.directory, close_log(log, "id"), log.settings)
+    assert reopened_log is not None, "it was closed cleanly"
+    log, file = reopened_log, reopened_log.active.file
+    disk.sync_directory(log.directory)
+    snapshot = names.segment_file(log.directory, 4, names.SNAPSHOT)
+    assert disk.exists(snapshot)
+    truncate(log, 2)
+    assert log.active.file is file, "it was cut in place"
+    fill(log, 4, leader_epoch=1)
+    images = [disk.crash(variant=variant) for variant in range(30)]
+    assert not any(image.exists(snapshot) for image in images)

@@ -14,6 +14,7 @@ from qanat.log.flush import FlushJob
 from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery import Checkpoint
 from qanat.log.retention import DeleteJob
+from qanat.log.retreat import Retreat
 from qanat.log.segment import Segment
 from qanat.log.settings import LogSettings
 from qanat.log.sidecar import Sidecar, encode_sidecar
@@ -75,8 +76,15 @@ def cut_but_keep_the_sidecar(patch: MonkeyPatch) -> None:
 def cut_the_oldest_first(patch: MonkeyPatch) -> None:
     begin = TruncateJob.__init__
 
-    def begun(job: TruncateJob, log: PartitionLog, end_offset: int, *, is_restart: bool = False) -> None:
-        begin(job, log, end_offset, is_restart=is_restart)
+    def begun(
+        job: TruncateJob,
+        log: PartitionLog,
+        end_offset: int,
+        retreat: Retreat | None = None,
+        *,
+        is_restart: bool = False,
+    ) -> None:
+        begin(job, log, end_offset, retreat, is_restart=is_restart)
         if job._kept:
             job._removed.reverse()
 

@@ -82,12 +82,15 @@ def _latest_snapshot(files: Files, directory: str, up_to: int) -> tuple[int, Pro
     return 0, Producers()
 
 
-def remove_snapshots(files: Files, directory: str, keep_from: int = 0, keep_to: int = 2**63) -> None:
-    """Remove producer snapshots outside the given offsets."""
+def remove_snapshots(files: Files, directory: str, keep_from: int = 0, keep_to: int = 2**63) -> bool:
+    """Remove producer snapshots outside the given offsets, not durably; returns whether there were any."""
+    is_any = False
     for name in files.list(directory):
         offset = names.offset_of(name, names.SNAPSHOT)
         if offset is not None and not keep_from <= offset <= keep_to:
             files.remove(f"{directory}/{name}")
+            is_any = True
+    return is_any
 
 
 def replay_segment(segment: Segment, producers: Producers, first_offset: int = 0, *, is_beside: bool = False) -> None:

@@ -5,7 +5,8 @@ segment of a gigabyte again for that would take longer than the election did.
 
 Rule 1: bytes that a view has shown are not cut, nor any that consumers may have been told of: the caller sees to it.
 Rule 2: the owner's thread forgets the batches (`Retreat.begin`) before a worker cuts the file (`Retreat.cut`): whoever
-        looks in between sees the shorter segment.
+        looks in between sees the shorter segment. Workers that read the file were waited for before: to them
+        it would look damaged.
 Rule 3: where a file is encrypted, no position of it is written twice with one key: it is not cut here.
 Rule 4: a cut that a power loss undoes leaves a longer log of sound batches, which the leader has cut again.
 """

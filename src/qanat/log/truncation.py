@@ -52,6 +52,11 @@ class TruncateJob:
             log.flushed_offset = min(log.flushed_offset, log.end_offset)
         log.job_in_hand = "truncation"
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether a file is cut that others know: nobody may read it on another worker until `finish`."""
+        return self._retreat is not None
+
     def _is_unseen(self, retreat: Retreat) -> bool:
         """Whether nobody looks at what goes, or was told of it."""
         is_last = not self._removed and retreat.segment is self._log.active
@@ -84,7 +89,9 @@ class TruncateJob:
         """What recovery makes of an open segment it makes of its batches: neither epochs nor tables need be written."""
         log, end_offset = self._log, retreat.next_offset
         retreat.cut()
-        remove_snapshots(log.files, log.directory, keep_to=end_offset)
+        if remove_snapshots(log.files, log.directory, keep_to=end_offset):
+            # What comes next may reach the disk before their removal does, and make them look sound.
+            log.files.sync_directory(log.directory)
         self._epochs.is_dirty = log.epochs.is_dirty
         self._epochs.truncate_end(Offset(end_offset))
         self._producers, self._walked = log.producers, self._kept
@@ -165,6 +172,8 @@ class TruncateJob:
             self._epochs.is_dirty = False
         else:
             _take_over_aborted(self._kept[-1], self._walked[-1])
+            # Whoever is half-way through the longer one (scrubbing) sees that it is the log's no more.
+            self._kept[-1] = copy(self._kept[-1])
         for segment in self._replaced:
             segment.close()
         log.producers = self._producers

@@ -21,7 +21,7 @@ from qanat.log.partition_log import Appended
 from qanat.log.recovery import Checkpoint, open_log
 from qanat.log.retention import begin_retention
 from qanat.log.settings import DirectorySettings, LogSettings
-from qanat.log.truncation import TruncateJob, begin_restart, begin_truncation
+from qanat.log.truncation import LookJob, TruncateJob, begin_restart, begin_truncation
 from qanat.model.errors import QanatError
 from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.sim.log_checks import LogMismatchError, require
@@ -208,10 +208,11 @@ class LogRig:
         end_offset = max(end_offset, 0)
         if end_offset >= self.log.end_offset:
             return
-        # Where exactly the log will end is known afterwards: before the batch that holds the offset.
-        self._lower_checkpoint(min(end_offset, self.log.segment_at(end_offset).base_offset))
+        look = LookJob(self.log, end_offset)
+        run_now(look)
+        self._lower_checkpoint(min(end_offset, look.lowest_end))
         self.history.begin_truncation(end_offset, self.log.segments[0].base_offset)
-        self._cut(begin_truncation(self.log, end_offset))
+        self._cut(begin_truncation(self.log, end_offset, look.retreat))
         require(self.log.end_offset <= end_offset, f"{self.log} was cut to {end_offset}")
 
     def truncate_to_epoch(self, epoch: int) -> None:

@@ -30,7 +30,7 @@ from qanat.adapters.os_files import OsFiles
 from qanat.log import checkpoints, names
 from qanat.log.checkpoints import decode_offsets
 from qanat.log.settings import DirectorySettings
-from qanat.log.warming import is_warm
+from qanat.log.warming import CheckJob, is_warm
 from qanat.log.whole_files import read_whole
 from qanat.model.errors import (
     CorruptLogError,
@@ -444,6 +444,49 @@ def test_a_cut_of_what_no_checkpoint_speaks_of_syncs_one_file_and_fails_the_dire
             files.before_sync = files.before_sync_directory = lambda _: None
             with pytest.raises(DirectoryFailedError):
                 await runtime.append(log, batch(1), 0)
+
+    asyncio.run(main())
+
+
+def test_a_file_is_not_cut_under_a_cold_read_which_would_take_that_for_damage() -> None:
+    async def main() -> None:
+        disk, writing, reading = SimDisk(4), Gate(), Gate()
+        files = WatchedFiles(disk)
+        async with running_log(files) as (runtime, log):
+            await produce(runtime, log, 10)
+            await runtime.checkpoint()
+            size = log.active.size
+            files.before_sync = lambda path: writing(path) if checkpoints.CLEANED in path else None
+            cutting = asyncio.create_task(runtime.truncate(log, 7))
+            await until(lambda: writing.is_reached)
+            disk.faults, files.before_read = COLD, reading
+            cold = asyncio.create_task(runtime.read(log, 0, 400, 5))
+            await until(lambda: reading.is_reached)
+            disk.faults = DiskFaults()
+            writing.open()
+            await asyncio.wait([cutting], timeout=0.2)  # It gets as far as it can.
+            assert log.active.file.size() == size
+            reading.open()
+            await asyncio.gather(cutting, cold)
+            assert (log.damage, runtime.counters.damage_found) == ([], 0)
+            await produce(runtime, log, 3)
+            assert len(await values_read(runtime, log)) == 10
+
+    asyncio.run(main())
+
+
+def test_scrubbing_does_not_go_on_in_a_segment_that_was_cut_in_place() -> None:
+    async def main() -> None:
+        async with running_log() as (runtime, log):
+            await produce(runtime, log, 10)
+            segment, file = log.active, log.active.file
+            job = CheckJob(segment, 0, 0, 1)
+            assert await runtime.check(log, segment, job)
+            await runtime.truncate(log, 7)
+            assert log.active.file is file, "it was cut in place"
+            await produce(runtime, log, 1)
+            assert not await runtime.check(log, segment, job)
+            assert log.damage == []
 
     asyncio.run(main())
 

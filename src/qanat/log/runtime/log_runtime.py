@@ -314,16 +314,21 @@ class LogRuntime:
         """Checkpoints first: one that promised more than there is would make damage of the next torn tail."""
         look = LookJob(log, end_offset)
         if not is_restart:
-            await self.do(look, log)
+            await self.do(look)
         lowest = log.segments[0].base_offset if is_restart else look.lowest_end
         self.directory.cutting[log.topic_partition] = lowest
         try:
             if self.directory.promises_more(log.topic_partition, lowest):
                 await self.do(self.directory.begin_checkpoint())
             await self._cold.hold(log, log.segments if is_restart else touched_segments(log, end_offset))
-            job = begin_restart(log, end_offset) if is_restart else begin_truncation(log, end_offset, look.retreat)
-            assert job is not None, "nobody else changes the log meanwhile"
-            await self.do(job, log)
+            # A cold read that misses what is being cut off would take it for damage.
+            async with self._workers.loans.recalled(log):
+                job = begin_restart(log, end_offset) if is_restart else begin_truncation(log, end_offset, look.retreat)
+                assert job is not None, "nobody else changes the log meanwhile"
+                if job.is_in_place:
+                    await self.do(job)
+            if not job.is_in_place:
+                await self.do(job, log)
         finally:
             del self.directory.cutting[log.topic_partition]
 
