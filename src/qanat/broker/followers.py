@@ -42,6 +42,8 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _FIRST_LEFT_OUT_S, _LEFT_OUT_S = 0.01, 0.2
 """How long a partition is left out whose leader says something else than records, the first time and at most. Whoever
 is elected often hears of it some milliseconds later than those that follow it, and writers wait for both."""
+_TURN_S = 0.05
+"""Copies that are left out for longer have their turns at such times."""
 _ROWS_AT_ONCE = 50
 _IDLE_FACTOR = 4
 """So many times longer may the next answer take where the last one said nothing new: asking about thousands of
@@ -345,7 +347,9 @@ class _FollowedLeader:
     def _leave_out_briefly(self, at: TopicPartition) -> None:
         """What is in the way is probably over soon; if not, ask more and more seldom."""
         pause_s = self._pauses_s.get(at, _FIRST_LEFT_OUT_S)
-        self._left_out[at] = asyncio.get_running_loop().time() + pause_s
+        until = asyncio.get_running_loop().time() + pause_s
+        # Many have their turn together: each turn cuts the leader's wait for all others short.
+        self._left_out[at] = until if pause_s < _TURN_S else ceil(until / _TURN_S) * _TURN_S
         self._pauses_s[at] = min(2 * pause_s, _LEFT_OUT_S)
 
 
