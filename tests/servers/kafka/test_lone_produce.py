@@ -1,10 +1,55 @@
-"""What the short way of Produce waits with: many answers, one timer."""
+"""The short way of Produce: which batches take it, and what it waits with: many answers, one timer."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
+import pytest
+
+from qanat.servers.kafka.lone_produce import PLAIN_BYTES, is_plain
 from qanat.servers.kafka.patience import STEP_S, Patience
+from qanat.wire.kafka.headers import frame_request
+from qanat.wire.kafka.lone_produce import read_lone
+from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData, write_request
+from qanat.wire.records import Record, encode_batch
+
+
+def is_plain_when(
+    value_bytes: int = 10, *, is_rotten: bool = False, is_readonly: bool = False, producer_id: int = -1
+) -> bool:
+    """What is said of one batch in a request of its own."""
+    sequence = -1 if producer_id < 0 else 0
+    record = Record(0, 0, None, bytes(value_bytes))
+    content = encode_batch([record], producer_id=producer_id, producer_epoch=sequence, base_sequence=sequence)
+    topic = TopicProduceData("t", partition_data=[PartitionProduceData(0, memoryview(content))])
+    body = write_request(ProduceRequest(None, -1, 1000, [topic]), 7)
+    frame = bytearray(b"".join(frame_request(0, 7, 1, "client", body))[4:])
+    if is_rotten:
+        frame[-1] ^= 1
+    request = read_lone(frame)
+    assert request is not None
+    view = memoryview(bytes(frame) if is_readonly else frame)
+    return is_plain(request, view[request.start : request.end])
+
+
+def test_a_small_sound_batch_of_nobody_in_particular_is_plain() -> None:
+    assert is_plain_when()
+    assert is_plain_when(PLAIN_BYTES - 100)
+
+
+@pytest.mark.parametrize(
+    "is_so",
+    [
+        lambda: is_plain_when(PLAIN_BYTES),
+        lambda: is_plain_when(is_rotten=True),
+        lambda: is_plain_when(is_readonly=True),
+        lambda: is_plain_when(producer_id=7),
+    ],
+    ids=["large", "rotten", "not ours to write to", "of a known producer"],
+)
+def test_any_other_batch_is_looked_at_by_those_who_admit_it(is_so: Callable[[], bool]) -> None:
+    assert not is_so()
 
 
 class Answer:
