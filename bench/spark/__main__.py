@@ -22,10 +22,11 @@ FEWEST_ROUNDS = 5
 QUICK_RECORDS = 300_000
 _TWICE, _MOST = 2.0, 0.6
 """What is wanted: so many times the connector, so much of the ceiling."""
-WORKLOADS = {"write": "write", "read": "batch read", "stream": "stream read, running", "once": "write, exactly once"}
+WORKLOADS = {"write": "write", "once": "write, exactly once", "read": "batch read", "stream": "stream read, running"}
+_IN_TURN = {"write": ("write", "once"), "read": ("read",), "stream": ("stream",)}
+"""What is measured in the same rounds. Only Qanat writes exactly once: that stands beside what comes nearest to it."""
 QUICK_WORKLOADS = ("write", "read")
 _ALIKE = {"once": "write"}
-"""What only Qanat does stands beside what comes nearest to it."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -78,12 +79,16 @@ def _run(given: argparse.Namespace) -> Result:
                 versions = engine.versions()
                 settings[f"versions of {engine.side.name}"] = f"Spark {versions['spark']}, Java {versions['java']}"
             taken: dict[str, dict[str, list[Took]]] = {}
-            for workload in QUICK_WORKLOADS if given.quick else WORKLOADS:
-                taken[workload] = _taking_turns(workload, engines, given.rounds)
-                names = {side.name: side.what for side in chosen}
-                rows += _rows(workload, taken, given.records, names)
-                if workload == "stream":
-                    rows += _start_rows(taken[workload], names)
+            names = {side.name: side.what for side in chosen}
+            for workloads in _IN_TURN.values():
+                wanted = [one for one in workloads if one in QUICK_WORKLOADS or not given.quick]
+                if not wanted:
+                    continue
+                taken |= _taking_turns(wanted, engines, given.rounds)
+                for workload in wanted:
+                    rows += _rows(workload, taken, given.records, names)
+                    if workload == "stream":
+                        rows += _start_rows(taken[workload], names)
                 found_so_far()
         if given.backlog_gb > 0:
             _tell(f"reading a backlog of {given.backlog_gb:g} GB")
@@ -93,19 +98,20 @@ def _run(given: argparse.Namespace) -> Result:
         return found_so_far()
 
 
-def _taking_turns(workload: str, engines: Iterable[Engine], rounds: int) -> dict[str, list[Took]]:
-    taking_part = [one for one in engines if workload != "once" or one.side.name == "qanat"]
-    if workload == "read":
-        for engine in taking_part:
-            if engine.side.server is not None:
-                engine.run("fill", 0)
-    taken: dict[str, list[Took]] = {engine.side.name: [] for engine in taking_part}
+def _taking_turns(workloads: Sequence[str], engines: Iterable[Engine], rounds: int) -> dict[str, dict[str, list[Took]]]:
+    """By workload and side."""
+    turns = [(one, engine) for engine in engines for one in workloads if one != "once" or engine.side.name == "qanat"]
+    for workload, engine in turns:
+        if workload == "read" and engine.side.server is not None:
+            engine.run("fill", 0)
+    taken: dict[str, dict[str, list[Took]]] = {one: {} for one in workloads}
     for number in range(rounds + 1):
-        _tell(f"{WORKLOADS[workload]}, round {number}" if number else f"{WORKLOADS[workload]}, warming up")
-        for engine in taking_part:
+        what = "; ".join(WORKLOADS[one] for one in workloads)
+        _tell(f"{what}: round {number}" if number else f"{what}: warming up")
+        for workload, engine in turns:
             took = engine.run(workload, number)
             if number:
-                taken[engine.side.name].append(took)
+                taken[workload].setdefault(engine.side.name, []).append(took)
     return taken
 
 
