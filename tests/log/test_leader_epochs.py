@@ -7,15 +7,32 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.log.batches import FOLDER, append, batch, disk_with, examples, flush, image, new_log, reopened, truncate
+from tests.log.batches import (
+    FOLDER,
+    NOW,
+    append,
+    batch,
+    compact,
+    contents,
+    disk_with,
+    examples,
+    flush,
+    image,
+    new_log,
+    reopened,
+    truncate,
+)
 
 from qanat.log import names
 from qanat.log.flush import begin_flush
 from qanat.log.leader_epochs import UNKNOWN_EPOCH_END, EpochEnd, EpochStart, LeaderEpochs
+from qanat.log.partition_log import PartitionLog
 from qanat.log.segment import Segment
 from qanat.log.sidecar import Sidecar
 from qanat.log.whole_files import read_whole
 from qanat.model.ids import LeaderEpoch, Offset
+from qanat.sim.disk import SimDisk
+from qanat.sim.disk_faults import DiskFaults
 
 
 def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
@@ -226,3 +243,62 @@ def test_c05_a_file_that_is_torn_or_of_another_time_is_not_believed_over_the_bat
         append(log, batch(2), leader_epoch=epoch)
     flush(log)
     assert reopened(log, disk_with({**image(log.files), names.LEADER_EPOCHS: content})).epochs == log.epochs
+
+
+def compacted_log() -> PartitionLog:
+    """One sealed segment that compaction has left without the first record of epoch 1 and without all of epoch 2."""
+    log = new_log(cleanup_policy="compact")
+    for epoch, keys in enumerate(["ab", "cd", "e", "fcegh"]):
+        for key in keys:
+            append(log, batch([(key.encode(), b"value")]), leader_epoch=epoch)
+    compact(log)
+    assert [record.offset for record in contents(log)] == [0, 1, 3, 5, 6, 7, 8, 9]
+    assert plain(log.epochs) == [(0, 0), (1, 2), (2, 4), (3, 5)]
+    return log
+
+
+def test_a_cut_through_what_was_compacted_leaves_every_epoch_where_it_began() -> None:
+    """A follower that asks for the end of an epoch must not keep what another leader wrote over."""
+    log = compacted_log()
+    truncate(log, 8)
+    assert not log.segments[0].is_sealed, "it is walked when it is opened"
+    for one in (log, reopened(log)):
+        assert plain(one.epochs) == [(0, 0), (1, 2), (2, 4), (3, 5)]
+        assert one.end_of_epoch(LeaderEpoch(0)) == EpochEnd(LeaderEpoch(0), Offset(2))
+        assert one.end_of_epoch(LeaderEpoch(2)) == EpochEnd(LeaderEpoch(2), Offset(5))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"0\n4\n0 0\n1 2\n2 4\n3 5\n", [(0, 0), (1, 2), (2, 4), (3, 5)]),
+        (b"0\n2\n0 0\n2 2\n", [(0, 0), (1, 3), (3, 5)]),  # the record at 3 is of an earlier epoch
+        (b"0\n3\n0 0\n1 1\n3 3\n", [(0, 0), (1, 3), (3, 5)]),  # so are those at 1 and 3
+        (b"0\n2\n1 0\n4 5\n", [(0, 0), (1, 3), (3, 5)]),  # and all of them
+        (b"0\n1\n0 0", [(0, 0), (1, 3), (3, 5)]),  # torn
+    ],
+)
+def test_between_the_batches_the_file_is_believed_as_far_as_they_allow(
+    content: bytes, expected: list[tuple[int, int]]
+) -> None:
+    log = compacted_log()
+    unsealed = {name: data for name, data in image(log.files).items() if not name.endswith(names.SIDECAR)}
+    assert plain(reopened(log, disk_with({**unsealed, names.LEADER_EPOCHS: content})).epochs) == expected
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_an_epoch_that_was_cut_off_in_place_does_not_come_back_between_batches_of_later_leaders(is_full: bool) -> None:
+    disk = SimDisk(1)
+    log = new_log(disk, cleanup_policy="compact")
+    for epoch in (0, 1):
+        append(log, batch(2), leader_epoch=epoch)
+    flush(log)
+    file = log.active.file
+    disk.faults = DiskFaults(capacity_bytes=0 if is_full else None)
+    truncate(log, 2)
+    assert log.active.file is file, "it was cut in place"
+    disk.faults = DiskFaults()
+    if is_full:
+        flush(log)
+    log.append_replicated(batch(2, at=6, leader_epoch=2), NOW)
+    assert plain(log.epochs) == plain(reopened(log, disk.crash("keep_all")).epochs) == [(0, 0), (2, 6)]

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 import qanat
+from qanat.log.producers import ProducerState
 from qanat.log.recovery import Checkpoint, open_log
 from qanat.log.settings import CleanupPolicy, LogSettings
 from qanat.sim.__main__ import main
 from qanat.sim.crash_sweep import UNCUT, VARIANTS, Outcome, Sweep
 from qanat.sim.disk import SimDisk
+from qanat.sim.log_checks import LogMismatchError, check_recovered
 from qanat.sim.log_rig import AT, DIRECTORY, Content, LogRig
 from qanat.sim.log_workload import LogWorkload
 
@@ -134,3 +136,42 @@ def test_a_replaced_producer_stays_out_after_compaction_even_without_snapshots()
     log = open_log(disk, DIRECTORY, AT, settings, Checkpoint())
 
     assert log.producers.states[1].epoch == 1
+
+
+def expired_rig() -> LogRig:
+    """Everything has expired: the log is empty and remembers a producer."""
+    rig = LogRig(SimDisk(1), LogSettings(cleanup_policy=CleanupPolicy.DELETE, retention_ms=500))
+    rig.append_as(1, Content(((b"key", b"value", 0),)), is_transactional=False)
+    rig.roll()
+    rig.flush()
+    rig.replicate(rig.log.end_offset)
+    rig.now_ms += 6_000
+    rig.retain()
+    rig.flush()
+    assert rig.log.segments[0].base_offset == rig.log.end_offset == 1
+    return rig
+
+
+def test_a_log_that_is_empty_may_be_as_it_was_where_it_is_told_to_go_on_there() -> None:
+    rig = expired_rig()
+    rig.history.begin_restart(1)
+
+    check_recovered(rig.log, rig.history)
+    del rig.log.producers.states[1]
+    check_recovered(rig.log, rig.history)
+    rig.log.producers.states[2] = ProducerState(0)
+    with pytest.raises(LogMismatchError, match="a replay gives"):
+        check_recovered(rig.log, rig.history)
+
+
+def test_a_log_that_goes_on_empty_elsewhere_remembers_nothing() -> None:
+    rig = expired_rig()
+    states = dict(rig.log.producers.states)
+    rig.restart(9)
+    rig.history.oldest_start = rig.history.newest_start = 1
+    rig.history.begin_restart(9)
+
+    check_recovered(rig.log, rig.history)
+    rig.log.producers.states.update(states)
+    with pytest.raises(LogMismatchError, match="started afresh remembers"):
+        check_recovered(rig.log, rig.history)

@@ -229,16 +229,25 @@ def _seal_all_but_active(segments: list[Segment]) -> None:
 
 
 def _load_epochs(files: Files, directory: str, segments: list[Segment], end_offset: int) -> LeaderEpochs:
-    """From the checkpoint file up to the first unsealed segment, from the batches after that, or where it is no use."""
+    """From the checkpoint file up to the first unsealed segment, from the batches after that, or where it is no use.
+
+    Between the batches (compaction takes them) there is only the file to say where an epoch began. What was
+    sealed when it was compacted may be unsealed now: it was cut, or comes from Kafka.
+    """
     known = LeaderEpochs.decode(read_whole(files, f"{directory}/{names.LEADER_EPOCHS}") or b"")
     unsealed_from = next((segment.base_offset for segment in segments if not segment.is_sealed), end_offset)
     believed_to = 0 if known is None else unsealed_from
     before = list(known.entries) if known is not None else []
     epochs = LeaderEpochs(list(before))
     epochs.truncate_end(Offset(believed_to))
+    walked_to = believed_to
     for segment in segments:
         for _, header, _ in walk(segment) if segment.base_offset >= believed_to else ():
             if header.leader_epoch != epochs.latest:
+                for epoch, start in before:
+                    if walked_to <= start <= header.base_offset and epochs.latest < epoch <= header.leader_epoch:
+                        epochs.assign(epoch, start)
                 epochs.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))
+            walked_to = header.next_offset
     epochs.is_dirty = epochs != LeaderEpochs(before)
     return epochs

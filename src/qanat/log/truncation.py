@@ -9,6 +9,7 @@ one with a hole.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import copy
 
 from qanat.log import names
@@ -21,6 +22,7 @@ from qanat.log.scan import read_batches
 from qanat.log.segment import Segment
 from qanat.log.tables import GrowingTables
 from qanat.log.whole_files import replace
+from qanat.model.errors import DiskFullError
 from qanat.model.ids import Offset
 
 _COPY_BYTES = 1024 * 1024
@@ -86,7 +88,7 @@ class TruncateJob:
         self._write_epochs()
 
     def _run_retreat(self, retreat: Retreat) -> None:
-        """What recovery makes of an open segment it makes of its batches: neither epochs nor tables need be written."""
+        """What recovery makes of an open segment it makes of its batches: tables need not be written."""
         log, end_offset = self._log, retreat.next_offset
         retreat.cut()
         if remove_snapshots(log.files, log.directory, keep_to=end_offset):
@@ -94,6 +96,11 @@ class TruncateJob:
             log.files.sync_directory(log.directory)
         self._epochs.is_dirty = log.epochs.is_dirty
         self._epochs.truncate_end(Offset(end_offset))
+        if self._epochs != log.epochs:
+            # Where the next batch leaves a gap (its leader has compacted), recovery believes the file.
+            with suppress(DiskFullError):
+                self._write_epochs()
+                self._epochs.is_dirty = False
         self._producers, self._walked = log.producers, self._kept
         if retreat.has_producers:
             self._walked = [copy(segment) for segment in self._kept]

@@ -64,7 +64,11 @@ def stored_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
 def _is_restarted(log: PartitionLog, history: History, found: list[tuple[BatchHeader, bytes]]) -> bool:
     """Whether a restart that was under way has come through: the log is empty and goes on there."""
     is_there = log.segments[0].base_offset == log.end_offset == history.restart_at and not found
-    if is_there:
+    if is_there and history.is_empty_at_restart:
+        # Where it was empty already, nothing tells after from before: what it remembers is all or nothing.
+        if log.producers.states:
+            _check_producers(log, history)
+    elif is_there:
         require(not log.epochs.entries, f"a log that was started afresh remembers {log.epochs}")
         require(not log.producers.states, f"a log that was started afresh remembers {log.producers.states}")
     return is_there

@@ -96,6 +96,11 @@ class History:
         self.durable_end = 0
         self.restart_at = offset
 
+    @property
+    def is_empty_at_restart(self) -> bool:
+        """Whether the log held nothing and ended there before it was told to go on there empty."""
+        return self.oldest_start == self.end == self.restart_at
+
     def _end_after_cut(self, end_offset: int) -> int:
         """Where the last batch ends that is before the cut and certainly still there."""
         kept = [entry for entry in self.entries if entry.next_offset <= end_offset and not self.may_be_gone(entry)]
