@@ -24,7 +24,8 @@ def main() -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-fire-")))
         master = "local[2,20]" if given.local else stack.enter_context(standalone_cluster(folder))
-        outcome = copy_under_fire(folder, master, given.records, given.batch, kinds * given.kills, given.seed)
+        kills = kinds * given.kills
+        outcome = copy_under_fire(folder, master, given.records, given.batch, kills, given.seed, _tell)
     fired = ", ".join(f"{count} x {what}" for what, count in sorted(outcome.kills.items()))
     print(
         f"seed {given.seed}: {given.records:,} records to a topic and to a lake in {outcome.batches} batches and "
@@ -34,6 +35,10 @@ def main() -> int:
         print(f"  {problem}")
     print("every record once, in order" if not outcome.problems else "FAILED")
     return 1 if outcome.problems else 0
+
+
+def _tell(text: str) -> None:
+    print(f"spark fire: {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -20,6 +21,7 @@ from tools.spark_fire.found import lake_problems, topic_problems, value
 from tools.spark_fire.job import SINK, SOURCE
 from tools.spark_fire.victims import strike
 
+Tell = Callable[[str], None]
 PARTITIONS = 4
 _PATIENCE_S = 600.0
 _LONGEST_DELAY_S = 1.0
@@ -68,7 +70,9 @@ class DriverProcess:
         self.process.stdout.close()
 
 
-def copy_under_fire(folder: Path, master: str, records: int, per_batch: int, kills: list[str], seed: int) -> Outcome:
+def copy_under_fire(
+    folder: Path, master: str, records: int, per_batch: int, kills: list[str], seed: int, tell: Tell = lambda _: None
+) -> Outcome:
     """Copy so many records, in batches of `per_batch`, with these kills in an order that the seed draws."""
     random, outcome, began = Random(seed), Outcome(), time.monotonic()
     waiting = random.sample(kills, len(kills))
@@ -76,6 +80,7 @@ def copy_under_fire(folder: Path, master: str, records: int, per_batch: int, kil
     driver: DriverProcess | None = None
     try:
         broker.start()
+        tell(f"filling a topic with {records:,} records")
         _fill(broker.address, records)
         driver = DriverProcess(folder, master, broker.address, per_batch)
         while (code := _watch(driver, random.randint(1, 2), outcome)) != 0:
@@ -86,7 +91,9 @@ def copy_under_fire(folder: Path, master: str, records: int, per_batch: int, kil
                 driver = DriverProcess(folder, master, broker.address, per_batch)
             elif waiting:
                 time.sleep(random.uniform(0, _LONGEST_DELAY_S))
+                tell(f"{outcome.batches} batches; killing a {waiting[-1]}, {len(waiting) - 1} more to come")
                 driver = _kill(waiting.pop(), broker, driver, outcome, random, (folder, master, per_batch))
+        tell(f"{outcome.batches} batches; comparing what is in the topic and in the lake")
         outcome.problems += topic_problems(broker.address, SINK, PARTITIONS, records)
         outcome.problems += lake_problems(folder / "lake", PARTITIONS, records)
         outcome.problems += [f"{one} was not killed: the copy was over" for one in waiting]
