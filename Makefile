@@ -40,7 +40,7 @@ demo: $(READY) ## see Qanat at work: a broker, the pipeline on Spark, the log; t
 	@$(BIN)/python -m qanat.app.demo $(ARGS)
 
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci -m "not long" --durations=15 --durations-min=5 $(ARGS)
 
 test-long: $(READY) ## the tests that take long, or compare with Apache Kafka and etcd where they can be had
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci -m long $(ARGS)
