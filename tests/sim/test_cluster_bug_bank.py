@@ -14,7 +14,9 @@ from qanat.sim.clusters.bug_bank.bug import Bug, Patches
 
 QUICK = (
     "show_what_is_not_committed",
+    "join_by_asking",
     "mix_topics_of_one_name",
+    "keep_an_epoch_when_the_leader_changes",
     "truncate_to_the_high_watermark",
 )
 """Found in the first lives that are tried, whatever else has changed."""

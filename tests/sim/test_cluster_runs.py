@@ -21,6 +21,6 @@ def test_nothing_is_lost(first: int) -> None:
         assert report.acknowledged > 0
 
 
-@pytest.mark.parametrize("seed", [2, pytest.param(5, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", [2, 5])
 def test_one_seed_is_one_trace(seed: int) -> None:
     assert run_twice(seed).problems == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.servers.http.serving import ServedNode
 
-EXAMPLES = os.environ.get("QANAT_SCHEMA_EXAMPLES", "3")
+EXAMPLES = os.environ.get("QANAT_SCHEMA_EXAMPLES", "5")
 """Requests drawn for each operation; more of them: QANAT_SCHEMA_EXAMPLES=200."""
 CHECKS = (
     "not_a_server_error",
