@@ -138,6 +138,32 @@ def test_catching_up_tells_what_was_missed_and_nothing_in_health() -> None:
     assert image.catch_up(Snapshot((), Revision(7))) == []
 
 
+def test_a_snapshot_that_the_watch_has_gone_past_still_makes_good_what_the_watch_left_out() -> None:
+    """C80: written, changed and deleted behind the watch's back; and what the watch has told since stays."""
+    image = MetadataImage()
+    stale, dropped, renewed, gone = (keys.topic(name) for name in ("stale", "dropped", "renewed", "gone"))
+    for number, key in enumerate((stale, dropped, renewed, gone)):
+        image.apply(put(key, values.encode(topic(key.rpartition("/")[2], number)), 2 + number))
+    taken_at_8 = tuple(
+        Entry(key, values.encode(topic(key.rpartition("/")[2], 20 + number)), Revision(2), Revision(revision))
+        for number, (key, revision) in enumerate([(stale, 6), (renewed, 4), (gone, 5), (keys.topic("new"), 8)])
+    )
+    image.apply(put(renewed, values.encode(topic("renewed", 30)), 9))
+    image.apply(delete(gone, 10))
+
+    events = image.catch_up(Snapshot(taken_at_8, Revision(8)))
+
+    assert [(event.kind, event.key) for event in events] == [
+        (EventKind.DELETE, dropped),
+        (EventKind.PUT, stale),
+        (EventKind.PUT, keys.topic("new")),
+    ]
+    assert sorted(image.topics) == ["new", "renewed", "stale"]
+    assert image.topics["renewed"] == topic("renewed", 30)
+    assert (image.revision, image.revisions[stale]) == (10, 6)
+    assert image.catch_up(Snapshot(taken_at_8, Revision(8))) == []
+
+
 def contents(image: MetadataImage) -> tuple[object, ...]:
     return (
         image.revision,

@@ -60,6 +60,10 @@ class MetadataImage:
         self.unreadable: dict[str, str] = {}
         self.revisions: dict[str, Revision] = {}
         """When each key of the store, known or not, was last written."""
+        self._compared = NO_REVISION
+        """The revision of the newest snapshot that was taken over."""
+        self._deleted: dict[str, Revision] = {}
+        """When keys were deleted since then."""
 
     @staticmethod
     def of(snapshot: Snapshot) -> MetadataImage:
@@ -72,21 +76,24 @@ class MetadataImage:
         """Take over a snapshot and return what that changed, as events.
 
         For a watcher whose history was compacted, and for the periodic comparison: in health
-        nothing is returned, and a lost event is made good. A snapshot of the past is left alone.
+        nothing is returned, and a lost event is made good. The watch may have gone past a snapshot
+        on its way: what is newer here stays, key by key, and what the watch has left out is made good all the same.
         """
-        if snapshot.revision < self.revision:
+        if snapshot.revision < self._compared:
             return []
         present = {entry.key for entry in snapshot.entries}
-        missing = [key for key in self.revisions if key not in present]
+        missing = [key for key, known in self.revisions.items() if key not in present and known <= snapshot.revision]
         events = [Event(EventKind.DELETE, key, b"", snapshot.revision) for key in missing]
         events += [
             Event(EventKind.PUT, entry.key, entry.value, entry.mod_revision, entry.create_revision)
             for entry in snapshot.entries
-            if self.revisions.get(entry.key) != entry.mod_revision
+            if entry.mod_revision > max(self.revisions.get(entry.key, NO_REVISION), self._deleted.get(entry.key, -1))
         ]
         for event in events:
             self._take(event)
-        self.revision = snapshot.revision
+        self.revision = max(self.revision, snapshot.revision)
+        self._compared = snapshot.revision
+        self._deleted = {key: revision for key, revision in self._deleted.items() if revision > snapshot.revision}
         return events
 
     def unchanged(self, key: str) -> Compare:
@@ -133,7 +140,10 @@ class MetadataImage:
 
     def _take(self, event: Event) -> None:
         self._forget(event.key)
-        if event.kind is EventKind.PUT:
+        if event.kind is EventKind.DELETE:
+            self._deleted[event.key] = event.revision
+        else:
+            self._deleted.pop(event.key, None)
             self.revisions[event.key] = event.revision
             try:
                 self._learn(event)
