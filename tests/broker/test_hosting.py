@@ -17,6 +17,7 @@ from qanat.app.node import Node
 from qanat.app.settings.loading import flag, load
 from qanat.broker import topic_settings
 from qanat.broker.broker import Broker
+from qanat.broker.hosting import Hosting
 from qanat.broker.partition import Partition
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
@@ -264,6 +265,32 @@ async def test_a_log_that_is_let_go_while_another_is_set_aside_holds_up_no_start
     assert sorted(aside + let_go) == [TopicPartition("orders", 0), AT]
     assert len(let_go) == 1
     assert [name.endswith("-stray") for name in folders(tmp_path)] == [True]
+
+
+async def test_a_topic_that_is_made_again_while_a_broker_starts_is_hosted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log was looked at while it still was the topic's, and is taken in when it is not any more."""
+    async with running(tmp_path) as node:
+        before = await create(node, "orders")
+        append(node.broker, AT)
+    host_topic, is_made_again = Hosting.host_topic, False
+
+    async def made_again_meanwhile(hosting: Hosting, name: str) -> None:
+        nonlocal is_made_again
+        if name == "orders" and not is_made_again:
+            is_made_again = True
+            await _commit_elsewhere(tmp_path, lambda image: decide_delete(image, "orders"))
+            await _commit_elsewhere(tmp_path, _creation("orders"))
+            topics = hosting._image.topics
+            await eventually(lambda: "orders" in topics and topics["orders"].identity != before)
+        await host_topic(hosting, name)
+
+    monkeypatch.setattr(Hosting, "host_topic", made_again_meanwhile)
+    async with running(tmp_path) as node:
+        assert is_made_again
+        assert end_offset(node.broker, AT) == 0
+        append(node.broker, AT)
 
 
 @pytest.mark.parametrize("is_empty", [False, True])

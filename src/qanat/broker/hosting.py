@@ -102,6 +102,8 @@ class Hosting:
         self._by_log: dict[PartitionLog, Partition] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._is_started = False
+        self._revision = 0
+        """The store's, as it was before we wrote to it."""
         self._latest: dict[str, object] = {}
         """The newest attempt at each topic that failed; older ones give up."""
         runtime.on_flushed = self._on_flushed
@@ -109,10 +111,11 @@ class Hosting:
     async def start(self, revision: int) -> None:
         """Host everything that is ours. `revision` is the store's, as it was before we wrote to it."""
         self._is_started = True
+        self._revision = revision
         for at in [*self._directory.logs, *self._directory.offline]:
             async with self._locks.setdefault(at.topic, asyncio.Lock()):
                 if self._is_stray(at):
-                    await self._settle_stray(at, revision)
+                    await self._settle_stray(at)
         for name in list(self._image.topics):
             try:
                 await self.host_topic(name)
@@ -174,6 +177,9 @@ class Hosting:
             if topic is not None:
                 for at in self._by_topic.get(name, ()):
                     self._take_part(at, topic)
+                # A topic may be deleted and made again while we start, before its log was taken in.
+                for at in [at for at in wanted if self._is_stray(at)]:
+                    await self._settle_stray(at)
                 missing = [at for at in wanted if at not in self.logs and at not in self._directory.offline]
                 await self._few_at_a_time(missing, lambda at: self._host(at, topic))
 
@@ -217,12 +223,12 @@ class Hosting:
         is_there = at in self._directory.logs or at in self._directory.offline
         return is_there and at not in self._by_topic.get(at.topic, ()) and not self._is_known(at)
 
-    async def _settle_stray(self, at: TopicPartition, revision: int) -> None:
+    async def _settle_stray(self, at: TopicPartition) -> None:
         """Remove a log that nobody knows where its topic was deleted; set it aside where that is not certain."""
         topic_id, since = self._directory.topic_ids.get(at, ""), self._directory.known_since(at)
         is_there = any(str(known) == topic_id for known in self._image.topics_by_id)
         try:
-            if topic_id and not is_there and since is not None and since <= revision:
+            if topic_id and not is_there and since is not None and since <= self._revision:
                 await self._runtime.delete(at)
                 tell("partition removed: its topic was deleted meanwhile", partition=str(at), topic_id=topic_id)
                 return
