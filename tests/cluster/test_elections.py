@@ -98,6 +98,19 @@ def test_c13_where_everybody_crashed_the_last_one_leads() -> None:
     assert settle(dark, nodes(crashed=(0,)), UNFLUSHED).leader == 0
 
 
+def test_c13_where_those_that_were_better_come_back_in_doubt_too_the_last_in_sync_leads_and_alone() -> None:
+    """Seen in simulation: it was forgotten while another was waited for (seed 306754)."""
+    alone = settle(settle(state(), nodes(1, 2), TWO), nodes(2), UNFLUSHED)
+    waiting = settle(settle(alone, nodes(), UNFLUSHED), nodes(crashed=(2,)), UNFLUSHED)
+    assert waiting.leader == NO_LEADER
+    assert settle(waiting, nodes(crashed=(2,)), UNFLUSHED) is waiting
+
+    after = settle(waiting, nodes(crashed=(1, 2)), UNFLUSHED)
+
+    assert (after.leader, after.in_sync_nodes, after.eligible) == (2, (2,), ())
+    assert settle(after, nodes(crashed=(1, 2)), UNFLUSHED) is after
+
+
 def test_a_crash_loses_nothing_where_records_are_on_disk_before_they_are_acknowledged() -> None:
     dark = settle(state(0, 0), nodes(), Rules())
 

@@ -12,8 +12,10 @@ Rule 2: every change of the leader, also to none and also to a new process of th
 Rule 3: a member is dropped from the set when its process is gone, as long as somebody is left. The last ones stay, so
         that it is known who must come back.
 Rule 4: a node that came back without its data is no member of anything.
-Rule 5: after a crash, a member of a topic that is not flushed before it is acknowledged has perhaps lost its end. It is
-        dropped while anybody better is known, alive or not.
+Rule 5: after a crash, a member of a topic that is not flushed before it is acknowledged has perhaps lost its end. It
+        does not lead while anybody better is known, alive or not; but it is remembered until somebody leads. Where all
+        are in doubt, one of those that the set still names leads, alone, else whoever left it last: which of them has
+        most is not known.
 """
 
 from __future__ import annotations
@@ -110,12 +112,14 @@ def _members(state: PartitionState, nodes: Nodes, rules: Rules) -> PartitionStat
         doubtful = [member for member in state.eligible if standing[member.node_id] is Standing.DOUBTFUL]
     stays = [member for member in kept if nodes.is_ready(member.node_id)] or kept
     if not stays and not sound and not awaited:
-        # Nobody better is known: what the last ones have is all there is.
-        stays = [_renewed(member, standing, nodes) for member in doubtful]
+        # Nobody better is known: what the last one has is all there is.
+        last = sorted(doubtful, key=lambda member: member.node_id != state.leader)[:1]
+        stays = [_renewed(member, standing, nodes) for member in last]
     if not stays:
         in_sync = [member for member in state.in_sync if standing[member.node_id] is Standing.GONE]
-        eligible = [member for member in state.eligible if standing[member.node_id] in (*_SOUND, Standing.GONE)]
-        return replace(state, in_sync=tuple(in_sync), eligible=tuple(eligible))
+        eligible = [member for member in state.eligible if standing[member.node_id] is not Standing.EMPTY]
+        left = [member for member in doubtful if member not in eligible]
+        return replace(state, in_sync=tuple(in_sync), eligible=(*left, *eligible))
     return replace(state, in_sync=tuple(stays), eligible=_eligible(state, stays, standing, rules))
 
 
@@ -155,10 +159,15 @@ def _elected(state: PartitionState, before: PartitionState, nodes: Nodes, rules:
             if nodes.is_ready(node_id) or (node_id in nodes.alive and candidates is in_sync):
                 return _led_by(state, node_id)
     for member in sorted(state.eligible, key=lambda member: _place(state, member.node_id)):
-        if nodes.is_ready(member.node_id):
+        if nodes.is_ready(member.node_id) and nodes.standing(member, is_flushed=rules.is_flushed) in _SOUND:
             led = _led_by(state, member.node_id)
             # Whoever was in sync misses nothing either, as long as nothing can be committed without it.
-            others = tuple(one for one in (*state.in_sync, *state.eligible) if one.node_id != member.node_id)
+            others = tuple(
+                one
+                for one in (*state.in_sync, *state.eligible)
+                if one.node_id != member.node_id
+                and nodes.standing(one, is_flushed=rules.is_flushed) is not Standing.DOUBTFUL
+            )
             return replace(led, in_sync=(nodes.as_member(member.node_id),), eligible=others)
     alive = [node_id for node_id in state.target if nodes.is_ready(node_id)]
     if rules.is_unclean_allowed and alive:
