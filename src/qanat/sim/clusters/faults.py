@@ -16,6 +16,7 @@ from qanat.adapters.memory_store import MemoryStore
 from qanat.cluster import keys
 from qanat.cluster.store import Lease
 from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
 from qanat.sim.clusters.loop import SimLoop
 from qanat.sim.clusters.machine import Machine
 from qanat.sim.clusters.network import SimNetwork
@@ -249,13 +250,19 @@ class Faults:
         await self._with_victim(carefully)
 
     def _in_sync_besides(self, victim: Machine) -> list[int]:
-        """Those besides the victim that every partition counts as in sync, now."""
+        """Those besides the victim that every partition counts as in sync, now; nobody where one has no leader."""
         common = {machine.node_id for machine in self._machines if machine.is_up and machine is not victim}
+        held: set[TopicPartition] = set()
+        led: set[TopicPartition] = set()
         for machine in self._machines:
             if machine.node is not None:
+                held |= machine.node.broker.hosting.logs.keys()
+                led |= machine.node.broker.partitions.keys()
                 for partition in machine.node.broker.partitions.values():
                     if partition.leader is not None:
                         common &= set(partition.leader.in_sync)
+        if held - led:
+            return []  # Who has everything is known once somebody leads.
         return sorted(common)
 
 
