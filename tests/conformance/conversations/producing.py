@@ -40,6 +40,19 @@ def produce_with_each_acks(play: Play) -> None:
 
 
 @conversation
+def produce_where_fewer_replicas_exist_than_must_be_in_sync(play: Play) -> None:
+    """One replica, and `min.insync.replicas` of 3: as many as there are must do."""
+    name = make_topic(play, min_insync_replicas="3")
+    for version in (7, 9):
+        for acks in (0, 1, -1):
+            if acks:
+                play.ask(PRODUCE, version, produce_request(name, batch(), acks=acks), f"acks={acks}")
+            else:
+                play.tell_and_expect_none(PRODUCE, version, produce_request(name, batch(), acks=acks), "acks=0")
+    play.ask(ApiKey.FETCH, 11, fetch_request(name), "what is there now", on="b")
+
+
+@conversation
 def produce_what_is_no_batch(play: Play) -> None:
     name = make_topic(play)
     good = batch(b"a", b"b", b"c")
