@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 from qanat.model.errors import CorruptBatchError
+from qanat.model.ids import TopicPartition
 from qanat.spark.options import Access
 from qanat.spark.rows import EncodedBatch, Encoder, RowsError, Target
-from qanat.spark.sending import Sender
+from qanat.spark.sending import Rounds, Sender
 from qanat.spark.staging import Staging, StagingError
 from qanat.testing import EmbeddedBroker
 from qanat.wire.batch_header import check_stored_batch
@@ -112,6 +114,18 @@ def test_a_header_without_a_key_is_refused() -> None:
     for spoiled in ({"key": None, "value": b"v"}, None):
         with pytest.raises(RowsError, match="a header without a key"):
             encoded([spoiled])
+
+
+def test_of_partitions_dealt_to_in_turn_each_round_takes_half_so_that_the_next_is_for_the_others() -> None:
+    rounds = Rounds()
+    dealt = [EncodedBatch(TopicPartition("wide", number % 4), bytearray(1000), 1) for number in range(16)]
+
+    finished = [sent for batch in dealt if (sent := rounds.full_before(batch))]
+
+    assert all(len(sent) <= 2 for sent in finished)
+    for one, next_one in pairwise(finished[2:]):  # Once all partitions have been seen.
+        assert one.keys().isdisjoint(next_one.keys())
+    assert sum(map(len, finished)) + len(rounds.rest()) == 16
 
 
 def test_rounds_without_a_common_partition_fly_together_and_each_partition_stays_in_order() -> None:

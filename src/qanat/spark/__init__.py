@@ -17,7 +17,7 @@
 - `lookups`        what the driver asks of the brokers
 - `batch_reader`   a batch read on the driver
 - `stream_reader`  a streaming read on the driver
-- `kept_memory`    memory of a task that is used again
+- `kept_memory`    memory that stays with one of Spark's Python processes
 - `reading`        an executor's part of either: batches fetched ahead and turned into Arrow
 - `formats`        values as JSON, Avro, protobuf, CSV and text: typed columns
 - `arrow`          columns of the wire's core as Arrow arrays

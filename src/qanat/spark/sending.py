@@ -36,16 +36,23 @@ PATIENCE_S = 15.0
 
 
 class Rounds:
-    """Gathers batches until one would be a partition's second, or there is enough to send."""
+    """Gathers batches until one would be a partition's second, or there is enough to send.
+
+    Half of the partitions are enough: the next round is for others then, and need not wait until this one has landed.
+    """
 
     def __init__(self) -> None:
         self._batches: dict[TopicPartition, EncodedBatch] = {}
         self._size = 0
+        self._partitions: set[TopicPartition] = set()
+        """Those seen so far."""
 
     def full_before(self, batch: EncodedBatch) -> dict[TopicPartition, EncodedBatch] | None:
         """Take a batch in; what must be sent before it, if anything."""
         finished = None
-        if batch.at in self._batches or self._size + len(batch.batch) > ROUND_BYTES:
+        self._partitions.add(batch.at)
+        is_enough = self._size + len(batch.batch) > ROUND_BYTES or 2 * len(self._batches) >= len(self._partitions)
+        if batch.at in self._batches or is_enough:
             finished = self.rest()
         self._batches[batch.at] = batch
         self._size += len(batch.batch)

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from qanat.model.errors import QanatError
+from qanat.spark.kept_memory import keep_memory
 from qanat.spark.options import source_options
 from qanat.spark.plain_faults import told_plainly
 from qanat.spark.schemas import arrow_schema, source_schema
@@ -35,6 +36,7 @@ class QanatDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
+        keep_memory()
 
     @classmethod
     def name(cls) -> str:

@@ -86,6 +86,7 @@ class _Writing:
 
     def finish(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
         """Make a micro-batch visible, if tasks have not done it themselves."""
+        keep_memory()
         if self._options.delivery != "exactly-once":
             return
         waiting = sorted((one for one in messages if isinstance(one, Waiting)), key=lambda one: one.task)
