@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import signal
 
@@ -13,10 +14,18 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+# Modules and some thousand tests stay to the end: no look for garbage needs to go through them, now or later.
+gc.disable()
+
 # What runs in the background of a script ignores interrupts, and hands that on to every program that it starts; tests
 # that interrupt a program want one that listens.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
