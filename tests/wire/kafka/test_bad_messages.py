@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from functools import cache
+from functools import cache, partial
 from random import Random
 from time import perf_counter, process_time
 from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.memory import peak_bytes
 from tests.wire.kafka.forgeries import Forge, lies
 from tools.codec import kio_source
 from tools.codec.schema import Api as Schema
@@ -64,18 +64,13 @@ every_message = pytest.mark.parametrize(
 def test_every_length_that_lies_is_refused_without_memory(name: str, direction: str) -> None:
     read = reader(name, direction)
     shapes = layouts(name, direction)
-    tracemalloc.start()
-    try:
-        for version, layout in shapes.items():
-            forged = forge(layout)
-            read(memoryview(forged.data), version)
-            for what, data in lies(forged):
-                tracemalloc.reset_peak()
-                before = tracemalloc.get_traced_memory()[0]
-                assert is_refused(read, data, version), f"v{version}, {what}, was read from {data.hex()}"
-                assert tracemalloc.get_traced_memory()[1] - before < LARGEST_ALLOCATION_BYTES, (version, what)
-    finally:
-        tracemalloc.stop()
+    for version, layout in shapes.items():
+        forged = forge(layout)
+        read(memoryview(forged.data), version)
+        for what, data in lies(forged):
+            assert is_refused(read, data, version), f"v{version}, {what}, was read from {data.hex()}"
+            peak = peak_bytes(partial(is_refused, read, data, version), LARGEST_ALLOCATION_BYTES)
+            assert peak < LARGEST_ALLOCATION_BYTES, (version, what)
 
 
 @every_message
