@@ -33,6 +33,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.local.dir": str(folder / "scratch"),
             "spark.ui.enabled": "false",
             "spark.driver.memory": "1g",
+            # Nothing runs long enough here for the optimising compiler to pay.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     )
     found.sparkContext.setLogLevel("ERROR")
