@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from qanat.spark.session import session
+from qanat.spark.session import SHORT_LIVED_JAVA, session
 from qanat.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.local.dir": str(folder / "scratch"),
             "spark.ui.enabled": "false",
             "spark.driver.memory": "1g",
-            # Nothing runs long enough here for the optimising compiler to pay.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": SHORT_LIVED_JAVA,
         },
     )
     found.sparkContext.setLogLevel("ERROR")

@@ -18,7 +18,7 @@ from qanat.app.pipelines.running import quiet_settings
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.pipelines.ready_made import How, named
 from qanat.spark.pipelines.watching import Stop, watch
-from qanat.spark.session import session
+from qanat.spark.session import SHORT_LIVED_JAVA, session
 
 PARTITIONS = 4
 _LIMIT = 40_000
@@ -91,7 +91,7 @@ def _create(address: str) -> None:
 
 
 def _run_pipeline(folder: Path, address: str, tell: Tellers) -> list[Tally]:
-    spark = session("qanat-demo", "local[2]", {**quiet_settings(), **_SPARK})
+    spark = session("qanat-demo", "local[2]", {**quiet_settings(java_options=SHORT_LIVED_JAVA), **_SPARK})
     try:
         tell.step(f"Spark {spark.version} is up; its first micro-batches are slow: it starts workers and compiles")
         settings = {"lake": str(folder / "lake"), "limit": str(_LIMIT)}

@@ -70,7 +70,7 @@ def _run(pipeline: Pipeline, asked: Asked, lines: list[str]) -> list[Tally]:
         return watch(pipeline.launch(spark, asked.settings, how), stop, look)
 
 
-def quiet_settings(*, is_verbose: bool = False) -> dict[str, str]:
+def quiet_settings(*, is_verbose: bool = False, java_options: str = "") -> dict[str, str]:
     """Settings with which Spark writes nothing to the terminal, or everything from warnings on."""
     if not is_verbose:
         # What it says is in the exception, which becomes our one sentence.
@@ -78,8 +78,9 @@ def quiet_settings(*, is_verbose: bool = False) -> dict[str, str]:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     configuration = files("qanat.spark") / "log4j2.properties"
     level = "warn" if is_verbose else "off"
+    logging_options = f"-Dlog4j2.configurationFile=file:{configuration} -Dqanat.log.level={level}"
     return {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{configuration} -Dqanat.log.level={level}",
+        "spark.driver.extraJavaOptions": f"{logging_options} {java_options}".rstrip(),
         "spark.ui.showConsoleProgress": "false",
     }
 
