@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import redirect_stdout
+from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -11,10 +14,18 @@ import pytest
 from qanat.app import main
 
 
+@cache
+def script_for(shell: str) -> str:
+    """Made once: every command is looked at for it."""
+    printed = StringIO()
+    with redirect_stdout(printed):
+        assert main.run(["completion", shell]) == 0
+    return printed.getvalue()
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_script_names_the_commands_and_the_shell_can_read_it(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["completion", shell]) == 0
-    script = capsys.readouterr().out
+def test_a_script_names_the_commands_and_the_shell_can_read_it(shell: str) -> None:
+    script = script_for(shell)
 
     assert "add-partitions" in script
     if shutil.which(shell) is None:
@@ -34,14 +45,11 @@ def test_a_script_names_the_commands_and_the_shell_can_read_it(shell: str, capsy
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_bash_finishes_what_was_begun(
-    begun: list[str], offered: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bash_finishes_what_was_begun(begun: list[str], offered: set[str], tmp_path: Path) -> None:
     if shutil.which("bash") is None:
         pytest.skip("there is no bash here to complete anything")
-    assert main.run(["completion", "bash"]) == 0
     script = tmp_path / "qanat.bash"
-    script.write_text(capsys.readouterr().out)
+    script.write_text(script_for("bash"))
     words = " ".join(f"'{word}'" for word in begun)
     # What bash does when the tabulator is pressed: the words so far, and the function that `complete` has registered.
     pressed = f"""

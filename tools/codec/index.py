@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tools.codec.module import HEADER
 from tools.codec.schema import Api, snake
 
 
-def api_table(keys: dict[int, str], apis: list[Api]) -> str:
+def api_table(keys: dict[int, str], apis: Sequence[Api]) -> str:
     """Every key of the protocol, and a row for each API that has a module."""
     lines = [
         HEADER,

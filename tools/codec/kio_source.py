@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from enum import Enum
+from functools import cache
 from importlib import import_module
 from typing import Any, get_args, get_origin
 
@@ -41,11 +42,12 @@ PLAIN_TYPES = {
 }
 
 
-def apis() -> list[Api]:
-    return [
+@cache
+def apis() -> tuple[Api, ...]:
+    return tuple(
         Api(key, api_key_map[key], _message(key, EntityType.request), _message(key, EntityType.response))
         for key in API_KEYS
-    ]
+    )
 
 
 def api_keys() -> dict[int, str]:
