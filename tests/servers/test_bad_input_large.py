@@ -30,11 +30,11 @@ def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
 
 
 def largest(served: ServedApi) -> bytes | None:
-    """The request with the most rows that is still read, or nearly so: finding out more exactly takes long."""
+    """The request with the most rows that is still read."""
     version = served.last_version
     layout = request_layouts(served.api.name)[version]
     low, high = 0, 1 << _TRIES
-    while high - low > max(1000, low // 8):
+    while high - low > 1000:
         middle = (low + high) // 2
         body = swollen(layout, middle)
         if body is None:

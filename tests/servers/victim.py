@@ -19,7 +19,7 @@ from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest, write_request
 from qanat.wire.kafka.registry import ApiKey
 
-PATIENCE_S = 90.0
+PATIENCE_S = 20.0
 BUG = "bug while serving a client"
 _BEAT_S = 0.002
 
