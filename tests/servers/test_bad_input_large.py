@@ -16,10 +16,10 @@ from tests.servers.victim import PATIENCE_S, Victim, ending
 
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.apis import SERVED, ServedApi
+from qanat.wire.kafka.reading import REQUEST_UNITS
 
 LONGEST_WAIT_S = 1.0
 GROWTH_BYTES = 200 * 1024 * 1024
-_TRIES = 20
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def largest(served: ServedApi) -> bytes | None:
     """The request with the most rows that is still read."""
     version = served.last_version
     layout = request_layouts(served.api.name)[version]
-    low, high = 0, 1 << _TRIES
+    low, high = 0, REQUEST_UNITS + 1
     while high - low > 1000:
         middle = (low + high) // 2
         body = swollen(layout, middle)
