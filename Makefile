@@ -40,10 +40,10 @@ demo: $(READY) ## see Qanat at work: a broker, the pipeline on Spark, the log; t
 	@$(BIN)/python -m qanat.app.demo $(ARGS)
 
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci -m "not long" --durations=15 --durations-min=5 $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope --hypothesis-profile=ci -m "not long" --durations=15 --durations-min=5 $(ARGS)
 
 test-long: $(READY) ## the tests that take long, or compare with Apache Kafka and etcd where they can be had
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=ci -m long $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope --hypothesis-profile=ci -m long $(ARGS)
 
 clients: $(READY) ## try every Kafka client and rewrite the table in docs/protocols/kafka.md
 	@QANAT_CLIENT_RESULTS=.cache/clients.json $(BIN)/python -m pytest -q -n 0 --maxfail 3 tests/clients/test_matrix.py tests/clients/test_transactions.py $(ARGS)

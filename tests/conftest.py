@@ -9,6 +9,7 @@ import signal
 
 import pytest
 from hypothesis import settings
+from tests.sharing import Sharing, place_of
 
 # How long one example takes says how busy the machine is.
 settings.register_profile("untimed", deadline=None)
@@ -21,6 +22,16 @@ gc.disable()
 # that interrupt a program want one that listens.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: place_of(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Sharing:
+    config.option.loadscopereorder = False  # By the number of tests: a single one may take longest.
+    return Sharing(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -1,0 +1,45 @@
+"""How tests are shared out to workers: what is dear to set up is set up once, and what takes long begins first.
+
+A file's tests stay together, so that a broker for the tests of a module is started by one worker. Tests on Spark stay
+together, too: a session's Java costs half a minute of processor time before it has warmed up, whichever worker has it.
+"""
+
+from __future__ import annotations
+
+from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
+
+_SPARK = "tests/spark"
+_OWN_SPARK = "tests/spark/test_fire.py"
+"""Has clusters of its own."""
+_ONE_BY_ONE = "tests/sim/test_cluster_runs.py"
+LONG = (
+    _OWN_SPARK,
+    _SPARK,
+    "tests/servers/test_bad_input_large.py",
+    "tests/servers/test_long_requests.py",
+    _ONE_BY_ONE,
+    "tests/chaos/test_chaos.py",
+    "tests/restart/test_power_loss.py",
+)
+"""Or the last worker would still be at one of these when all others have nothing left to do."""
+
+
+class Sharing(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives each worker a share at a time, in the order in which they were collected."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return share_of(nodeid)
+
+
+def share_of(nodeid: str) -> str:
+    """The name of the share that a test belongs to."""
+    path, _, _ = nodeid.partition("::")
+    if path == _ONE_BY_ONE:
+        return nodeid
+    return _SPARK if path.startswith(f"{_SPARK}/") and path != _OWN_SPARK else path
+
+
+def place_of(nodeid: str) -> int:
+    """Those that take long come first, in this order; all others behind them, as they are."""
+    share = share_of(nodeid).partition("::")[0]
+    return LONG.index(share) if share in LONG else len(LONG)
