@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-from tests.adapters.etcd_servers import etcd_members
+from tests.adapters.etcd_servers import etcd_members, etcd_program
 from tests.app.processes import qanat, running_broker
 
 from qanat.app import store_checks
@@ -174,7 +174,7 @@ def test_a_machine_without_etcd_is_told_how_to_get_it(tmp_path: Path, monkeypatc
 
 def test_an_etcd_that_cannot_start_says_why(etcd: EtcdMember, tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailableError, match=r"did not start: .*see .*member-0"):
-        start_members(find_etcd(), plan_members(tmp_path, 1), ["--no-such-option"])
+        start_members(etcd_program(), plan_members(tmp_path, 1), ["--no-such-option"])
 
 
 @pytest.mark.parametrize(
