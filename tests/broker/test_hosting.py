@@ -343,6 +343,37 @@ async def test_a_topic_that_comes_back_with_fewer_partitions_is_taken_in(tmp_pat
         image.topics["orders"] = known
 
 
+async def test_changes_while_logs_are_made_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was a look at the whole topic when it was made: minutes of work after a topic of 5,000 partitions."""
+    host_topic, make, may_go_on, looks = Hosting.host_topic, LogRuntime.create, asyncio.Event(), list[str]()
+
+    async def counted(hosting: Hosting, name: str) -> None:
+        looks.append(name)
+        await host_topic(hosting, name)
+
+    async def made_late(*told: object) -> object:
+        await may_go_on.wait()
+        return await make(*told)  # type: ignore[arg-type]  # Whatever it is told.
+
+    async with running(tmp_path) as node:
+        monkeypatch.setattr(Hosting, "host_topic", counted)
+        monkeypatch.setattr(LogRuntime, "create", made_late)
+        hosting, making = node.broker.hosting, asyncio.create_task(create(node, "orders"))
+        topics = hosting._image.topics
+        await eventually(lambda: "orders" in topics and bool(looks))
+        for _ in range(100):
+            hosting.take_part(topics["orders"], 1)
+            await asyncio.sleep(0)
+        assert len(looks) <= 3, "the one who makes it, the one who hears of that, one for all that has changed since"
+        may_go_on.set()
+        await making
+        await eventually(lambda: TopicPartition("orders", 1) in hosting.logs)
+        await asyncio.sleep(0.1)
+        before = len(looks)
+        hosting.follow("orders")  # And what changes later is looked at again.
+        await eventually(lambda: len(looks) == before + 1)
+
+
 def _creation(name: str) -> Callable[[MetadataImage], Plan]:
     request = CreateTopic(name, TopicId(uuid.uuid4()), partitions=2)
 

@@ -101,6 +101,9 @@ class Hosting:
         """Which logs we hold of a topic, with the topic's id."""
         self._by_log: dict[PartitionLog, Partition] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._awaited: set[str] = set()
+        """Topics that will be brought in line anyway: a thousand changes while logs are made are one reason, not a
+        thousand to look at every partition."""
         self._is_started = False
         self._revision = 0
         """The store's, as it was before we wrote to it."""
@@ -154,12 +157,14 @@ class Hosting:
 
     def follow(self, name: str) -> None:
         """Bring a topic in line beside everything else: somebody has changed it."""
-        if self._is_started:
+        if self._is_started and name not in self._awaited:
+            self._awaited.add(name)
             self._spawn(self._follow(name))
 
     async def host_topic(self, name: str) -> None:
         """Bring what we host of a topic in line with the picture: create what is new, remove what is gone."""
         async with self._locks.setdefault(name, asyncio.Lock()):
+            self._awaited.discard(name)  # What changes from here on may need another look.
             topic = self._image.topics.get(name)
             wanted = {} if topic is None else self._ours(topic)
             gone = [
