@@ -57,7 +57,7 @@ def _run(given: argparse.Namespace) -> Result:
     with TemporaryDirectory(prefix="bench-spark-", dir=given.dir) as scratch:
         settings = {
             "records": f"{given.records:,} of {given.size} B in a topic of 4 partitions with {UNFLUSHED}",
-            "rounds": f"{given.rounds}, after one that warms up",
+            "rounds": f"{given.rounds}, after one that warms up; each run after one of a few rows",
             "order": f"in each round, one after the other: {', '.join(side.what for side in chosen)}",
             "processors": f"{', '.join(map(str, affinity()))} for brokers and Spark (local[2])",
         }

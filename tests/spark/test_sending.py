@@ -66,6 +66,19 @@ def test_what_is_staged_comes_back_and_may_be_written_to(count: int, tmp_path: P
         check_stored_batch(found[0].batch)
 
 
+def test_what_is_taken_is_gone_and_can_be_used_all_the_same(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_arrays([pa.array([b"x" * 100] * 30_000, pa.binary())], ["value"])
+    batches = list(Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 3}).encode(rows))
+    staging = Staging(str(tmp_path))
+    staged = staging.stage("batch-0", batches)
+    assert Path(staged.path or "").exists()
+
+    found = list(staging.take(staged))
+
+    assert not Path(staged.path or "").exists()
+    assert [bytes(one.batch) for one in found] == [bytes(one.batch) for one in batches]
+
+
 def test_a_staged_file_that_was_cut_or_changed_is_refused(tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_arrays([pa.array([b"x" * 100] * 30_000, pa.binary())], ["value"])
     encoder = Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 3})

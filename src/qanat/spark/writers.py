@@ -91,7 +91,7 @@ class _Writing:
             return
         waiting = sorted((one for one in messages if isinstance(one, Waiting)), key=lambda one: one.task)
         staging = Staging(self._staging)
-        batches = (batch for one in waiting for batch in staging.read(one.staged))
+        batches = (batch for one in waiting for batch in staging.take(one.staged))
         if waiting:
             known_by = f"qanat-spark-{waiting[0].query}"
             commit_once(self._options.access, self._options.transactional_id or known_by, known_by, batch_id, batches)
