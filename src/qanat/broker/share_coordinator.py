@@ -89,10 +89,15 @@ class ShareCoordinator:
         reply = await keeper.ask(ReadState(key))
         return reply.error if reply.error is not ErrorCode.NONE else reply.state
 
-    async def ask(self, request: StateRequest) -> StateReply:
-        """The answer of a shard of ours, for another broker."""
+    async def ask(self, request: StateRequest) -> Answer:
+        """A shard of ours decides, for another broker; the answer comes when that is durable. Whoever has many
+        requests asks all before the first answer: then they are on disk together."""
         shard = await self.topic.shard(self.topic.partition_of(str(request.key)))
-        return StateReply(shard) if isinstance(shard, ErrorCode) else await shard.ask(request)
+        if not isinstance(shard, ErrorCode):
+            return shard.ask(request)
+        answer: Answer = asyncio.get_running_loop().create_future()
+        answer.set_result(StateReply(shard))
+        return answer
 
     async def _host(self, partition: Partition) -> HostedShareState:
         shard = ShareStateShard(self._updates_per_snapshot)

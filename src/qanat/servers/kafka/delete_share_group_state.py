@@ -10,10 +10,12 @@ from __future__ import annotations
 from qanat.groups.share.state_records import ShareKey
 from qanat.groups.share.state_shard import ForgetState
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.share_states import outcomes
 from qanat.wire.kafka.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateResponse,
     DeleteStateResult,
+    PartitionData,
     PartitionResult,
 )
 
@@ -23,12 +25,8 @@ def handle(request: DeleteShareGroupStateRequest, context: Context) -> object:
 
 
 async def _answer(request: DeleteShareGroupStateRequest, context: Context) -> DeleteShareGroupStateResponse:
-    states, breaths = context.broker.share_partitions.states, context.breaths
-    results = []
-    async for topic in breaths.over(request.topics):
-        rows = []
-        async for row in breaths.over(topic.partitions):
-            reply = await states.ask(ForgetState(ShareKey(request.group_id, bytes(topic.topic_id), row.partition)))
-            rows.append(PartitionResult(row.partition, reply.error))
-        results.append(DeleteStateResult(topic.topic_id, rows))
-    return DeleteShareGroupStateResponse(results)
+    def wanted(topic_id: bytes, row: PartitionData) -> ForgetState:
+        return ForgetState(ShareKey(request.group_id, topic_id, row.partition))
+
+    found = await outcomes(request.topics, wanted, PartitionResult, context)
+    return DeleteShareGroupStateResponse([DeleteStateResult(topic_id, rows) for topic_id, rows in found])

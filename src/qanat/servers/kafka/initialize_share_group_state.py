@@ -10,10 +10,12 @@ from __future__ import annotations
 from qanat.groups.share.state_records import ShareKey
 from qanat.groups.share.state_shard import InitialiseState
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.share_states import outcomes
 from qanat.wire.kafka.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
     InitializeStateResult,
+    PartitionData,
     PartitionResult,
 )
 
@@ -23,13 +25,8 @@ def handle(request: InitializeShareGroupStateRequest, context: Context) -> objec
 
 
 async def _answer(request: InitializeShareGroupStateRequest, context: Context) -> InitializeShareGroupStateResponse:
-    states, breaths = context.broker.share_partitions.states, context.breaths
-    results = []
-    async for topic in breaths.over(request.topics):
-        rows = []
-        async for row in breaths.over(topic.partitions):
-            key = ShareKey(request.group_id, bytes(topic.topic_id), row.partition)
-            reply = await states.ask(InitialiseState(key, row.state_epoch, row.start_offset))
-            rows.append(PartitionResult(row.partition, reply.error))
-        results.append(InitializeStateResult(topic.topic_id, rows))
-    return InitializeShareGroupStateResponse(results)
+    def wanted(topic_id: bytes, row: PartitionData) -> InitialiseState:
+        return InitialiseState(ShareKey(request.group_id, topic_id, row.partition), row.state_epoch, row.start_offset)
+
+    found = await outcomes(request.topics, wanted, PartitionResult, context)
+    return InitializeShareGroupStateResponse([InitializeStateResult(topic_id, rows) for topic_id, rows in found])

@@ -35,7 +35,7 @@ async def _answer(request: ReadShareGroupStateRequest, context: Context) -> Read
 
 
 async def _row(key: ShareKey, context: Context) -> PartitionResult:
-    reply = await context.broker.share_partitions.states.ask(ReadState(key))
+    reply = await (await context.broker.share_partitions.states.ask(ReadState(key)))
     state = reply.state
     if state is None:
         return PartitionResult(key.partition, reply.error, start_offset=NO_OFFSET)

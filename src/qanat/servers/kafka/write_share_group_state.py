@@ -11,6 +11,7 @@ from qanat.groups.share.record_states import StateBatch
 from qanat.groups.share.state_records import ShareKey
 from qanat.groups.share.state_shard import WriteState
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.share_states import outcomes
 from qanat.wire.kafka.messages.write_share_group_state import (
     PartitionData,
     PartitionResult,
@@ -25,16 +26,11 @@ def handle(request: WriteShareGroupStateRequest, context: Context) -> object:
 
 
 async def _answer(request: WriteShareGroupStateRequest, context: Context) -> WriteShareGroupStateResponse:
-    states, breaths = context.broker.share_partitions.states, context.breaths
-    results = []
-    async for topic in breaths.over(request.topics):
-        rows = []
-        async for row in breaths.over(topic.partitions):
-            key = ShareKey(request.group_id, bytes(topic.topic_id), row.partition)
-            reply = await states.ask(_wanted(key, row))
-            rows.append(PartitionResult(row.partition, reply.error))
-        results.append(WriteStateResult(topic.topic_id, rows))
-    return WriteShareGroupStateResponse(results)
+    def wanted(topic_id: bytes, row: PartitionData) -> WriteState:
+        return _wanted(ShareKey(request.group_id, topic_id, row.partition), row)
+
+    found = await outcomes(request.topics, wanted, PartitionResult, context)
+    return WriteShareGroupStateResponse([WriteStateResult(topic_id, rows) for topic_id, rows in found])
 
 
 def _wanted(key: ShareKey, row: PartitionData) -> WriteState:
