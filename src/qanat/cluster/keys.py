@@ -24,8 +24,6 @@ fits into one commit.
 
 from __future__ import annotations
 
-from urllib.parse import quote, unquote
-
 from msgspec import Struct
 
 from qanat.model.ids import TopicId
@@ -73,6 +71,8 @@ def node_directory(node_id: int) -> str:
 
 
 def group_config(group_id: str) -> str:
+    from urllib.parse import quote  # Dear to import at every start, for settings that few groups have.
+
     return GROUP_CONFIGS + quote(group_id, safe="")
 
 
@@ -191,14 +191,21 @@ def parse(key: str) -> Key | None:
             return None if (node_id := _number(rest)) is None else BrokerKey(node_id)
         case "broker-configs":
             return _broker_config(rest)
-        case "group-configs" if group_config(unquote(rest)) == key:
-            return GroupConfigKey(unquote(rest))
+        case "group-configs":
+            return _group_config(rest)
         case "node-directories":
             return None if (node_id := _number(rest)) is None else NodeDirectoryKey(node_id)
         case "partitions":
             return _partition(rest)
         case _:
             return None
+
+
+def _group_config(rest: str) -> GroupConfigKey | None:
+    from urllib.parse import unquote
+
+    group_id = unquote(rest)
+    return GroupConfigKey(group_id) if group_config(group_id) == GROUP_CONFIGS + rest else None
 
 
 def _broker_config(rest: str) -> BrokerConfigKey | None:
