@@ -17,6 +17,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 from pyspark.sql import SparkSession
@@ -25,78 +26,101 @@ PARTITIONS = 4
 FEW_MAX = 4_000
 
 
-def main() -> None:
-    which, bootstrap, records_told, size_told, scratch, *jars = sys.argv[1:]
-    records, size = int(records_told), int(size_told)
-    builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.memory", "2g").config("spark.ui.showConsoleProgress", "false")
-    if jars:
-        builder = builder.config("spark.jars", jars[0])
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    name, access = which, {"kafka.bootstrap.servers": bootstrap}
-    if which == "qanat":
-        from qanat.spark.source import register
+class Workloads:
+    """What a side can be told to run. Each takes its number and how many rows."""
 
-        register(spark)
-    if which == "ceiling":
-        from bench.spark.ceiling import Memory
+    def __init__(self, which: str, bootstrap: str, records: int, size: int, scratch: str, jars: str | None) -> None:
+        builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")
+        builder = builder.config("spark.driver.memory", "2g").config("spark.ui.showConsoleProgress", "false")
+        if jars:
+            builder = builder.config("spark.jars", jars)
+        self.spark = builder.getOrCreate()
+        self.spark.sparkContext.setLogLevel("ERROR")
+        self._is_ceiling = which == "ceiling"
+        self._records, self._size, self._scratch = records, size, scratch
+        self._name, self._access = which, {"kafka.bootstrap.servers": bootstrap}
+        if which == "qanat":
+            from qanat.spark.source import register
 
-        spark.dataSource.register(Memory)
-        name, access = Memory.name(), {"rows": str(records), "size": str(size), "tasks": str(PARTITIONS)}
+            register(self.spark)
+        if self._is_ceiling:
+            from bench.spark.ceiling import Memory
 
-    def write_to(topic: str, count: int, **options: str) -> None:
-        rows = spark.range(0, count, 1, PARTITIONS).selectExpr(f"cast(repeat('x', {size}) as binary) value")
-        writer = rows.write.format(name).mode("append").options(**access, **options)
-        (writer if which == "ceiling" else writer.option("topic", topic)).save()
+            self.spark.dataSource.register(Memory)
+            self._name = Memory.name()
+            self._access = {"rows": str(records), "size": str(size), "tasks": str(PARTITIONS)}
 
-    def write(number: str, count: int) -> None:
-        write_to(f"bench-write-{number}", count)
+    def run(self, workload: str, number: str) -> tuple[float, float]:
+        """Seconds of the work itself, and before it began."""
+        acts: dict[str, Callable[[str, int], float | None]] = {
+            "write": self._write,
+            "once": self._once,
+            "fill": self._fill,
+            "read": self._read,
+            "stream": self._stream,
+        }
+        act = acts[workload]
+        act(number, min(FEW_MAX, self._records // 2))
+        began = time.perf_counter()
+        before = act(number, self._records) or 0.0
+        return time.perf_counter() - began - before, before
 
-    def write_once(number: str, count: int) -> None:
-        write_to(f"bench-once-{number}", count, delivery="exactly-once", stagingLocation=f"{scratch}/staging")
+    def _write_to(self, topic: str, count: int, **options: str) -> None:
+        value = f"cast(repeat('x', {self._size}) as binary) value"
+        rows = self.spark.range(0, count, 1, PARTITIONS).selectExpr(value)
+        writer = rows.write.format(self._name).mode("append").options(**self._access, **options)
+        (writer if self._is_ceiling else writer.option("topic", topic)).save()
 
-    def fill(_: str, count: int) -> None:
-        if count == records:
-            write_to("bench-read", count)
+    def _write(self, number: str, count: int) -> None:
+        self._write_to(f"bench-write-{number}", count)
 
-    def read(_: str, count: int) -> None:
-        reader = spark.read.format(name).options(**access)
-        if which == "ceiling":
+    def _once(self, number: str, count: int) -> None:
+        staging = f"{self._scratch}/staging"
+        self._write_to(f"bench-once-{number}", count, delivery="exactly-once", stagingLocation=staging)
+
+    def _fill(self, _: str, count: int) -> None:
+        if count == self._records:
+            self._write_to("bench-read", count)
+
+    def _read(self, _: str, count: int) -> None:
+        reader = self.spark.read.format(self._name).options(**self._access)
+        if self._is_ceiling:
             reader = reader.option("rows", str(count))
         else:
-            ends = {str(number): count // PARTITIONS if count < records else -1 for number in range(PARTITIONS)}
-            reader = reader.options(subscribe="bench-read", endingOffsets=json.dumps({"bench-read": ends}))
+            end = count // PARTITIONS if count < self._records else -1
+            ends = {"bench-read": {str(number): end for number in range(PARTITIONS)}}
+            reader = reader.options(subscribe="bench-read", endingOffsets=json.dumps(ends))
         reader.load().write.format("noop").mode("overwrite").save()
 
-    def stream(number: str, count: int) -> float:
-        if count < records:
-            read(number, count)
+    def _stream(self, number: str, count: int) -> float:
+        if count < self._records:
+            self._read(number, count)
             return 0.0
         began = time.perf_counter()
-        reader = spark.readStream.format(name).options(**access)
-        if which != "ceiling":
+        reader = self.spark.readStream.format(self._name).options(**self._access)
+        if not self._is_ceiling:
             reader = reader.options(subscribe="bench-read", startingOffsets="earliest")
-        writer = reader.load().writeStream.format("noop").option("checkpointLocation", f"{scratch}/stream-{number}")
+        kept = f"{self._scratch}/stream-{number}"
+        writer = reader.load().writeStream.format("noop").option("checkpointLocation", kept)
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
         took = time.perf_counter() - began
         triggers = query.recentProgress
         seen = sum(one.numInputRows for one in triggers)
-        assert seen == records, f"the stream had {seen} rows instead of {records}"
+        assert seen == count, f"the stream had {seen} rows instead of {count}"
         return took - sum(one.durationMs["triggerExecution"] for one in triggers) / 1000
 
-    runs = {"write": write, "once": write_once, "fill": fill, "read": read, "stream": stream}
+
+def main() -> None:
+    which, bootstrap, records, size, scratch, *jars = sys.argv[1:]
+    workloads = Workloads(which, bootstrap, int(records), int(size), scratch, jars[0] if jars else None)
+    spark = workloads.spark
     machine = spark._jvm
     assert machine is not None, "Spark runs in this process's own virtual machine"
     java = machine.java.lang.System.getProperty("java.version")
     print(json.dumps({"spark": spark.version, "java": java}), flush=True)
     for line in sys.stdin:
-        workload, number = line.split()
-        runs[workload](number, min(FEW_MAX, records // 2))
-        began = time.perf_counter()
-        before = runs[workload](number, records) or 0.0
-        print(json.dumps([time.perf_counter() - began - before, before]), flush=True)
+        print(json.dumps(workloads.run(*line.split())), flush=True)
     spark.stop()
 
 
