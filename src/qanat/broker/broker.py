@@ -428,6 +428,7 @@ class Broker:
 
     async def create_topic(self, request: CreateTopic, *, is_dry_run: bool = False) -> TopicPlan | Rejection:
         """Create a topic and host it; returns once clients can use it."""
+        await self.membership.present()
         defaults = TopicDefaults(self.settings.num_partitions, self.settings.default_replication_factor)
         return await self.carry_out(
             lambda image: decide_create(image, request, self.check_topic, defaults), is_dry_run=is_dry_run

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from qanat.cluster import format_levels, keys, values
@@ -53,6 +54,7 @@ class Membership:
         self._inter_broker: values.Listener | None = None
         self._kept: KeptLease | None = None
         self._removed = asyncio.Event()
+        self._present = asyncio.Event()
         self.on_joined: Callable[[], None] | None = None
         """Told whenever we are registered, the first time and anew."""
 
@@ -88,10 +90,22 @@ class Membership:
                     tell("cannot register", level="error", node=self._node_id, reason=str(fault))
                     await asyncio.sleep(_RETRY_S)
 
+    async def present(self) -> None:
+        """Return once we are registered, or that takes too long. Whoever was not let run for a while (a laptop asleep,
+        a machine that others keep busy) is taken for dead, and registers anew in the next moment: no reason to refuse
+        what needs a broker."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._session_timeout_ms / 1000):
+                while self.epoch is None:
+                    self._present.clear()
+                    await self._present.wait()
+
     def note(self) -> None:
         """Our key in the store has changed."""
         if self.epoch is None:
             self._removed.set()
+        else:
+            self._present.set()
 
     async def _lost(self) -> None:
         """Return once our registration is gone: with its lease, or because others took us for dead."""
@@ -160,6 +174,7 @@ class Membership:
             if await self._metadata.commit([Absent(key)], [put]):
                 self._kept = self._metadata.store.keep(lease)
                 self._removed.clear()
+                self._present.set()
                 if self._directory.sound_since is None:
                     # Later registrations say the same of the crash: whoever decides may not have seen this one.
                     self._directory.sound_since = self.epoch
