@@ -79,6 +79,22 @@ def test_what_is_taken_is_gone_and_can_be_used_all_the_same(tmp_path: Path) -> N
     assert [bytes(one.batch) for one in found] == [bytes(one.batch) for one in batches]
 
 
+def test_what_is_taken_and_cannot_be_deleted_is_there_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit does not fail for it."""
+    rows = pa.RecordBatch.from_arrays([pa.array([b"x" * 100] * 30_000, pa.binary())], ["value"])
+    encoder = Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 3})
+    staging = Staging(str(tmp_path))
+    staged = staging.stage("batch-0", encoder.encode(rows))
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(f"{path} is not ours")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert sum(one.rows for one in staging.take(staged)) == 30_000
+
+
 def test_a_staged_file_that_was_cut_or_changed_is_refused(tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_arrays([pa.array([b"x" * 100] * 30_000, pa.binary())], ["value"])
     encoder = Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 3})

@@ -91,7 +91,7 @@ class ShareCoordinator:
 
     async def ask(self, request: StateRequest) -> Answer:
         """A shard of ours decides, for another broker; the answer comes when that is durable. Whoever has many
-        requests asks all before the first answer: then they are on disk together."""
+        requests asks several before the first answer: then they are on disk together."""
         shard = await self.topic.shard(self.topic.partition_of(str(request.key)))
         if not isinstance(shard, ErrorCode):
             return shard.ask(request)

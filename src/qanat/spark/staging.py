@@ -105,8 +105,8 @@ class Staging:
         has been used, so that giving back gigabytes is not what a commit ends with."""
         yield from self.read(staged)
         if staged.path is not None and isinstance(self._open()[0], fs.LocalFileSystem):
-            with self._told("cleared"):
-                Path(staged.path).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # What cannot be deleted does no harm; `drop` tells of it.
+                Path(staged.path).unlink()
 
     def _taking(self, staged: Staged, stack: contextlib.ExitStack) -> Callable[[int], bytearray | memoryview]:
         """A function that gives so many of the staged bytes at a time."""
