@@ -276,7 +276,8 @@ async def test_notes_are_gone_when_the_store_closes(etcd_member: EtcdMember) -> 
     notes = f"{access.prefix}notes/".encode()
     async with opened(access) as store:
         await asyncio.gather(*(store.commit([], [Put(f"/{number}", b"")]) for number in range(5)))
-        assert len(await keys_below(access, notes)) == 5
+        # One for each of those that were under way at once.
+        assert 1 <= len(await keys_below(access, notes)) <= 5
         assert len((await store.list("/")).entries) == 5
     assert await keys_below(access, notes) == []
     assert len(await keys_below(access, access.prefix.encode())) == 5

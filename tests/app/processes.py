@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 QANAT = (sys.executable, "-m", "qanat.app")
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180
 
 
 def clean_environment(**more: str) -> dict[str, str]:

@@ -113,7 +113,6 @@ checkpoint: %s
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_a_run_shows_progress_serves_it_and_ends_in_order_on_sigterm(tmp_path: Path) -> None:
     path = tmp_path / "copy.yaml"
     path.write_text(COPY % (tmp_path / "checkpoint"))

@@ -87,7 +87,9 @@ def test_an_argument_that_is_no_utf_8_is_one_sentence(broker_address: str) -> No
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
 def test_bench_removes_its_folder_when_it_is_ended(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    process = subprocess.Popen([*QANAT, "bench", "log"], cwd=tmp_path, stderr=subprocess.PIPE, env=clean_environment())
+    process = subprocess.Popen(
+        [*QANAT, "bench", "log", "--quick"], cwd=tmp_path, stderr=subprocess.PIPE, env=clean_environment()
+    )
     try:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not any(tmp_path.iterdir()) and time.monotonic() < deadline:
@@ -97,4 +99,5 @@ def test_bench_removes_its_folder_when_it_is_ended(tmp_path: Path, number: signa
         _, complaints = process.communicate(timeout=PATIENCE_SECONDS)
     finally:
         process.kill()
+        process.wait()
     assert (process.returncode, complaints, os.listdir(tmp_path)) == (code, b"", [])

@@ -11,7 +11,7 @@ import pytest
 from bench import __main__ as command
 from bench import rounds, sides, workloads
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.long
 
 TINY = tuple(replace(one, count=200 if one.rate else 100) for one in workloads.WORKLOADS)
 FEW = tuple(

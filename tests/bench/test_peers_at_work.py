@@ -10,7 +10,7 @@ import pytest
 from bench.peers import __main__ as command
 from bench.peers import rounds, systems, workloads
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,6 @@ def play(wanted: Wanted, folder: Path) -> Findings:
     return findings
 
 
-@pytest.mark.timeout(400)
 def test_nothing_is_lost_doubled_or_out_of_place_under_faults_of_every_kind(tmp_path: Path) -> None:
     wanted = Wanted(seed=1, seconds=30, period_s=30 / len(KINDS), rate=FEW, least_rate=FEW / 10, least_faults=1)
 
@@ -35,7 +34,6 @@ def test_nothing_is_lost_doubled_or_out_of_place_under_faults_of_every_kind(tmp_
     assert findings.shortfalls == []
 
 
-@pytest.mark.timeout(400)
 def test_nothing_is_lost_on_etcd_that_is_killed_and_cut_off(tmp_path: Path) -> None:
     kinds = ("store", "partition", "one-way", "kill", "pause")
     wanted = Wanted(

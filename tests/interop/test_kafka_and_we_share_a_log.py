@@ -24,7 +24,7 @@ from qanat.wire.compression import Codec
 from qanat.wire.records import Record, decode_records
 
 # The first run may have to fetch Kafka's jars, which has a limit of its own.
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.long
 
 THEIRS = "theirs"
 OURS = ["stamped", "transactions", "recovered", "forgetful", "compacted", "compacted_twice"]

@@ -23,7 +23,7 @@ from qanat.wire.compression import Codec, compress
 from qanat.wire.records import Record
 
 # The first run may have to fetch Kafka's jars, which has a limit of its own.
-pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.long
 
 COMPACTED = ("compacted", "compacted_twice")
 WHOLE = [name for name in SCENARIOS if name not in COMPACTED]

@@ -38,7 +38,6 @@ def test_the_page_of_the_simulation_lists_them_all() -> None:
 
 
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.name in QUICK], ids=lambda bug: bug.name)
-@pytest.mark.timeout(300)
 def test_the_simulation_finds(bug: Bug) -> None:
     found = look_for(bug, MOST_SEEDS, bug.found_at)
 

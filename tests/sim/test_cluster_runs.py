@@ -12,7 +12,6 @@ PER_TEST = 10
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, PER_TEST))
-@pytest.mark.timeout(300)
 def test_nothing_is_lost(first: int) -> None:
     for seed in range(first, first + PER_TEST):
         report = ClusterRun(seed).run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,9 +48,13 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield running
 
 
+_numbers = count()
+"""One more for each topic: a test that is run again has another."""
+
+
 @pytest.fixture
 def topic(broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
-    name = re.sub("[^a-z0-9-]+", "-", request.node.name)[:80]
+    name = f"{re.sub('[^a-z0-9-]+', '-', request.node.name)[:80]}-{next(_numbers)}"
     broker.create_topic(name, partitions=3)
     return name
 

@@ -45,7 +45,6 @@ spark.stop()
 """
 
 
-@pytest.mark.timeout(600)
 def test_executors_run_what_was_shipped_to_them(tmp_path: Path) -> None:
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))

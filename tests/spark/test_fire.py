@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
 from tests.interop.conftest import ROOT
 
 RECORDS = 9_000
 
 
-@pytest.mark.timeout(900)
 def test_every_record_is_copied_once_and_in_order_while_driver_worker_and_broker_are_killed(tmp_path: Path) -> None:
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))

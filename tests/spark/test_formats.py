@@ -19,7 +19,7 @@ from qanat.testing import EmbeddedBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [QUIET, pytest.mark.timeout(300)]
+pytestmark = QUIET
 
 AVRO = {
     "type": "record",

@@ -23,7 +23,7 @@ from qanat.testing import EmbeddedBroker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [QUIET, pytest.mark.timeout(300)]
+pytestmark = QUIET
 
 OLD_MS = 1_600_000_000_000
 

@@ -22,7 +22,7 @@ from qanat.testing import EmbeddedBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [QUIET, pytest.mark.timeout(300)]
+pytestmark = QUIET
 
 PASSWORD = "hunter2"
 JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="{PASSWORD}";'

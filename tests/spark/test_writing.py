@@ -16,7 +16,7 @@ from qanat.wire.key_hash import partition_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [QUIET, pytest.mark.timeout(300)]
+pytestmark = QUIET
 
 BOTH = pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
 

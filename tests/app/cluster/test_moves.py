@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from tools.brokers import PATIENCE_S, BrokerProcesses
 from tools.clients import SteadyWriter, read_all
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.long
 
 _MIB = 1024 * 1024
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from tools.brokers import PATIENCE_S, BrokerProcesses
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.long
 
 _SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 

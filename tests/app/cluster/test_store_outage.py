@@ -15,7 +15,7 @@ from tests.adapters.etcd_servers import etcd_members
 from tools.brokers import PATIENCE_S, BrokerProcesses
 from tools.clients import SteadyWriter, read_all
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.long
 
 OUTAGE_S = float(os.environ.get("QANAT_STORE_OUTAGE_S", "20"))
 

@@ -21,7 +21,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from qanat.wire.kafka.registry import ApiKey
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.long
 
 
 def _start(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

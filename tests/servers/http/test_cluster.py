@@ -120,7 +120,6 @@ def produce_plainly(broker: RunningBroker, killed: threading.Event) -> list[str]
     return sent
 
 
-@pytest.mark.timeout(300)
 def test_any_node_answers_and_a_killed_one_loses_nothing_and_doubles_nothing(cluster: list[RunningBroker]) -> None:
     wait_for_three(cluster[0])
     made = Shell(str(cluster[0].started["http"]))(PRINTED % 3)
@@ -209,7 +208,6 @@ def write_all_kinds(broker: RunningBroker, first: int, stop: threading.Event) ->
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
 def test_plain_writes_survive_a_leader_that_hangs_and_one_that_is_killed(cluster: list[RunningBroker]) -> None:
     wait_for_three(cluster[0])
     made = {"name": "plain", "partitions": 6, "replication_factor": 3}

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from tests.servers.http.serving import ServedNode
 
 EXAMPLES = os.environ.get("QANAT_SCHEMA_EXAMPLES", "5")
@@ -53,7 +52,6 @@ def test_what_is_asked_is_counted(node: ServedNode) -> None:
     assert "qanat_http_request_seconds_count" in text
 
 
-@pytest.mark.timeout(600)
 def test_no_drawn_request_finds_an_answer_that_the_document_does_not_know(node: ServedNode, tmp_path: Path) -> None:
     """Property-based: schemathesis draws requests from the document, good ones and bad ones."""
     node.post("/api/v1/topics", {"name": "0", "partitions": 1})

@@ -26,7 +26,7 @@ from qanat.testing import EmbeddedBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [QUIET, pytest.mark.timeout(600)]
+pytestmark = QUIET
 
 NOON_MS = 1_767_268_800_000
 """2026-01-01T12:00: the first record's time; each is a second after the one before."""

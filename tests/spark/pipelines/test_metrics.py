@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from qanat.spark.pipelines.progress import Tally
 
-pytestmark = [QUIET, pytest.mark.timeout(600)]
+pytestmark = QUIET
 
 START_MS = 1_750_003_200_000
 MINUTES = 12

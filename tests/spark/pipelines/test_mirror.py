@@ -24,7 +24,7 @@ from qanat.testing import EmbeddedBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [QUIET, pytest.mark.timeout(600)]
+pytestmark = QUIET
 
 
 @pytest.fixture

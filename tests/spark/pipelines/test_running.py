@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +16,13 @@ from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.pipelines.ready_made import How, Pipeline, declared
 from qanat.spark.pipelines.watching import Stop, watch
+from qanat.spark.source import register
 from qanat.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [QUIET, pytest.mark.timeout(600)]
+pytestmark = QUIET
 
 BIG = """\
 name: big
@@ -65,6 +68,38 @@ def test_a_stop_lets_the_batch_finish_and_the_next_run_goes_on(
 
     assert amounts(broker, f"{topic}-big") == list(range(50, 1200))
     assert not [query for query in spark.streams.active if query.name == "big-out"]
+
+
+@pytest.fixture
+def slow_to_start(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
+    """The first Python process that a query starts takes longer than Spark waits; the file tells that it was begun."""
+    begun, python = tmp_path / "begun", tmp_path / "python"
+    python.write_text(f"""\
+#!/bin/sh
+case "$*" in *python_streaming_source_runner*)
+    mkdir {begun} 2>/dev/null && sleep 12
+esac
+exec {sys.executable} "$@"
+""")
+    python.chmod(0o755)
+    context = spark.sparkContext
+    before, context.pythonExec = context.pythonExec, str(python)
+    register(spark)
+    yield begun
+    context.pythonExec = before
+    register(spark)
+
+
+def test_a_query_goes_on_when_a_python_process_was_too_slow_for_spark(
+    spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path, slow_to_start: Path
+) -> None:
+    send(broker, topic, range(200))
+    how = How(broker.bootstrap_servers, str(tmp_path / "checkpoint"), is_available_now=True)
+
+    watch(declared(BIG).launch(spark, {"input": topic}, how), Stop())
+
+    assert slow_to_start.exists()
+    assert amounts(broker, f"{topic}-big") == list(range(50, 200))
 
 
 def failing(spark: SparkSession, broker: EmbeddedBroker, folder: Path, pipeline: Pipeline, **settings: str) -> str:

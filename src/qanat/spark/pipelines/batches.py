@@ -21,7 +21,7 @@ from qanat.spark.lookups import Lookups
 from qanat.spark.offsets import Offsets
 from qanat.spark.options import Subscription
 from qanat.spark.pipelines.document import PipelineError
-from qanat.spark.pipelines.frames import told
+from qanat.spark.pipelines.query import Query
 from qanat.spark.pipelines.ready_made import How
 from qanat.spark.pipelines.work import Report
 
@@ -57,68 +57,49 @@ def start(
     take: Callable[[DataFrame], int],
 ) -> Handing:
     """A running query that hands its micro-batches over, one after the other."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
 
-    reader = spark.readStream.format("qanat").option("includeHeaders", "true")
-    for key, value in options.items():
-        reader = reader.option(key, value)
-    try:
+    def begin(written: dict[int, int | None]) -> StreamingQuery:
+        reader = spark.readStream.format("qanat").option("includeHeaders", "true")
+        for key, value in options.items():
+            reader = reader.option(key, value)
         # The watermark is the newest timestamp that is through; nothing here waits for it.
         frame = reader.load().withWatermark("timestamp", "0 seconds")
         writer = frame.writeStream.queryName(name).option("checkpointLocation", notes)
         writer = writer.trigger(availableNow=True) if how.is_available_now else writer.trigger(processingTime=every)
-        written: dict[int, int] = {}
 
         def hand(batch: DataFrame, number: int) -> None:
+            written[number] = None
             written[number] = take(batch)
 
-        return Handing(writer.foreachBatch(hand).start(), written)
-    except (PySparkException, Py4JError) as fault:
-        raise PipelineError(f"{name}: {told(fault)}") from None
+        return writer.foreachBatch(hand).start()
+
+    return Handing(name, begin)
 
 
-class Handing:
+class Handing(Query):
     """A query that hands its micro-batches over; its reports say what was written, and up to which time."""
 
-    def __init__(self, query: StreamingQuery, written: Mapping[int, int]) -> None:
-        self._query = query
-        self._written = written
-
-    @property
-    def id(self) -> Any:
-        return self._query.id
-
-    @property
-    def name(self) -> str | None:
-        return self._query.name
-
-    @property
-    def isActive(self) -> bool:  # noqa: N802
-        return self._query.isActive
-
-    @property
-    def status(self) -> dict[str, Any]:
-        return self._query.status
+    def __init__(self, name: str, begin: Callable[[dict[int, int | None]], StreamingQuery]) -> None:
+        self._written: dict[int, int | None] = {}
+        """By number of the micro-batch; none as long as it is at hand."""
+        super().__init__(name, lambda: begin(self._written))
 
     @property
     def lastProgress(self) -> Report | None:  # noqa: N802
-        last = self._query.lastProgress
+        last = super().lastProgress
         return None if last is None else self._told(last)
 
     @property
     def recentProgress(self) -> list[Report]:  # noqa: N802
-        return [self._told(one) for one in self._query.recentProgress]
+        return [self._told(one) for one in super().recentProgress]
 
-    def exception(self) -> Exception | None:
-        return self._query.exception()
-
-    def stop(self) -> None:
-        self._query.stop()
+    def goes_on_after(self, fault: Exception) -> bool:
+        """Not once a micro-batch was handed over: how far it came is for the next run to find out, at the place."""
+        return not self._written and super().goes_on_after(fault)
 
     def _told(self, progress: Any) -> Report:
         document = json.loads(progress.json)
-        document["sink"] = {**document.get("sink", {}), "numOutputRows": self._written.get(document["batchId"], 0)}
+        document["sink"] = {**document.get("sink", {}), "numOutputRows": self._written.get(document["batchId"]) or 0}
         times = document.get("eventTime") or {}
         if "max" in times:
             # Nothing waits for Spark's watermark, which is a batch behind.

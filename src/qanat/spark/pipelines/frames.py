@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from qanat.spark.pipelines.definition import Definition, Option, Source, Step, option_text
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.durations import seconds_of
+from qanat.spark.pipelines.patience import is_too_slow, patiently
 from qanat.spark.pipelines.windows import in_windows
 from qanat.spark.session import reason_of
 
@@ -21,7 +23,6 @@ BROKEN = "_broken"
 
 _OWN = re.compile(r"\bqanat(?:\.\w+)+Error: (.+)")
 
-_TOO_SLOW = "Python worker failed to connect back"
 _FROM_JAVA = "An error occurred while calling"
 """What Py4J tells before an exception that is not Spark's own, such as one of the file system."""
 
@@ -37,7 +38,7 @@ def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]
     for name, source in pipeline.sources.items():
         where = f"pipeline {pipeline.name}, source {name}"
         try:
-            found[name] = _read(spark, source, cluster)
+            found[name] = patiently(where, partial(_read, spark, source, cluster))
         except PySparkException as fault:
             raise PipelineError(f"{where}: {told(fault)}") from None
         found[name].createOrReplaceTempView(name)
@@ -63,7 +64,7 @@ def told(fault: Exception) -> str:
         return str(own[-1]).split(" SQLSTATE:")[0]
     if text.startswith(_FROM_JAVA):
         return reason_of(text)
-    if _TOO_SLOW in text:
+    if is_too_slow(fault):
         return (
             "Spark gives a Python process ten seconds to start, and this machine was too busy for that; run it again, "
             "it goes on where it was"

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from qanat.spark.options import Access
 from qanat.spark.pipelines.definition import Definition
 from qanat.spark.pipelines.document import PipelineError
-from qanat.spark.pipelines.frames import tables, told
+from qanat.spark.pipelines.frames import tables
 from qanat.spark.pipelines.ordering import check_names, stages
+from qanat.spark.pipelines.query import Query
 from qanat.spark.pipelines.ready_made import How, Stages
 from qanat.spark.pipelines.sinks import located, start
 from qanat.spark.pipelines.topics import make_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 
 def launch(spark: SparkSession, pipeline: Definition, how: How) -> Stages:
@@ -36,7 +36,7 @@ def launch(spark: SparkSession, pipeline: Definition, how: How) -> Stages:
         make_missing(how.access if bootstrap is None else Access(bootstrap), topics)
     order = stages(pipeline) if how.is_available_now else [list(pipeline.sinks)]
     for stage in order:
-        queries: list[StreamingQuery] = []
+        queries: list[Query] = []
         try:
             queries.extend(_started(found, pipeline, name, located(folder), how) for name in stage)
         except PipelineError:
@@ -46,19 +46,16 @@ def launch(spark: SparkSession, pipeline: Definition, how: How) -> Stages:
         yield queries
 
 
-def _started(found: dict[str, DataFrame], pipeline: Definition, name: str, folder: str, how: How) -> StreamingQuery:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
+def _started(found: dict[str, DataFrame], pipeline: Definition, name: str, folder: str, how: How) -> Query:
     sink = pipeline.sinks[name]
-    try:
-        return start(
+    return Query(
+        f"pipeline {pipeline.name}, sink {name}",
+        lambda: start(
             found[sink.from_],
             sink,
             f"{pipeline.name}-{name}",
             f"{folder}/{name}",
             how.options,
             is_available_now=how.is_available_now,
-        )
-    except (PySparkException, Py4JError) as fault:
-        raise PipelineError(f"pipeline {pipeline.name}, sink {name}: {told(fault)}") from None
+        ),
+    )

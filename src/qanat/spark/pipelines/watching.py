@@ -20,7 +20,7 @@ FINISH_WITHIN_S = 120.0
 
 
 class Running(Protocol):
-    """What is watched: a streaming query of Spark, or work that reports as one does (`work`)."""
+    """What is watched: a streaming query of Spark (`query`), or work that reports as one does (`work`)."""
 
     @property
     def id(self) -> Any: ...
@@ -36,6 +36,7 @@ class Running(Protocol):
     def recentProgress(self) -> Any: ...  # noqa: N802
     def exception(self) -> Exception | None: ...
     def stop(self) -> None: ...
+    def goes_on_after(self, fault: Exception) -> bool: ...
 
 
 class Stop:
@@ -98,14 +99,17 @@ def watch(
 
 def _until_ended(watched: list[Watched], stop: Stop, done: list[Tally], show: Callable[[list[Tally]], None]) -> None:
     while True:
-        are_active = [one.query.isActive for one in watched]
+        is_over = not any(one.query.isActive for one in watched)
         for one in watched:
             one.look()
         show([*done, *(one.tally for one in watched)])
         for one in watched:
-            if (fault := one.query.exception()) is not None:
+            if (fault := one.query.exception()) is None:
+                continue
+            if stop.times_asked or not one.query.goes_on_after(fault):
                 raise PipelineError(f"{one.tally.query} failed: {told(fault)}")
-        if not any(are_active):
+            is_over = False
+        if is_over:
             return
         if stop.times_asked:
             _finish(watched, stop)

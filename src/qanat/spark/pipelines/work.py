@@ -89,6 +89,9 @@ class Work:
     def exception(self) -> Exception | None:
         return None if self._thread.is_alive() else self._fault
 
+    def goes_on_after(self, fault: Exception) -> bool:
+        return False
+
     def stop(self) -> None:
         """End after the step at hand; one that takes too long is left to the end of the process."""
         self._steps.must_end = True
