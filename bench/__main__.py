@@ -153,8 +153,8 @@ def _settings(asked: argparse.Namespace, client: Client, other: Server) -> dict[
         "run": "quick" if asked.quick else "full",
         "processors": f"{', '.join(map(str, affinity()))} for both servers and the client",
         "Java": " ".join(KAFKA_JVM),
-        "topics": "1 partition unless said; flush.messages=9223372036854775807, with fsync 1; otherwise each side's "
-        "defaults",
+        "topics": "1 partition unless said; flush.messages=9223372036854775807, with fsync 1; "
+        "segment.bytes=1073741824; otherwise each side's defaults",
     }
 
 

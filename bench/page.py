@@ -56,7 +56,8 @@ _HOW = """\
   thread that sends one prepared request over and over; a thousand handles of librdkafka would be thousands of threads.
   *By the throughput of 1*: within the round. To keep as large a part of it as Kafka is required.
 - Without fsync both leave writing to the kernel (`flush.messages` at its largest, Kafka's default). With fsync an
-  acknowledged record is on disk (`flush.messages=1`, Qanat's default).
+  acknowledged record is on disk (`flush.messages=1`, Qanat's default). Segments are of 1 GiB on both sides, Kafka's
+  default and eight times Qanat's: one that is full is written to disk.
 - **start**: from before the process is made until ApiVersions is answered; Kafka's folder is formatted before.
   **embedded**: a fresh interpreter, from before the import of `qanat.testing` until ApiVersions is answered.
   **memory**: *idle* is resident one second after that, *peak* the most that was resident while all workloads (or

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 NEVER = str(2**63 - 1)
-UNFLUSHED = {"flush.messages": NEVER}
+_SEGMENTS = {"segment.bytes": str(2**30)}
+"""Kafka's default; Qanat's is an eighth. A segment that is full is written to disk, however topics are flushed."""
+UNFLUSHED = {"flush.messages": NEVER, **_SEGMENTS}
 """Kafka's default: when to write is left to the kernel."""
-FLUSHED = {"flush.messages": "1"}
+FLUSHED = {"flush.messages": "1", **_SEGMENTS}
 """Qanat's default: an acknowledged record is on disk."""
 KIB = 1024
 

@@ -7,7 +7,7 @@ import pytest
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.options import sink_options, source_options
-from qanat.spark.rows import RowsError, check_columns
+from qanat.spark.outgoing import RowsError, check_columns
 
 SERVER = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 READ = {**SERVER, "subscribe": "orders"}

@@ -12,7 +12,8 @@ import pytest
 from qanat.model.errors import CorruptBatchError
 from qanat.model.ids import TopicPartition
 from qanat.spark.options import Access
-from qanat.spark.rows import EncodedBatch, Encoder, RowsError, Target
+from qanat.spark.outgoing import EncodedBatch, RowsError, Target
+from qanat.spark.rows import Encoder
 from qanat.spark.sending import Rounds, Sender
 from qanat.spark.staging import Staging, StagingError
 from qanat.testing import EmbeddedBroker

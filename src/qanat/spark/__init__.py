@@ -22,7 +22,8 @@
 - `formats`        values as JSON, Avro, protobuf, CSV and text: typed columns
 - `arrow`          columns of the wire's core as Arrow arrays
 - `writers`        batch and streaming writes, as Spark calls them
-- `rows`           where rows go, and the batches that they become
+- `outgoing`       which columns rows must have, and the batches that they become, as values (pure)
+- `rows`           where rows go, and how they become batches
 - `sending`        batches on their way to the brokers
 - `staging`        where encoded rows wait for their transaction
 - `exactly_once`   a micro-batch in one transaction, unless it is there already

@@ -26,7 +26,6 @@ from qanat.spark.narrowing import Narrowing
 from qanat.spark.offsets import OffsetRange, ranges, split
 from qanat.spark.options import SourceOptions
 from qanat.spark.plain_faults import told_plainly
-from qanat.spark.reading import read_range
 
 
 class Piece(InputPartition):
@@ -61,6 +60,8 @@ class BatchReader(DataSourceReader):
         return [Piece(one) for one in pieces] or [Piece(OffsetRange(TopicPartition("", 0), 0, 0))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from qanat.spark.reading import read_range  # Executors do this; the driver's processes need not wait for it.
+
         assert isinstance(partition, Piece)
         return read_range(self._options, partition.wanted, self._schema)
 

@@ -15,7 +15,7 @@ from qanat.connection.committed import committed_offsets
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.options import Access
-from qanat.spark.rows import EncodedBatch
+from qanat.spark.outgoing import EncodedBatch
 from qanat.spark.sending import Sender
 
 TRANSACTION_TIMEOUT_MS = 15 * 60 * 1000

@@ -19,10 +19,12 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.spark.lookups import cluster_of, loop_factory
 from qanat.spark.options import Access
-from qanat.spark.rows import EncodedBatch, Encoder, RowsError
+from qanat.spark.outgoing import EncodedBatch, RowsError
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch  # type: ignore[import-untyped]
+
+    from qanat.spark.rows import Encoder
 
 Result = TypeVar("Result")
 

@@ -20,7 +20,7 @@ from pyarrow import ArrowInvalid, fs  # type: ignore[import-untyped]
 
 from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
-from qanat.spark.rows import EncodedBatch
+from qanat.spark.outgoing import EncodedBatch
 from qanat.wire.batch_header import check_stored_batch
 
 _log = logging.getLogger(__name__)

@@ -29,7 +29,6 @@ from qanat.spark.loss import DataLossError, made_anew, within, without_lost
 from qanat.spark.offsets import OffsetRange, Offsets, from_json, lag, limited, ranges, split, to_json
 from qanat.spark.options import SourceOptions
 from qanat.spark.plain_faults import told_plainly
-from qanat.spark.reading import read_range
 
 _log = logging.getLogger(__name__)
 _CHECKPOINT = "the checkpoint"
@@ -124,6 +123,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # On an executor
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from qanat.spark.reading import read_range  # Executors do this; the driver's processes need not wait for it.
+
         assert isinstance(partition, Piece)
         return read_range(self._options, partition.wanted, self._schema)
 

@@ -27,7 +27,8 @@ from qanat.spark.lake.commits import TopicState
 from qanat.spark.lookups import Lookups
 from qanat.spark.offsets import Offsets
 from qanat.spark.options import BATCH_BYTES, Access
-from qanat.spark.rows import EncodedBatch, Encoder, Target
+from qanat.spark.outgoing import EncodedBatch, Target
+from qanat.spark.rows import Encoder
 from qanat.spark.sending import Sender
 from qanat.spark.staging import Staging
 from qanat.wire.compression import Codec

@@ -11,7 +11,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from qanat.model.ids import TopicPartition
-from qanat.spark.rows import EncodedBatch, Encoder, Target
+from qanat.spark.outgoing import EncodedBatch, Target
+from qanat.spark.rows import Encoder
 from qanat.spark.staging import Staged, Staging
 from qanat.wire.compression import Codec
 
