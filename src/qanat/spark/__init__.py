@@ -2,6 +2,7 @@
 
 - `session`        a Spark session that works at once; start here
 - `java`           the Java that Spark starts
+- `worker_python`  the Python that Spark starts
 - `shipping`       what executors of a cluster need, as one archive
 - `source`         what Spark finds behind `format("qanat")`, and `register`
 - `plain_faults`   what goes wrong in Spark's processes, told as one sentence

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from qanat.model.errors import QanatError
 from qanat.spark.java import NoJavaError, require_java
+from qanat.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,11 +38,7 @@ def session(name: str = "qanat", master: str | None = None, settings: Mapping[st
     except ModuleNotFoundError as fault:
         raise NoSparkError(f"{fault.name} is not installed: pip install 'qanat[spark]'") from None
     require_java()
-    chosen = (settings or {}).get("spark.pyspark.python")
-    if chosen is not None:
-        os.environ["PYSPARK_PYTHON"] = chosen
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    _choose_python(settings or {}, master)
     builder = SparkSession.builder.appName(name)
     for key, value in {**_DEFAULTS, **(settings or {})}.items():
         builder = builder.config(key, value)
@@ -55,6 +52,22 @@ def session(name: str = "qanat", master: str | None = None, settings: Mapping[st
         ) from None
     register(spark)
     return spark
+
+
+def _choose_python(settings: Mapping[str, str], master: str | None) -> None:
+    """What workers run is what somebody chose; otherwise this Python, which is then also the next session's."""
+    chosen, given = settings.get("spark.pyspark.python"), os.environ.get("PYSPARK_PYTHON")
+    if chosen is not None:
+        os.environ["PYSPARK_PYTHON"] = chosen
+    elif given is None or given in _chosen_here:
+        found = worker_python(master or settings.get("spark.master", ""), os.environ.get("SPARK_HOME"))
+        _chosen_here.add(found)
+        os.environ["PYSPARK_PYTHON"] = found
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+_chosen_here: set[str] = set()
+"""Those that nobody but `session` chose."""
 
 
 def reason_of(text: str) -> str:

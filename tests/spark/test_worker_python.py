@@ -1,0 +1,60 @@
+"""Workers run this Python with the PySpark that is installed in it, whatever Spark puts on their path."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.spark.conftest import QUIET
+
+from qanat.spark.worker_python import worker_python
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHOW = "import os, sys; print(sys.executable); print(sys.argv[1:]); print(os.environ.get('PYTHONPATH'))"
+
+
+def ran(path: str, *arguments: str) -> list[str]:
+    command = [worker_python("local[2]", None), "-c", SHOW, *arguments]
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        (
+            "/s/python/lib/pyspark.zip:/s/python/lib/py4j-0.10.9.9-src.zip:/s/jars/spark-core.jar",
+            "/s/jars/spark-core.jar",
+        ),
+        ("/a b/*:/s/python/lib/pyspark.zip:/c", "/a b/*:/c"),
+        ("/s/python/lib/pyspark.zip", ""),
+        ("/mine/pyspark.zip:/mine/python", "/mine/pyspark.zip:/mine/python"),
+        ("", ""),
+    ],
+    ids=["spark's", "in between", "nothing else", "somebody's own", "nothing"],
+)
+def test_archives_of_spark_are_left_out_of_the_path(path: str, kept: str) -> None:
+    assert ran(path, "a b", "$HOME", "") == [sys.executable, repr(["a b", "$HOME", ""]), kept]
+
+
+def test_workers_elsewhere_and_of_another_spark_run_python_itself() -> None:
+    assert worker_python("spark://host:7077", None) == sys.executable
+    assert worker_python("", None) == sys.executable
+    assert worker_python("local[2]", "/opt/spark") == sys.executable
+
+
+@QUIET
+def test_workers_import_what_is_installed(spark: SparkSession) -> None:
+    def place(_: int) -> str:
+        import pyspark
+
+        return pyspark.__file__
+
+    import pyspark
+
+    assert spark.sparkContext.parallelize([0], 1).map(place).collect() == [pyspark.__file__]
