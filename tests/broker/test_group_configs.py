@@ -90,8 +90,9 @@ def test_a_change_counts_at_once_and_after_a_restart(tmp_path_factory: pytest.Te
                 "c", "m", 0, rebalance_timeout_ms=1_000, subscribed_topic_names=["t"], topic_partitions=[]
             )
             with RawClient(broker.bootstrap_servers) as client:
-                first = client.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, share).heartbeat_interval_ms
-                return first, client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, consumer).heartbeat_interval_ms
+                first = client.ask_coordinator(ApiKey.SHARE_GROUP_HEARTBEAT, 1, share)
+                second = client.ask_coordinator(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, consumer)
+            return first.heartbeat_interval_ms, second.heartbeat_interval_ms
 
         before = told_ms()
         rows = (("g", "share.heartbeat.interval.ms", "7000"), ("c", "consumer.heartbeat.interval.ms", "8000"))

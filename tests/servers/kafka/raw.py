@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from typing import Any
 
+from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.headers import frame_request, read_response_header
 from qanat.wire.kafka.registry import APIS, ApiKey
 
 TIMEOUT_S = 20.0
+LOADING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+LOADED_WITHIN_S = 120.0
 
 
 class RawClient:
@@ -29,6 +33,13 @@ class RawClient:
     def ask(self, key: ApiKey, version: int, request: Any) -> Any:
         self.send(key, version, request)
         return self.receive(key, version)
+
+    def ask_coordinator(self, key: ApiKey, version: int, request: Any) -> Any:
+        """Again while the coordinator makes its topic or loads it, as every client does."""
+        deadline = time.monotonic() + LOADED_WITHIN_S
+        while (answer := self.ask(key, version, request)).error_code in LOADING and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return answer
 
     def send(self, key: ApiKey, version: int, request: Any) -> None:
         self._correlation_id += 1

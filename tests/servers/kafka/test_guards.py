@@ -315,7 +315,7 @@ def test_a_member_of_a_group_may_subscribe_to_what_it_may_see(
     )
     request.subscribed_topic_names = topics
     with RawClient(broker.bootstrap_servers) as client:
-        assert client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request).error_code == expected
+        assert client.ask_coordinator(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request).error_code == expected
 
 
 def test_an_expression_stands_for_topics_that_may_be_seen(broker: EmbeddedBroker, rules: Rules) -> None:
@@ -333,11 +333,11 @@ def test_an_expression_stands_for_topics_that_may_be_seen(broker: EmbeddedBroker
             names = broker.node.broker.metadata.image.topics_by_id
             return sorted(names[TopicId.of(row.topic_id)].name for row in answer.assignment.topic_partitions)
 
-        joined = client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
+        joined = client.ask_coordinator(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
         for name in ("hidden-2", "seen-2"):
             broker.create_topic(name, partitions=1)
         request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest("our-group", "m1", joined.member_epoch)
-        later = client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
+        later = client.ask_coordinator(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
 
     assert (joined.error_code, assigned(joined)) == (0, ["seen-1"])
     assert (later.error_code, assigned(later)) == (0, ["seen-1", "seen-2"])
@@ -347,7 +347,7 @@ def test_a_group_that_reads_what_may_not_be_seen_is_not_described(broker: Embedd
     rules.is_allowed = lambda operation, resource: True
     request = consumer_group_describe.ConsumerGroupDescribeRequest([GROUP])
     with RawClient(broker.bootstrap_servers) as client:
-        client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, _beat(TOPIC))
+        client.ask_coordinator(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, _beat(TOPIC))
         (seen,) = client.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request).groups
         rules.is_allowed = lambda operation, resource: resource.kind is ResourceKind.GROUP
         (hidden,) = client.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request).groups

@@ -50,7 +50,7 @@ def broker(rules: Rules) -> Iterator[EmbeddedBroker]:
         with RawClient(broker.bootstrap_servers) as client:
             for epoch in (0, -1):
                 beat = ShareGroupHeartbeatRequest("g", "m", epoch, subscribed_topic_names=["t", "u"])
-                assert client.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, beat).error_code == 0
+                assert client.ask_coordinator(ApiKey.SHARE_GROUP_HEARTBEAT, 1, beat).error_code == 0
         broker.node.listener.dispatcher.interceptor = Gate(authorizer=rules).ask
         yield broker
 
@@ -80,7 +80,7 @@ def delete(client: RawClient, *topics: str) -> Any:
 
 def beat(client: RawClient, member: str, *topics: str) -> Any:
     request = ShareGroupHeartbeatRequest("g", member, 0, subscribed_topic_names=list(topics))
-    return client.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, request)
+    return client.ask_coordinator(ApiKey.SHARE_GROUP_HEARTBEAT, 1, request)
 
 
 def test_who_may_nothing_learns_nothing(client: RawClient, rules: Rules) -> None:
