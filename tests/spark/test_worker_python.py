@@ -58,3 +58,4 @@ def test_workers_import_what_is_installed(spark: SparkSession) -> None:
     import pyspark
 
     assert spark.sparkContext.parallelize([0], 1).map(place).collect() == [pyspark.__file__]
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable, "the launcher goes with this process; its children may stay"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from qanat.model.errors import QanatError
@@ -38,14 +39,14 @@ def session(name: str = "qanat", master: str | None = None, settings: Mapping[st
     except ModuleNotFoundError as fault:
         raise NoSparkError(f"{fault.name} is not installed: pip install 'qanat[spark]'") from None
     require_java()
-    _choose_python(settings or {}, master)
     builder = SparkSession.builder.appName(name)
     for key, value in {**_DEFAULTS, **(settings or {})}.items():
         builder = builder.config(key, value)
     if master is not None:
         builder = builder.master(master)
     try:
-        spark = builder.getOrCreate()
+        with _python_chosen(settings or {}, master):
+            spark = builder.getOrCreate()
     except (PySparkException, Py4JError) as fault:
         raise NoSparkError(
             f"Spark does not start{f' at {master}' if master else ''}: {reason_of(str(fault))}"
@@ -54,20 +55,21 @@ def session(name: str = "qanat", master: str | None = None, settings: Mapping[st
     return spark
 
 
-def _choose_python(settings: Mapping[str, str], master: str | None) -> None:
-    """What workers run is what somebody chose; otherwise this Python, which is then also the next session's."""
-    chosen, given = settings.get("spark.pyspark.python"), os.environ.get("PYSPARK_PYTHON")
-    if chosen is not None:
-        os.environ["PYSPARK_PYTHON"] = chosen
-    elif given is None or given in _chosen_here:
-        found = worker_python(master or settings.get("spark.master", ""), os.environ.get("SPARK_HOME"))
-        _chosen_here.add(found)
-        os.environ["PYSPARK_PYTHON"] = found
+@contextmanager
+def _python_chosen(settings: Mapping[str, str], master: str | None) -> Iterator[None]:
+    """What workers run is what somebody chose, otherwise this Python. Spark looks when a session begins; what other
+    programs inherit afterwards is Python itself."""
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-
-
-_chosen_here: set[str] = set()
-"""Those that nobody but `session` chose."""
+    chosen = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_PYTHON"] = chosen
+    if chosen == sys.executable:
+        os.environ["PYSPARK_PYTHON"] = worker_python(
+            master or settings.get("spark.master", ""), os.environ.get("SPARK_HOME")
+        )
+    try:
+        yield
+    finally:
+        os.environ["PYSPARK_PYTHON"] = chosen
 
 
 def reason_of(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import PySparkException
 
 from qanat.spark.pipelines.patience import TRIES, patiently
 
@@ -18,7 +19,7 @@ class Spark:
     def __call__(self) -> str:
         self.asked += 1
         if self.asked <= self.times:
-            raise RuntimeError(self.message)
+            raise PySparkException(self.message)
         return "done"
 
 
@@ -31,13 +32,13 @@ def test_what_was_too_slow_is_tried_again() -> None:
 
 def test_what_is_always_too_slow_is_told_in_the_end() -> None:
     spark = Spark(TRIES, TOO_SLOW)
-    with pytest.raises(RuntimeError, match="failed to connect back"):
+    with pytest.raises(PySparkException, match="failed to connect back"):
         patiently("source a", spark)
     assert spark.asked == TRIES
 
 
 def test_what_is_wrong_is_told_at_once() -> None:
     spark = Spark(1, "no such topic")
-    with pytest.raises(RuntimeError, match="no such topic"):
+    with pytest.raises(PySparkException, match="no such topic"):
         patiently("source a", spark)
     assert spark.asked == 1

@@ -13,7 +13,7 @@
 - `replay`, `replay_plan`, `replay_run`, `replay_drill`  a lake into topics, or compared with them
 - `lake_frames` rows of a lake as a data frame
 - `mirror`, `mirror_run`, `mirror_ways`  topics of one cluster in another
-- `patience`    what Spark gives up because the machine is busy, tried again (pure)
+- `patience`    what Spark gives up because the machine is busy, tried again
 - `query`       a streaming query that goes on after that
 - `batches`     a streaming read whose micro-batches are handed to a function
 - `work`        steps that are no streaming query and are watched like one
@@ -26,6 +26,6 @@
 - `watching`    running queries: their progress, their end, a stop after the micro-batch at hand
 
 Rule 1: a pipeline that comes with the package is one module and one line in `ready_made`.
-Rule 2: only `frames`, `windows`, `sinks`, `query`, `batches`, `lake_frames`, `…_run` and `…_drill` touch PySpark,
-        and import it when they are called.
+Rule 2: only `frames`, `windows`, `sinks`, `patience`, `query`, `batches`, `lake_frames`, `…_run` and `…_drill` touch
+        PySpark, and import it when they are called.
 """

@@ -26,10 +26,13 @@ def is_too_slow(fault: Exception) -> bool:
 
 def patiently(what: str, act: Callable[[], Result]) -> Result:
     """Do it, again if need be; what fails for another reason, or every time, is raised."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
     for _ in range(TRIES - 1):
         try:
             return act()
-        except Exception as fault:
+        except (PySparkException, Py4JError) as fault:
             if not is_too_slow(fault):
                 raise
             tell_again(what)
