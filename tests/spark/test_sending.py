@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from qanat.model.errors import CorruptBatchError
 from qanat.model.ids import TopicPartition
+from qanat.spark.exactly_once import commit_once
 from qanat.spark.options import Access
 from qanat.spark.outgoing import EncodedBatch, RowsError, Target
 from qanat.spark.rows import Encoder
@@ -96,7 +99,7 @@ def test_what_is_taken_and_cannot_be_deleted_is_there_all_the_same(
     assert sum(one.rows for one in staging.take(staged)) == 30_000
 
 
-def test_a_staged_file_that_was_cut_or_changed_is_refused(tmp_path: Path) -> None:
+def test_a_staged_file_that_was_cut_is_refused(tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_arrays([pa.array([b"x" * 100] * 30_000, pa.binary())], ["value"])
     encoder = Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 3})
     staging = Staging(str(tmp_path))
@@ -107,11 +110,50 @@ def test_a_staged_file_that_was_cut_or_changed_is_refused(tmp_path: Path) -> Non
     for spoiled, reason in [
         (whole[:-1], "shorter than its task said"),
         (b"", "shorter than its task said"),
-        (whole[:-1] + b"?", "checksum"),
+        (whole[:17] + b"\0\0\0\0" + whole[21:], "checksum"),
     ]:
         file.write_bytes(spoiled)
         with pytest.raises(CorruptBatchError, match=reason):
             list(staging.read(staged))
+
+
+def test_a_staged_file_that_was_changed_is_refused_by_the_broker_and_nothing_of_it_is_seen(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_arrays([pa.array([b"x" * 100] * 30_000, pa.binary())], ["value"])
+    staging = Staging(str(tmp_path))
+    with EmbeddedBroker() as broker:
+        broker.create_topic("wide", partitions=3)
+        access = Access(broker.bootstrap_servers)
+        encoder = Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 3})
+        staged = staging.stage("batch-0", encoder.encode(rows))
+        file = Path(staged.path or "")
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1] + b"?")
+        with pytest.raises(CorruptBatchError, match=r"rows have changed since they were encoded: .*checksum mismatch"):
+            commit_once(access, "some-id", "some-group", 0, staging.read(staged))
+        file.write_bytes(whole)
+        assert commit_once(access, "some-id", "some-group", 0, staging.read(staged))
+
+        assert _committed(broker.bootstrap_servers, "wide") == 30_000
+
+
+def _committed(address: str, topic: str) -> int:
+    """How many records a reader sees who sees only what was committed."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "counting", "enable.partition.eof": True})
+    consumer.assign([KafkaPartition(topic, number, OFFSET_BEGINNING) for number in range(3)])
+    seen, ends = 0, 0
+    try:
+        while ends < 3:
+            message = consumer.poll(30)
+            assert message is not None, "the topic ends somewhere"
+            fault = message.error()
+            if fault is None:
+                seen += 1
+            else:
+                assert fault.code() == KafkaError._PARTITION_EOF
+                ends += 1
+    finally:
+        consumer.close()
+    return seen
 
 
 def test_a_folder_that_cannot_be_staged_in_is_named_and_nothing_is_to_be_dropped_there(tmp_path: Path) -> None:

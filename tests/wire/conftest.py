@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "qanat" / "wire"
-NATIVE = ("growth", "key_hash", "record_reader", "column_reader", "record_writer")
+NATIVE = ("crc_change", "growth", "key_hash", "record_reader", "column_reader", "record_writer")
 ABOVE = ("records", "columns", "filtering", "control")
 
 # The capture tool's broker and the hook that compiles are part of the checkout, not of the package.
@@ -30,6 +30,7 @@ class Wire:
     """One form of the core, and the modules that stand on it."""
 
     form: str
+    crc_change: ModuleType
     growth: ModuleType
     key_hash: ModuleType
     record_reader: ModuleType

@@ -16,6 +16,7 @@ from qanat.connection.faults import RefusedError
 from qanat.connection.producer import ALL, Producer
 from qanat.connection.producing import produce
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import CorruptBatchError
 from qanat.model.ids import TopicPartition
 from qanat.spark.lookups import cluster_of, loop_factory
 from qanat.spark.options import Access
@@ -180,6 +181,8 @@ class Sender:
             try:
                 await self._send_topic(topic, some)
             except RefusedError as fault:
+                if fault.code == ErrorCode.CORRUPT_MESSAGE:
+                    raise CorruptBatchError(f"rows have changed since they were encoded: {fault}") from None
                 if fault.code != ErrorCode.MESSAGE_TOO_LARGE:
                     raise
                 raise RowsError(

@@ -3,6 +3,7 @@
 Read in the data's order:
 
 - `crc`           CRC-32C from whichever library is installed
+- `crc_change`    the checksum of bytes whose beginning has changed, without the rest
 - `batch_header`  the 61 bytes in front of every record batch: all the hot path ever looks at
 - `copying`       copies that leave other threads their turns
 - `compression`   gzip, snappy, lz4, zstd, with a bound that holds while inflating
@@ -14,9 +15,9 @@ Read in the data's order:
 - `patterns`      regular expressions that clients send
 - `kafka`         the messages of the protocol, generated from schemas; headers and frames
 
-The per-record core below them is the only native code: `growth`, `record_reader`,
-`column_reader`, `record_writer` and `key_hash` are Python with a `.pxd` of C types
-beside each. They are compiled together or not at all, since most are built on each other.
+The core below them is the only native code: `growth`, `record_reader`, `column_reader`,
+`record_writer`, `key_hash` and `crc_change` are Python with a `.pxd` of C types beside each.
+They are compiled together or not at all, since most are built on each other.
 
 Rule: no length that came from outside is trusted before it was compared with
 the bytes that are really there.

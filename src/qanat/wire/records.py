@@ -23,6 +23,7 @@ from qanat.wire.batch_header import (
     BYTES_BEFORE_LENGTH,
     CODEC_MASK,
     CONTROL,
+    CRC_FROM,
     DELETE_HORIZON,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -37,6 +38,8 @@ from qanat.wire.batch_header import (
 )
 from qanat.wire.compression import Codec, compress, decompress
 from qanat.wire.copying import copied
+from qanat.wire.crc import crc32c
+from qanat.wire.crc_change import carried
 from qanat.wire.record_reader import split_records
 from qanat.wire.record_writer import encode_records
 
@@ -261,16 +264,26 @@ def reencode(batch: Buffer, codec: Codec, limit_bytes: int) -> bytearray:
 def give_producer(
     batch: bytearray | memoryview, producer_id: int, epoch: int, sequence: int, *, is_transactional: bool
 ) -> int:
-    """Put a producer's identity into the header of a finished batch; how many records it has."""
+    """Put a producer's identity into the header of a finished batch; how many records it has.
+
+    Its checksum follows from the one that it had, so that records which changed since then are found by whoever takes
+    them. A batch without one (`closed`) gets it here.
+    """
     header = read_header(batch)
-    header = header._replace(
+    before = crc32c(batch[CRC_FROM:HEADER_SIZE])
+    changed = header._replace(
         attributes=header.attributes | TRANSACTIONAL * is_transactional,
         producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=sequence,
     )
-    write_header(batch, 0, header)
-    write_header(batch, 0, header._replace(crc=batch_crc(batch)))
+    write_header(batch, 0, changed)
+    if header.crc:
+        difference = before ^ crc32c(batch[CRC_FROM:HEADER_SIZE])
+        crc = header.crc ^ carried(difference, len(batch) - HEADER_SIZE)
+    else:
+        crc = batch_crc(batch)
+    write_header(batch, 0, changed._replace(crc=crc))
     return header.record_count
 
 
