@@ -15,7 +15,7 @@ from tools.kafka_jars import JarsUnavailableError, have_jars
 from bench import bare, page
 from bench.clients import Client, DriverFailedError, make_client, python_client
 from bench.embedded import embedded_start
-from bench.memory import touch_free_memory
+from bench.memory import AT_HAND
 from bench.processes import affinity, open_files_allowed
 from bench.rounds import Rounds
 from bench.servers import KAFKA_JVM, Server, ServerFailedError, kafka, qanat
@@ -82,8 +82,6 @@ def run(asked: argparse.Namespace) -> Result:
     open_files_allowed()
     with workspace(asked.dir or Path.cwd(), NEEDED_BYTES) as folder:
         client = python_client() if asked.python_client else make_client(folder)
-        if chosen != [START] and not asked.fresh_memory:
-            touch_free_memory(_tell)
         rounds = Rounds(qanat(), other, asked.rounds, folder, _tell, is_judged=is_judged, notes=notes)
         rows = _measured(rounds, client, chosen, notes, clock, is_quick=asked.quick)
         if START in chosen:
@@ -152,6 +150,7 @@ def _settings(asked: argparse.Namespace, client: Client, other: Server) -> dict[
         "rounds": f"{asked.rounds}, after one that warms up",
         "run": "quick" if asked.quick else "full",
         "processors": f"{', '.join(map(str, affinity()))} for both servers and the client",
+        "free memory": AT_HAND,
         "Java": " ".join(KAFKA_JVM),
         "topics": "1 partition unless said; flush.messages=9223372036854775807, with fsync 1; "
         "segment.bytes=1073741824; otherwise each side's defaults",
@@ -185,7 +184,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--check", action="store_true", help="exit with 1 if a required ratio is not met")
     parser.add_argument("--python-client", action="store_true", help="use confluent-kafka even where C can be compiled")
     parser.add_argument("--without-kafka", action="store_true", help="use the bare loop even where Kafka can be had")
-    parser.add_argument("--fresh-memory", action="store_true", help="do not use free memory once before measuring")
     return parser
 
 

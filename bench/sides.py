@@ -10,12 +10,15 @@ from bench import processes
 from bench.clients import Client, DriverFailedError, Task
 from bench.cold import make_cold
 from bench.frames import produce_frame
+from bench.memory import have_memory
 from bench.servers import Running
 from bench.workloads import BATCHED, Sample, Workload
 
 PAUSE_SECONDS = 0.2
 _SETTLE_ATTEMPTS = 4
 """Each of a minute, after which the driver gives up."""
+_AROUND_BYTES = 100
+"""As much as surrounds a record that is sent alone, about."""
 WARM_UP = Task("produce", "warm-up", 100, 300_000, settings=BATCHED)
 
 
@@ -52,6 +55,10 @@ class BrokerSide:
         """One run, on a topic of its own unless the workload uses one that is there."""
         spent: list[float] = []
 
+        def begin() -> None:
+            have_memory(workload.count * (workload.size + _AROUND_BYTES) * len(self._running.pids))
+            look()
+
         def look() -> None:
             spent.append(sum(map(processes.cpu_seconds, self._running.pids)))
 
@@ -62,7 +69,7 @@ class BrokerSide:
             self._fill(workload)
             assert self._running.folder is not None, "files of several servers are not looked for"
             make_cold(self._running.folder)
-        found = self._client.run(self._running.address, _task(workload), look, look)
+        found = self._client.run(self._running.address, _task(workload), begin, look)
         if is_new:
             self._run(Task("delete", workload.name))
             time.sleep(PAUSE_SECONDS)

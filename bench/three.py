@@ -17,7 +17,7 @@ from tools.kafka_jars import JarsUnavailableError, have_jars
 
 from bench.clients import DriverFailedError, make_client
 from bench.clusters import BROKERS, KafkaCluster, QanatCluster
-from bench.memory import touch_free_memory
+from bench.memory import AT_HAND
 from bench.page import HEADINGS
 from bench.processes import affinity
 from bench.rounds import Rounds
@@ -81,8 +81,6 @@ def _run(asked: argparse.Namespace) -> Result:
     kafka = KafkaCluster(have_jars())
     with workspace(asked.dir or Path.cwd(), NEEDED_BYTES) as folder:
         client = make_client(folder)
-        if not asked.fresh_memory:
-            touch_free_memory(_tell)
         notes: list[str] = []
         rounds = Rounds(QanatCluster(), kafka, asked.rounds, folder, _tell, is_judged=True, notes=notes)
         settings = {
@@ -90,6 +88,7 @@ def _run(asked: argparse.Namespace) -> Result:
             "client": client.what,
             "rounds": f"{asked.rounds}, after one that warms up",
             "processors": f"{', '.join(map(str, affinity()))} for all six brokers and the client",
+            "free memory": AT_HAND,
             "Java": " ".join(KAFKA_JVM),
             "topics": f"1 partition, {REPLICATED}; acks=all; otherwise each side's defaults",
         }
@@ -122,7 +121,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help=f"at least {FEWEST_ROUNDS}")
     parser.add_argument("--dir", type=Path, help="folder on the disk to be measured; the current one if not given")
     parser.add_argument("--json", type=Path, help="also write the result into this file, after each workload")
-    parser.add_argument("--fresh-memory", action="store_true", help="do not use free memory once before measuring")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a required ratio is not met")
     return parser
 

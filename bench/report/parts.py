@@ -21,14 +21,14 @@ _LIMITED = ("produce-1k", "consume-1k", "single", "sync")
 
 
 def _broker_steps() -> list[list[str]]:
-    """What is judged first, then the start, then all the rest; memory that was used once need not be used again."""
+    """What is judged first, then the start, then all the rest."""
     headlines = {line.figure for line in LINES if line.part == "broker"}
     judged = [one.name for one in WORKLOADS if one.name in headlines]
     rest = [one.name for one in WORKLOADS if one.name not in judged]
     flushed = [name for name in rest if name.startswith("fsync-")]
     growths = [one.name for one in GROWTHS]
-    first, *others = [judged, [START], growths, flushed, [name for name in rest if name not in flushed]]
-    return [_bench(first), *([*_bench(names), "--fresh-memory"] for names in others if names)]
+    steps = [judged, [START], growths, flushed, [name for name in rest if name not in flushed]]
+    return [_bench(names) for names in steps if names]
 
 
 def _bench(names: Sequence[str]) -> list[str]:
@@ -69,7 +69,7 @@ PARTS = (
         "broker",
         "One broker beside Apache Kafka",
         _broker_steps(),
-        [[*_bench(_QUICK_BROKER), "--quick", "--fresh-memory"]],
+        [[*_bench(_QUICK_BROKER), "--quick"]],
         22 * _MINUTE,
         90.0,
         is_told_minutes=True,
@@ -78,7 +78,7 @@ PARTS = (
         "three",
         "Three brokers beside three of Apache Kafka",
         (("bench.three",),),
-        (("bench.three", "--quick", "--fresh-memory", "--only", "100,fsync-100"),),
+        (("bench.three", "--quick", "--only", "100,fsync-100"),),
         8 * _MINUTE,
         40.0,
     ),
@@ -110,8 +110,8 @@ PARTS = (
     Part(
         "limit",
         "One broker beside a bare loop from a socket to a file",
-        [[*_bench(_LIMITED), "--without-kafka", "--fresh-memory"]],
-        [[*_bench(_LIMITED[:1]), "--without-kafka", "--fresh-memory", "--quick"]],
+        [[*_bench(_LIMITED), "--without-kafka"]],
+        [[*_bench(_LIMITED[:1]), "--without-kafka", "--quick"]],
         1 * _MINUTE,
         12.0,
     ),

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from bench.memory import AT_HAND
 from bench.processes import affinity
 from bench.spark.backlog import largest_worker
 from bench.spark.sides import Engine, EngineFailedError, Took, sides, started
@@ -59,6 +60,7 @@ def _run(given: argparse.Namespace) -> Result:
             "records": f"{given.records:,} of {given.size} B in a topic of 4 partitions with {UNFLUSHED}",
             "rounds": f"{given.rounds}, after one that warms up; each run after one of a few rows",
             "order": f"in each round, one after the other: {', '.join(side.what for side in chosen)}",
+            "free memory": AT_HAND,
             "processors": f"{', '.join(map(str, affinity()))} for brokers and Spark (local[2])",
         }
         about = machine.describe(Path(scratch))

@@ -3,9 +3,9 @@
 python engine.py WHICH BOOTSTRAP RECORDS SIZE SCRATCH [JARS]
 
 WHICH is `qanat`, `kafka` (the connector) or `ceiling`. It prints one line of JSON when Spark is there, then reads a
-workload and a number from each line (`write 0`), runs that, and prints its seconds: those of the work, then those
-before it began. Only a stream has the latter: a query is started once, and then runs for months. The end of the input
-is its end.
+workload and a number from a line (`write 0`), prints "ready" when it is warm, waits for another line, runs the
+workload, and prints its seconds: those of the work, then those before it began. Only a stream has the latter: a query
+is started once, and then runs for months. The end of the input is its end.
 
 Spark ends Python workers that were idle for a minute, and the turns of others may take longer; a pipeline keeps them
 busy. So every workload is run with a few rows first, which nobody times.
@@ -61,6 +61,8 @@ class Workloads:
         }
         act = acts[workload]
         act(number, min(FEW_MAX, self._records // 2))
+        print(json.dumps("ready"), flush=True)
+        sys.stdin.readline()
         began = time.perf_counter()
         before = act(number, self._records) or 0.0
         return time.perf_counter() - began - before, before

@@ -17,11 +17,18 @@ from tools.connector.fetching import VERSION as CONNECTOR_VERSION
 from tools.connector.fetching import Connector, ConnectorUnavailableError, have_connector
 from tools.kafka_jars import JarsUnavailableError, have_jars
 
+from bench.memory import have_memory
 from bench.servers import Server, kafka, qanat
 from bench.workloads import UNFLUSHED
 
 PARTITIONS = 4
 READ_TOPIC = "bench-read"
+_AROUND_BYTES = 12
+"""Of a record in a batch."""
+_WRITES = ("write", "once", "fill")
+_COPIES = 4
+"""Of rows, as much memory is had at hand for a write: staged and in a log, and twice that, for the kernel does not
+always give first what was free last."""
 _TOPIC_S = 60.0
 _END_S = 60.0
 _ROOT = Path(__file__).resolve().parents[2]
@@ -69,8 +76,12 @@ class Took(NamedTuple):
 class Engine:
     """A Spark session at work."""
 
-    def __init__(self, side: Side, process: subprocess.Popen[str], address: str, complaints: Path) -> None:
+    def __init__(
+        self, side: Side, process: subprocess.Popen[str], address: str, complaints: Path, fills_bytes: int
+    ) -> None:
+        """`fills_bytes`: as much memory as a write fills, in page cache above all."""
         self.side = side
+        self._fills_bytes = fills_bytes
         self._process = process
         self._complaints = complaints
         self._admin = AdminClient({"bootstrap.servers": address, "log_level": 0}) if side.server is not None else None
@@ -87,6 +98,10 @@ class Engine:
             self._make(topic)
         assert self._process.stdin is not None
         self._process.stdin.write(f"{workload} {number}\n")
+        self._process.stdin.flush()
+        assert self._answer() == "ready", "a side says when it is warm"
+        have_memory(self._fills_bytes if workload in _WRITES else 0)
+        self._process.stdin.write("go\n")
         self._process.stdin.flush()
         took = Took(*self._answer())
         if topic not in (None, READ_TOPIC) and self._admin is not None:
@@ -133,7 +148,7 @@ def started(side: Side, records: int, size: int, folder: Path) -> Iterator[Engin
                 env=environment,
             )
         stack.callback(_end, process)
-        yield Engine(side, process, address, complaints)
+        yield Engine(side, process, address, complaints, _COPIES * records * (size + _AROUND_BYTES))
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -31,7 +31,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(folder: Path, *arguments: str) -> int:
-    return command.main(["--fresh-memory", "--without-kafka", "--dir", str(folder), *arguments])
+    return command.main(["--without-kafka", "--dir", str(folder), *arguments])
 
 
 def test_both_sides_are_driven_and_everything_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
