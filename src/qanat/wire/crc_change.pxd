@@ -2,7 +2,6 @@
 cimport cython
 from libc.stdint cimport uint32_t
 
-cdef bint COMPILED
 cdef uint32_t POLYNOMIAL, ONE, X_TO_8
 
 @cython.locals(power=uint32_t)

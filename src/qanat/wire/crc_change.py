@@ -10,14 +10,9 @@ Compiled and interpreted like `record_reader`. Polynomials have their lowest pow
 
 from __future__ import annotations
 
-COMPILED = not __file__.endswith(".py")
 POLYNOMIAL = 0x82F63B78
 ONE = 0x80000000
 X_TO_8 = 0x00800000
-
-
-def is_compiled() -> bool:
-    return COMPILED
 
 
 def carried(difference: int, length: int) -> int:
