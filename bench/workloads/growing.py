@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.workloads.bounds import PAR
 from bench.workloads.form import Figure, Growth, Workload, at_most, cpu, rate
-from bench.workloads.settings import BATCHED, KIB, PACED, UNFLUSHED
+from bench.workloads.settings import BATCHED, KIB, PACED, READING_ON, UNFLUSHED
 
 CATCH_UP = Workload(
     "catch-up",
@@ -17,7 +17,7 @@ CATCH_UP = Workload(
         Figure("p99 of acknowledgements meanwhile", "ms", lambda sample: sample.found["ack_p99_ms"], goal=at_most(PAR)),
         cpu(),
     ),
-    PACED,
+    {**PACED, **{f"consumer.{name}": value for name, value in READING_ON.items()}},
     UNFLUSHED,
     rate=5_000,
     is_cold=True,

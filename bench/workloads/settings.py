@@ -29,5 +29,8 @@ ONE_BY_ONE = {
 }
 AT_ONCE = {"acks": "all", "linger.ms": "0"}
 PACED = {"producer.acks": "all", "producer.linger.ms": "0"}
+READING_ON = {"queued.min.messages": "2000000", "queued.max.messages.kbytes": "1048576"}
+"""Room for what a broker sends faster than the program takes it. Where librdkafka's default (100,000 messages) is full,
+the client asks for nothing for up to a second: then the quicker broker has the slower rounds."""
 METRICS = {"driver.payload": "metrics"}
 """Lines as a collector of metrics writes them, made from a counter: what compresses as real messages do."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from bench.workloads.bounds import CPU, CPU_GOAL, FLUSHED_GOAL_RATE, PAR, cpu_bounds
 from bench.workloads.form import Workload, cpu, cpu_per_gb, rate
-from bench.workloads.settings import BATCHED, FLUSHED, KIB, METRICS, UNFLUSHED
+from bench.workloads.settings import BATCHED, FLUSHED, KIB, METRICS, READING_ON, UNFLUSHED
 
 
 def produce(
@@ -37,7 +37,17 @@ def _consume(
 ) -> Workload:
     figures = (rate(required, goal), cpu(CPU, CPU_GOAL), cpu_per_gb(size, CPU, CPU_GOAL))
     return Workload(
-        name, what, "consume", size, count, figures, {}, UNFLUSHED, is_filled=True, is_quick=is_quick, turns=turns
+        name,
+        what,
+        "consume",
+        size,
+        count,
+        figures,
+        READING_ON,
+        UNFLUSHED,
+        is_filled=True,
+        is_quick=is_quick,
+        turns=turns,
     )
 
 
@@ -64,7 +74,7 @@ def _compressed(codec: str, size: int, label: str, count: int) -> tuple[Workload
             size,
             count,
             figures,
-            {},
+            READING_ON,
             UNFLUSHED,
             is_filled=True,
             filling=client,

@@ -18,6 +18,7 @@ from qanat.log.directory import LogDirectory, open_directory
 from qanat.log.files import Buffer, File, Files, Lock
 from qanat.log.identity import DirectoryIdentity
 from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.flusher import Flusher
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.model.ids import TopicPartition
@@ -55,9 +56,9 @@ def opened(
 
 
 @asynccontextmanager
-async def running(directory: LogDirectory) -> AsyncIterator[LogRuntime]:
+async def running(directory: LogDirectory, flusher: Flusher | None = None) -> AsyncIterator[LogRuntime]:
     """A directory at work, closed at the end."""
-    runtime = LogRuntime(directory, lambda: NOW)
+    runtime = LogRuntime(directory, lambda: NOW, flusher)
     await runtime.start()
     try:
         yield runtime
@@ -71,12 +72,13 @@ async def running_log(
     *,
     catalogue: Catalogue | None = None,
     directory_settings: DirectorySettings | None = None,
+    flusher: Flusher | None = None,
     **settings: object,
 ) -> AsyncIterator[tuple[LogRuntime, PartitionLog]]:
     """A runtime with one new log, in memory unless told otherwise."""
     chosen = log_settings(**settings)
     directory = opened(files or MemoryFiles(), catalogue, settings=directory_settings, topic_settings=chosen)
-    async with running(directory) as runtime:
+    async with running(directory, flusher) as runtime:
         yield runtime, await runtime.create(AT, TOPIC_ID, chosen)
 
 

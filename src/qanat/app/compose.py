@@ -11,6 +11,7 @@ import uuid
 from qanat.log.directory import LogDirectory, TopicSettings, open_directory
 from qanat.log.engine import StorageEngine
 from qanat.log.identity import DirectoryIdentity
+from qanat.log.runtime.flusher import Flusher
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.upkeep import Upkeep
 from qanat.log.settings import DirectorySettings, LogSettings
@@ -57,7 +58,7 @@ class Logs:
     """A data directory at work: its runtime and its upkeep, started and stopped together."""
 
     def __init__(self, directory: LogDirectory) -> None:
-        self.runtime = LogRuntime(directory, clock_ms)
+        self.runtime = LogRuntime(directory, clock_ms, Flusher(time.perf_counter))
         self.upkeep = Upkeep(self.runtime, time.sleep)
 
     async def __aenter__(self) -> LogRuntime:

@@ -33,6 +33,11 @@ class FlushJob:
         log.epochs.is_dirty = False
         log.unflushed_since_ms = None
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether there is nothing to do but one fsync."""
+        return not self._closed and self._epochs is None and not self._has_new_names
+
     def run(self) -> None:
         log = self._log
         if self._epochs is not None:

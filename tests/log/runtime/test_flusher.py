@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from qanat.log.runtime.flusher import Flusher
+from qanat.log.runtime.flusher import QUICK_RUNS, QUICK_S, Flusher
 
 
 def run(flusher: Flusher, function: Callable[[Any], Any], argument: object) -> asyncio.Future[Any]:
@@ -26,9 +26,11 @@ def run(flusher: Flusher, function: Callable[[Any], Any], argument: object) -> a
     return outcome
 
 
-def with_flusher(main: Callable[[Flusher], Coroutine[None, None, None]]) -> None:
+def with_flusher(
+    main: Callable[[Flusher], Coroutine[None, None, None]], clock_s: Callable[[], float] | None = None
+) -> None:
     async def serve() -> None:
-        flusher = Flusher()
+        flusher = Flusher(clock_s)
         try:
             await main(flusher)
         finally:
@@ -104,5 +106,72 @@ def test_an_idle_thread_keeps_nothing_of_what_it_did() -> None:
             while watched() is not None:
                 gc.collect()
                 await asyncio.sleep(0.001)
+
+    with_flusher(main)
+
+
+class Clock:
+    """Stands still unless it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def advance(self, by_s: float) -> None:
+        self.now_s += by_s
+
+
+def test_a_disk_that_was_quick_a_hundred_times_is_quick_until_it_is_not() -> None:
+    clock = Clock()
+
+    async def main(flusher: Flusher) -> None:
+        for _ in range(QUICK_RUNS - 1):
+            await run(flusher, clock.advance, QUICK_S / 2)
+        found = [flusher.is_quick]
+        await run(flusher, clock.advance, QUICK_S / 2)
+        found.append(flusher.is_quick)
+        await run(flusher, clock.advance, QUICK_S * 2)
+        found.append(flusher.is_quick)
+        assert found == [False, True, False]
+
+    with_flusher(main, clock)
+
+
+def test_what_is_run_here_is_done_on_this_thread_at_once_and_counts_too() -> None:
+    clock = Clock()
+
+    async def main(flusher: Flusher) -> None:
+        outcomes: list[tuple[object, BaseException | None]] = []
+
+        def then(result: object, fault: BaseException | None) -> None:
+            outcomes.append((result, fault))
+
+        def fail(_: object) -> None:
+            raise OSError("the disk is gone")
+
+        flusher.run_here(lambda _: threading.current_thread().name, None, then)
+        flusher.run_here(fail, None, then)
+
+        assert outcomes[0] == (threading.current_thread().name, None)
+        assert outcomes[1][0] is None
+        assert str(outcomes[1][1]) == "the disk is gone"
+
+        for _ in range(QUICK_RUNS):
+            flusher.run_here(clock.advance, QUICK_S / 2, then)
+        found = [flusher.is_quick]
+        flusher.run_here(clock.advance, QUICK_S * 2, then)
+        found.append(flusher.is_quick)
+        assert found == [True, False]
+
+    with_flusher(main, clock)
+
+
+def test_without_a_clock_no_disk_is_quick() -> None:
+    async def main(flusher: Flusher) -> None:
+        for _ in range(QUICK_RUNS + 1):
+            await run(flusher, str, 1)
+        assert not flusher.is_quick
 
     with_flusher(main)

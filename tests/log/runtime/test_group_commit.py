@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +17,7 @@ from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_errors import storage_error
 from qanat.log.admission import admit
 from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.flusher import QUICK_RUNS, QUICK_S, Flusher
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import NEVER_MS, DirectorySettings
 from qanat.model.error_codes import ErrorCode
@@ -454,6 +457,104 @@ def test_nobody_waits_on_after_group_commit_has_died_of_a_bug() -> None:
         with pytest.raises(RuntimeError, match="a bug"):
             await runtime.close()
         assert not files.exists("/data/.kafka_cleanshutdown")
+
+    asyncio.run(main())
+
+
+class Syncs:
+    """On which thread each sync was done, and how long the disk takes for one, by a clock of its own."""
+
+    def __init__(self) -> None:
+        self.threads: list[str] = []
+        self.takes_s = 0.0
+        self.now_s = 0.0
+        self.flusher = Flusher(lambda: self.now_s)
+
+    def __call__(self, _: str) -> None:
+        self.threads.append(threading.current_thread().name)
+        self.now_s += self.takes_s
+
+
+async def ask_alone(runtime: LogRuntime, log: PartitionLog, requests: int = 1) -> None:
+    """What a client does that waits for each answer, and others beside it."""
+    runtime.requests += requests
+    await produce(runtime, log)
+
+
+def test_the_loop_waits_for_a_quick_disk_where_there_is_nobody_but_the_one_who_waits() -> None:
+    async def main() -> None:
+        files, syncs = WatchedFiles(MemoryFiles()), Syncs()
+        async with running_log(files, flusher=syncs.flusher) as (runtime, log):
+            files.before_sync = syncs
+            here = threading.current_thread().name
+            for _ in range(QUICK_RUNS):
+                await ask_alone(runtime, log)
+            assert here not in syncs.threads
+
+            await ask_alone(runtime, log)
+            assert syncs.threads[-1] == here
+            assert log.flushed_offset == log.end_offset
+
+            await ask_alone(runtime, log, requests=2)
+            assert syncs.threads[-1] != here, "somebody else has asked for something meanwhile"
+
+            await ask_alone(runtime, log)
+            assert syncs.threads[-1] == here
+
+            runtime.requests += 1
+            await asyncio.gather(produce(runtime, log), produce(runtime, log))
+            assert syncs.threads[-1] != here, "two wait"
+
+            await produce(runtime, log)
+            assert syncs.threads[-1] != here, "whoever waits came by another door"
+
+            await ask_alone(runtime, log)
+            assert syncs.threads[-1] == here
+            syncs.takes_s = QUICK_S * 2
+            await ask_alone(runtime, log)
+            await ask_alone(runtime, log)
+            assert syncs.threads[-1] != here, "the disk has just been slow"
+
+    asyncio.run(main())
+
+
+def test_more_than_one_sync_is_never_waited_for_on_the_loop() -> None:
+    async def main() -> None:
+        files, syncs = WatchedFiles(MemoryFiles()), Syncs()
+        async with running_log(files, flusher=syncs.flusher, segment_bytes=300) as (runtime, log):
+            files.before_sync = syncs
+            for _ in range(QUICK_RUNS):
+                await ask_alone(runtime, log)
+            assert not log.closed
+            here, on_loop = threading.current_thread().name, 0
+            for _ in range(20):
+                syncs.threads.clear()
+                await ask_alone(runtime, log)
+                assert len(syncs.threads) == 1 or here not in syncs.threads, "a segment is sealed on the way"
+                on_loop += syncs.threads == [here]
+            assert 0 < on_loop < 20
+
+    asyncio.run(main())
+
+
+def test_a_disk_that_fails_while_the_loop_waits_is_told_of_as_ever() -> None:
+    async def main() -> None:
+        files = WatchedFiles(MemoryFiles())
+        directory = opened(files)
+        runtime = LogRuntime(directory, lambda: NOW, Syncs().flusher)
+        await runtime.start()
+        log = await runtime.create(AT, TOPIC_ID, log_settings())
+        for _ in range(QUICK_RUNS + 1):
+            await ask_alone(runtime, log)
+        flushed = log.flushed_offset
+        files.before_sync = failing(".log")
+
+        with pytest.raises(DirectoryFailedError, match="input/output error"):
+            await asyncio.wait_for(ask_alone(runtime, log), 5)
+
+        assert log.flushed_offset == flushed
+        with contextlib.suppress(StorageError):
+            await runtime.close()
 
     asyncio.run(main())
 

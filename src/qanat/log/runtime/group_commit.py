@@ -6,6 +6,9 @@ would stall every write beside it.
 
 Rounds are callbacks, not a task: from the end of an fsync to the answers it releases
 there is one turn of the loop, and a client that waits for each answer waits for all of them.
+
+Where that client is the only one who has asked for anything since the last round, nobody else
+loses by it if the loop itself waits for the disk (`flusher`).
 """
 
 from __future__ import annotations
@@ -24,8 +27,10 @@ from qanat.telemetry.log_counters import LogCounters
 
 Postponed = dict[FlushJob, DiskFullError]
 """Jobs of a round that found no room for a small file; nothing is lost by trying them again."""
-Launch = Callable[[list[FlushJob], Callable[[Postponed | None, BaseException | None], None]], None]
-"""Runs jobs beside the loop, then calls back on it with what was postponed, or with what went wrong."""
+Launch = Callable[[list[FlushJob], Callable[[Postponed | None, BaseException | None], None], bool], None]
+"""Runs jobs beside the loop, then calls back on it with what was postponed, or with what went wrong.
+
+Or does both at once, if it is told that somebody is alone."""
 _Waiters = deque[tuple[int, Prompt[None]]]
 
 
@@ -39,7 +44,12 @@ class GroupCommit:
         launch: Launch,
         on_flushed: Callable[[PartitionLog], None],
         counters: LogCounters,
+        requests: Callable[[], int],
     ) -> None:
+        """`requests` says how many have been handled so far, of whatever kind."""
+        self._requests = requests
+        self._requests_before = 0
+        """How many there had been when the last round ended."""
         self._on_flushed = on_flushed
         self._state = state
         self._unflushed_bytes_max = unflushed_bytes_max
@@ -136,11 +146,12 @@ class GroupCommit:
 
     def _begin(self) -> None:
         try:
-            self._begin_round()
+            self._begin_round(is_first=True)
         except BaseException as bug:  # noqa: BLE001 - nobody may wait on for a round that will never come
             self._die(bug)
 
-    def _begin_round(self) -> None:
+    def _begin_round(self, *, is_first: bool = False) -> None:
+        """`is_first`: after a rest, and not in the middle of another round's end."""
         if self._state.failure is not None:
             self._fail()
         if self._state.failure is not None or not self._asked:
@@ -160,9 +171,16 @@ class GroupCommit:
                 self._die(bug)
 
         if jobs:
-            self._launch(list(jobs.values()), end)
+            self._launch(list(jobs.values()), end, is_first and self._is_alone(logs))
         else:
             loop.call_soon(end, {}, None)
+
+    def _is_alone(self, logs: list[PartitionLog]) -> bool:
+        """Whether one waits for the disk, and nothing but that was asked of the broker since the last round."""
+        if len(self._waiting) != 1 or len(logs) != 1 or self._requests() - self._requests_before != 1:
+            return False
+        waiters = self._waiting.get(logs[0])
+        return waiters is not None and len(waiters) == 1
 
     def _end_round(
         self,
@@ -180,6 +198,7 @@ class GroupCommit:
         if self._state.failure is None:
             if jobs:
                 self._counters.flush_s.observe(took_s)
+            self._requests_before = self._requests()
             self._acknowledge(logs, jobs, postponed or {})
         self._begin_round()
 

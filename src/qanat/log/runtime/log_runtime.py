@@ -51,7 +51,10 @@ class LogRuntime:
             self._run_flushes,
             self._tell_flushed,
             self.counters,
+            lambda: self.requests,
         )
+        self.requests = 0
+        """How many the broker's doors have handled, of whatever kind; counted by them."""
         self.on_flushed: Callable[[PartitionLog], None] | None = None
         """Told of every log that has more on disk than before."""
         self.on_damage: Callable[[PartitionLog, Sequence[Damage]], None] | None = None
@@ -400,9 +403,13 @@ class LogRuntime:
             self.on_flushed(log)
 
     def _run_flushes(
-        self, jobs: list[FlushJob], then: Callable[[Postponed | None, BaseException | None], None]
+        self, jobs: list[FlushJob], then: Callable[[Postponed | None, BaseException | None], None], is_alone: bool
     ) -> None:
-        self._workers.flusher.run(_run_all, jobs, then)
+        flusher = self._workers.flusher
+        if is_alone and flusher.is_quick and jobs[0].is_brief:
+            flusher.run_here(_run_all, jobs, then)
+        else:
+            flusher.run(_run_all, jobs, then)
 
 
 def _run_all(jobs: Sequence[FlushJob]) -> Postponed:

@@ -88,6 +88,7 @@ class Dispatcher:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._runtime = broker.runtime
         self.counters = DoorCounters(SERVED)
         self._tell_slow = Rarely("slow request")
         self.beside = Beside()
@@ -103,6 +104,7 @@ class Dispatcher:
 
     def handle(self, frame: memoryview, connection: KafkaConnection) -> Outcome:
         began = perf_counter()
+        self._runtime.requests += 1
         if connection.conversation is not None and (answer := sasl.admit(frame, connection)) is not None:
             return answer
         if self.interceptor is None:
