@@ -5,7 +5,7 @@ future. The high watermark follows what is durable, or the end of the log where
 the topic leaves flushing to the kernel; where there are followers, it follows
 what every member of the in-sync set has (`replication.leader`), and so do acknowledgements.
 
-Rule 1: the high watermark moves only in `advance`, which is also the only place that wakes waiting consumers.
+Rule 1: the high watermark moves only in `_advance_to`, which is also the only place that wakes waiting consumers.
         Followers wait for the end of the log, and are woken by every append.
 Rule 2: one object is one leadership. When it is over (`retire`), whoever waits is told so.
 """
@@ -151,9 +151,19 @@ class Partition:
 
     def append_plain(self, batch: memoryview, record_count: int, max_timestamp: int) -> Written | None:
         """`append_now` for a writable batch of no known producer, whose header and checksum are sound."""
-        self._require_present()
-        appended = self._runtime.append_plain(self.log, batch, record_count, max_timestamp, self.leader_epoch)
-        return None if appended is None else self._written(appended, len(batch))
+        if self.is_retired:
+            raise self._not_leader()
+        log = self.log
+        appended = self._runtime.append_plain(log, batch, record_count, max_timestamp, self.leader_epoch)
+        if appended is None:
+            return None
+        if self.leader is not None or log.settings.is_flushed:
+            return self._written(appended, len(batch))
+        # The same for a sole replica that leaves flushing to the kernel: what is written can be read.
+        self.written_bytes += len(batch)
+        end_offset = appended.last_offset + 1
+        self._advance_to(end_offset, end_offset)
+        return Written(appended.base_offset, NO_TIMESTAMP, None)
 
     async def append(self, batch: Buffer) -> Written:
         """`append_now`, waiting."""
@@ -287,9 +297,11 @@ class Partition:
             if committed is None:
                 return
             end_offset = committed
-        if end_offset <= log.high_watermark:
-            return
-        log.advance_high_watermark(end_offset)
+        if end_offset > log.high_watermark:
+            self._advance_to(end_offset, log_end)
+
+    def _advance_to(self, end_offset: int, log_end: int) -> None:
+        self.log.advance_high_watermark(end_offset)
         acknowledged = self._acknowledged
         while acknowledged and acknowledged[0][0] <= end_offset:
             acknowledged.popleft()[1].settle(None)

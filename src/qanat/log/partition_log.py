@@ -170,18 +170,27 @@ class PartitionLog:
         """
         if leader_epoch < self._first_epoch:
             self.require_leader(leader_epoch)
-        size, last_delta = len(batch), record_count - 1
+        size = len(batch)
         base_offset = self.segments[-1].next_offset
-        segment = self.segment_for(last_delta, size, base_offset, now_ms)
+        last_offset = base_offset + record_count - 1
+        segment = self.segment_for(record_count - 1, size, base_offset, now_ms)
         place(batch, base_offset, leader_epoch)
         try:
-            segment.append((batch,), size, base_offset + last_delta, max_timestamp)
+            segment.append_plain(batch, last_offset, max_timestamp)
         except StorageError as error:
             self.note_fault(error)
             raise
-        self.take_note(last_delta, size, base_offset, leader_epoch, now_ms)
-        is_flush_due = self.unflushed_records >= self._flush_messages
-        return Appended(base_offset, base_offset + last_delta, False, is_flush_due)
+        # As `take_note`.
+        self.state.unflushed_bytes += size
+        if segment.first_append_ms is None:
+            segment.first_append_ms = now_ms
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(LeaderEpoch(leader_epoch), Offset(base_offset))
+        if self.unflushed_since_ms is None:
+            self.unflushed_since_ms = now_ms
+        self.unflushed_bytes += size
+        self.unflushed_records = unflushed_records = self.unflushed_records + record_count
+        return Appended(base_offset, last_offset, False, unflushed_records >= self._flush_messages)
 
     def find_written(self, header: BatchHeader, leader_epoch: int) -> Appended | None:
         """Where a producer's batch already is, if it is; raises where it may not be appended."""

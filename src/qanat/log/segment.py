@@ -170,6 +170,27 @@ class Segment:
             raise
         self.enter(position, size, last_offset, max_timestamp)
 
+    def append_plain(self, batch: memoryview, last_offset: int, max_timestamp: int) -> None:
+        """The same for a batch in one chunk, with what `enter` does: small requests bring little else."""
+        position, size, tables = self.size, len(batch), self.tables
+        try:
+            self.file.write((batch,), position)
+        except QanatError:
+            self.file.cut(position)
+            raise
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        assert isinstance(tables, GrowingTables), "a sealed segment never changes"
+        if tables.bytes_since_entry > tables.interval_bytes:
+            tables.enter(position, size, last_offset, self.max_timestamp, self.max_timestamp_offset)
+        else:
+            tables.bytes_since_entry += size
+        self.last_batch_position = position
+        self.last_batch_offset = self.next_offset
+        self.size = position + size
+        self.next_offset = self.last_batch_end_offset = last_offset + 1
+
     def enter(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Take a batch that is in the file at `position` into the tables and the segment's extent."""
         if max_timestamp > self.max_timestamp:

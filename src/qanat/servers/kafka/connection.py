@@ -146,7 +146,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._abort(fault)
             return
         held = self._frames.held_bytes
-        if len(frames) == 1 and not held and self._is_idle and not self._limits.is_full:
+        # Whether nothing of what came before is still in hand.
+        is_idle = not self._unanswered_bytes and not self._begun_bytes and self._can_write
+        if is_idle and not held and len(frames) == 1 and self._transport is not None and not self._limits.is_full:
             self._answer_alone(frames[0])
         elif frames:
             size = len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
@@ -160,11 +162,6 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._note_begun(held, is_another=False)
             if self._limits.is_full:
                 self.regulate()
-
-    @property
-    def _is_idle(self) -> bool:
-        """Whether nothing of what came before is still in hand."""
-        return not self._unanswered_bytes and not self._begun_bytes and self._can_write and self._transport is not None
 
     def _answer_alone(self, frame: memoryview) -> None:
         """The way of a client that waits for each answer: what is answered at once is never counted as waiting."""
