@@ -42,9 +42,9 @@ _HOW = """\
 - **produce** and **consume**: batches of up to 10,000 messages, `acks=all`. What is sent is one letter over and over,
   except with lz4 and zstd: there it is lines of metrics (time, host, name, value) made from a counter, 10,000 different
   ones in turn, which shrink to about a fifth; the client compresses. Bytes *out* are bytes before compression.
-  A consumer's queue has room for all: where librdkafka's is full, it asks for nothing for up to a second, which would
-  be measured in place of the quicker broker. The driver uses jemalloc where there is one (Debian: libjemalloc2): in the
-  C library's malloc, librdkafka's threads wait for each other.
+  A consumer's queue has room for two million messages: where librdkafka's (100,000) is full, it asks for nothing for
+  up to a second, which would be measured in place of the quicker broker. The driver uses jemalloc where there is one
+  (Debian: libjemalloc2): in the C library's malloc, librdkafka's threads wait for each other.
 - **single**: `batch.num.messages=1`, up to 1,000 requests in flight; **single-64**: up to 64, on one connection;
   **single-64-clients**: one on each of 64 connections. **sync**: the next message is sent when the last is
   acknowledged.

@@ -87,10 +87,10 @@ HOW = """\
   memory as a run fills is used just before it: in a virtual machine the first write to a page makes the host find it.
 - CPU time and memory are what the kernel says of the server's process, from the moment the warmed-up client is told
   to go. **start** runs from before the process is made until ApiVersions is answered.
-- **produce** and **consume**: batches of up to 10,000 messages, `acks=all`; a consumer's queue has room for all of
-  them (librdkafka asks for nothing for up to a second where its own is full), and the driver uses jemalloc where there
-  is one: in the C library's malloc, librdkafka's threads wait for each other. **single**: one message a request, up to
-  1,000 in flight; **single-64**: up to 64. **sync**: the next message is sent when the last is acknowledged.
+- **produce** and **consume**: batches of up to 10,000 messages, `acks=all`; a consumer's queue has room for two
+  million (librdkafka asks for nothing for up to a second where its own is full), and the driver uses jemalloc where
+  there is one: in the C library's malloc, librdkafka's threads wait for each other. **single**: one message a request,
+  up to 1,000 in flight; **single-64**: up to 64. **sync**: the next message is sent when the last is acknowledged.
   **end-to-end**: from the moment at which a message was meant to be sent to its arrival, so that who is held up does
   not hide it. **catch-up**: a topic that is not in memory is read to its end beside a producer. **partitions**,
   **clients**: the same with more and more of them, and what is left of the throughput of one, all at most: a server

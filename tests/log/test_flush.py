@@ -28,6 +28,18 @@ def test_a_flushed_log_has_nothing_more_to_flush() -> None:
     assert begin_flush(log) is None
 
 
+def test_a_flush_is_brief_where_one_sync_is_all_there_is_to_do() -> None:
+    log = new_log(segment_bytes=3 * SIZE)
+    found = []
+    for epoch in (0, 0, 0, 0, 1):
+        append(log, batch(2), leader_epoch=epoch)
+        job = begin_flush(log)
+        assert job is not None
+        found.append(job.is_brief)
+        run_now(job)
+    assert found == [False, True, True, False, False], "a new name, nothing, nothing, another segment, another epoch"
+
+
 def test_what_arrives_meanwhile_waits_for_the_next_one() -> None:
     log = new_log(segment_bytes=3 * SIZE)
     fill(log, 2, 2)

@@ -40,7 +40,10 @@ def state(log: PartitionLog) -> object:
     return (
         stored(log),
         [(one.base_offset, one.size, one.first_append_ms, one.max_timestamp_offset) for one in log.segments],
+        [(one.max_timestamp, one.last_batch_position, one.last_batch_offset) for one in log.segments],
+        [(one.next_offset, one.last_batch_end_offset) for one in log.segments],
         [(bytes(one.tables.offsets), bytes(one.tables.times)) for one in log.segments],
+        [getattr(one.tables, "bytes_since_entry", None) for one in log.segments],
         (log.end_offset, log.epochs.latest, len(log.closed)),
         (log.unflushed_bytes, log.unflushed_records, log.unflushed_since_ms, log.state.unflushed_bytes),
     )

@@ -308,6 +308,7 @@ class _FollowedLeader:
         records = row.records
         if records is not None and len(records):
             assert isinstance(records, memoryview | bytes | bytearray), "a message that was read holds its bytes"
+            self._broker.runtime.requests_handled += 1
             flushed = self._broker.runtime.append_replicated(log, records)
             size = len(records)
             self._broker.counters.replicated_bytes += size

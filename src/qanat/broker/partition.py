@@ -5,7 +5,7 @@ future. The high watermark follows what is durable, or the end of the log where
 the topic leaves flushing to the kernel; where there are followers, it follows
 what every member of the in-sync set has (`replication.leader`), and so do acknowledgements.
 
-Rule 1: the high watermark moves only in `_advance_to`, which is also the only place that wakes waiting consumers.
+Rule 1: once this exists, the high watermark moves only in `_advance_to`, the only place that wakes waiting consumers.
         Followers wait for the end of the log, and are woken by every append.
 Rule 2: one object is one leadership. When it is over (`retire`), whoever waits is told so.
 """

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from qanat.log.runtime.flusher import QUICK_RUNS, QUICK_S, Flusher
+from qanat.log.runtime.flusher import QUICK_RUNS, QUICK_S, RECENT_S, Flusher
 
 
 def run(flusher: Flusher, function: Callable[[Any], Any], argument: object) -> asyncio.Future[Any]:
@@ -132,9 +132,13 @@ def test_a_disk_that_was_quick_a_hundred_times_is_quick_until_it_is_not() -> Non
         found = [flusher.is_quick]
         await run(flusher, clock.advance, QUICK_S / 2)
         found.append(flusher.is_quick)
+        clock.advance(RECENT_S * 2)
+        found.append(flusher.is_quick)
+        await run(flusher, clock.advance, QUICK_S / 2)
+        found.append(flusher.is_quick)
         await run(flusher, clock.advance, QUICK_S * 2)
         found.append(flusher.is_quick)
-        assert found == [False, True, False]
+        assert found == [False, True, False, True, False], "not yet, now, too long ago, again, slow"
 
     with_flusher(main, clock)
 

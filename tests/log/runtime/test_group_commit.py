@@ -18,6 +18,7 @@ from qanat.adapters.os_errors import storage_error
 from qanat.log.admission import admit
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.flusher import QUICK_RUNS, QUICK_S, Flusher
+from qanat.log.runtime.group_commit import ALONE_ROUNDS
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import NEVER_MS, DirectorySettings
 from qanat.model.error_codes import ErrorCode
@@ -475,45 +476,71 @@ class Syncs:
         self.now_s += self.takes_s
 
 
-async def ask_alone(runtime: LogRuntime, log: PartitionLog, requests: int = 1) -> None:
+async def ask(runtime: LogRuntime, log: PartitionLog, requests: int = 1, times: int = 1) -> None:
     """What a client does that waits for each answer, and others beside it."""
-    runtime.requests += requests
-    await produce(runtime, log)
+    for _ in range(times):
+        runtime.requests_handled += requests
+        await produce(runtime, log)
 
 
-def test_the_loop_waits_for_a_quick_disk_where_there_is_nobody_but_the_one_who_waits() -> None:
+MANY = max(QUICK_RUNS, ALONE_ROUNDS) + 1
+
+
+def test_the_loop_waits_for_a_quick_disk_where_somebody_has_been_alone_for_long() -> None:
     async def main() -> None:
         files, syncs = WatchedFiles(MemoryFiles()), Syncs()
         async with running_log(files, flusher=syncs.flusher) as (runtime, log):
             files.before_sync = syncs
             here = threading.current_thread().name
-            for _ in range(QUICK_RUNS):
-                await ask_alone(runtime, log)
+            await ask(runtime, log, times=ALONE_ROUNDS)
             assert here not in syncs.threads
 
-            await ask_alone(runtime, log)
+            await ask(runtime, log, times=2)
             assert syncs.threads[-1] == here
             assert log.flushed_offset == log.end_offset
 
-            await ask_alone(runtime, log, requests=2)
-            assert syncs.threads[-1] != here, "somebody else has asked for something meanwhile"
-
-            await ask_alone(runtime, log)
-            assert syncs.threads[-1] == here
-
-            runtime.requests += 1
-            await asyncio.gather(produce(runtime, log), produce(runtime, log))
-            assert syncs.threads[-1] != here, "two wait"
-
-            await produce(runtime, log)
-            assert syncs.threads[-1] != here, "whoever waits came by another door"
-
-            await ask_alone(runtime, log)
-            assert syncs.threads[-1] == here
             syncs.takes_s = QUICK_S * 2
-            await ask_alone(runtime, log)
-            await ask_alone(runtime, log)
+            await ask(runtime, log)
+            assert syncs.threads[-1] == here
+            await ask(runtime, log)
             assert syncs.threads[-1] != here, "the disk has just been slow"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("others", ["before", "during", "two wait", "another door"])
+def test_whoever_is_not_alone_is_left_to_the_thread_for_a_hundred_rounds(others: str) -> None:
+    async def main() -> None:
+        files, syncs = WatchedFiles(MemoryFiles()), Syncs()
+        async with running_log(files, flusher=syncs.flusher) as (runtime, log):
+
+            def serve_another(path: str) -> None:
+                syncs(path)
+                runtime.requests_handled += 1
+
+            files.before_sync = syncs
+            here = threading.current_thread().name
+            await ask(runtime, log, times=MANY)
+            assert syncs.threads[-1] == here
+            if others == "before":
+                await ask(runtime, log, requests=2)
+            elif others == "during":
+                files.before_sync = serve_another
+                await ask(runtime, log)
+                files.before_sync = syncs
+                await ask(runtime, log)
+            elif others == "two wait":
+                runtime.requests_handled += 1
+                await asyncio.gather(produce(runtime, log), produce(runtime, log))
+            else:
+                await produce(runtime, log)
+            assert syncs.threads[-1] != here
+            syncs.threads.clear()
+
+            await ask(runtime, log, times=ALONE_ROUNDS)
+            assert here not in syncs.threads
+            await ask(runtime, log)
+            assert syncs.threads[-1] == here
 
     asyncio.run(main())
 
@@ -523,13 +550,11 @@ def test_more_than_one_sync_is_never_waited_for_on_the_loop() -> None:
         files, syncs = WatchedFiles(MemoryFiles()), Syncs()
         async with running_log(files, flusher=syncs.flusher, segment_bytes=300) as (runtime, log):
             files.before_sync = syncs
-            for _ in range(QUICK_RUNS):
-                await ask_alone(runtime, log)
-            assert not log.closed
+            await ask(runtime, log, times=MANY)
             here, on_loop = threading.current_thread().name, 0
             for _ in range(20):
                 syncs.threads.clear()
-                await ask_alone(runtime, log)
+                await ask(runtime, log)
                 assert len(syncs.threads) == 1 or here not in syncs.threads, "a segment is sealed on the way"
                 on_loop += syncs.threads == [here]
             assert 0 < on_loop < 20
@@ -537,21 +562,56 @@ def test_more_than_one_sync_is_never_waited_for_on_the_loop() -> None:
     asyncio.run(main())
 
 
+def test_what_is_appended_in_the_turn_of_an_acknowledgement_is_left_to_the_thread() -> None:
+    """Or one round on the loop would begin inside another's end, and so on."""
+
+    async def main() -> None:
+        files, syncs = WatchedFiles(MemoryFiles()), Syncs()
+        async with running_log(files, flusher=syncs.flusher) as (runtime, log):
+            files.before_sync = syncs
+            here = threading.current_thread().name
+            await ask(runtime, log, times=MANY)
+            over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+            def go_on(_: object) -> None:
+                runtime.requests_handled += 1
+                assert runtime.append_now(log, batch(1), 0) is not None
+                second = runtime.when_flushed(log, log.end_offset)
+                assert second is not None
+                second.add_done_callback(lambda _: over.set_result(None))
+
+            runtime.requests_handled += 1
+            assert runtime.append_now(log, batch(1), 0) is not None
+            first = runtime.when_flushed(log, log.end_offset)
+            assert first is not None
+            first.at_once = go_on
+            await asyncio.wait_for(over, 60)
+
+            assert syncs.threads[-2] == here
+            assert syncs.threads[-1] != here
+
+    asyncio.run(main())
+
+
 def test_a_disk_that_fails_while_the_loop_waits_is_told_of_as_ever() -> None:
     async def main() -> None:
-        files = WatchedFiles(MemoryFiles())
+        files, syncs = WatchedFiles(MemoryFiles()), Syncs()
         directory = opened(files)
-        runtime = LogRuntime(directory, lambda: NOW, Syncs().flusher)
+        runtime = LogRuntime(directory, lambda: NOW, syncs.flusher)
         await runtime.start()
         log = await runtime.create(AT, TOPIC_ID, log_settings())
-        for _ in range(QUICK_RUNS + 1):
-            await ask_alone(runtime, log)
+        await ask(runtime, log, times=MANY)
         flushed = log.flushed_offset
-        files.before_sync = failing(".log")
 
+        def fail(path: str) -> None:
+            syncs(path)
+            failing(".log")(path)
+
+        files.before_sync = fail
         with pytest.raises(DirectoryFailedError, match="input/output error"):
-            await asyncio.wait_for(ask_alone(runtime, log), 5)
+            await asyncio.wait_for(ask(runtime, log), 60)
 
+        assert syncs.threads == [threading.current_thread().name]
         assert log.flushed_offset == flushed
         with contextlib.suppress(StorageError):
             await runtime.close()

@@ -4,8 +4,8 @@ Every acknowledged write of a durable topic makes this trip, one after another w
 client waits for each. An executor's costs 25 us there and back, most of it for locks
 and futures that nobody looks at here; this one's costs 11, and 40 where every step wakes up on cold caches.
 
-So where there is nobody but the one who waits, and the disk has been quick for a while (`is_quick`), the loop itself
-may wait (`run_here`). A disk that is slow then, even once, is the thread's again.
+So where there is nobody but the one who waits, and the disk was quick just now and for a while (`is_quick`), the loop
+itself may wait (`run_here`). A disk that is slow then, even once, is the thread's again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ QUICK_S = 0.002
 """What the loop may be kept from others for: as long as a large batch takes to be written."""
 QUICK_RUNS = 100
 """So many quick runs in a row, and the next one is expected to be quick."""
+RECENT_S = 1.0
+"""But not if the last of them is longer ago: somebody else may have begun to use the disk."""
 
 Then = Callable[[Any, BaseException | None], None]
 """Called on the loop with what was returned, or with what was raised."""
@@ -37,11 +39,14 @@ class Flusher:
         self._work: SimpleQueue[tuple[Callable[[Any], Any], Any, Then] | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._quick_runs = 0
+        self._ended_s = 0.0
+        """When the last run ended."""
 
     @property
     def is_quick(self) -> bool:
         """Whether the disk has lately been so quick that the loop may wait for it."""
-        return self._quick_runs >= QUICK_RUNS
+        clock_s = self._clock_s
+        return clock_s is not None and self._quick_runs >= QUICK_RUNS and clock_s() - self._ended_s <= RECENT_S
 
     def run(
         self,
@@ -62,13 +67,12 @@ class Flusher:
         argument: Argument,
         then: Callable[[Result | None, BaseException | None], None],
     ) -> None:
-        """Call a function here and now, then `then`: for the loop, where `is_quick` and all that `run` took is done."""
-        assert not self._work.qsize(), "one after another"
+        """Call a function here and now, then `then`: for the loop, where `is_quick` and nothing else is under way."""
         fault: BaseException | None = None
         result: Result | None = None
         try:
             result = self._timed(function, argument)
-        except BaseException as error:  # noqa: BLE001 - as on the thread
+        except BaseException as error:  # noqa: BLE001 - whoever waits for it is told, whatever it is
             fault = error
         then(result, fault)
 
@@ -103,4 +107,5 @@ class Flusher:
         try:
             return function(argument)
         finally:
-            self._quick_runs = self._quick_runs + 1 if clock_s() - began_s <= QUICK_S else 0
+            self._ended_s = clock_s()
+            self._quick_runs = self._quick_runs + 1 if self._ended_s - began_s <= QUICK_S else 0

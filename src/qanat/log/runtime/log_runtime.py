@@ -51,10 +51,10 @@ class LogRuntime:
             self._run_flushes,
             self._tell_flushed,
             self.counters,
-            lambda: self.requests,
+            lambda: self.requests_handled,
         )
-        self.requests = 0
-        """How many the broker's doors have handled, of whatever kind; counted by them."""
+        self.requests_handled = 0
+        """How many the broker has handled, of whatever kind; counted where they come in."""
         self.on_flushed: Callable[[PartitionLog], None] | None = None
         """Told of every log that has more on disk than before."""
         self.on_damage: Callable[[PartitionLog, Sequence[Damage]], None] | None = None

@@ -54,6 +54,7 @@ class Application:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, name = perf_counter(), "none"
+        self._door.broker.runtime.requests_handled += 1
         try:
             if scope["path"] == PATH and is_usual(self._door, scope):
                 name = "produce"

@@ -104,7 +104,7 @@ class Dispatcher:
 
     def handle(self, frame: memoryview, connection: KafkaConnection) -> Outcome:
         began = perf_counter()
-        self._runtime.requests += 1
+        self._runtime.requests_handled += 1
         if connection.conversation is not None and (answer := sasl.admit(frame, connection)) is not None:
             return answer
         if self.interceptor is None:

@@ -285,7 +285,7 @@ FAMILIES: tuple[_Family, ...] = (
     _one(
         "qanat_log_flush_seconds",
         "histogram",
-        "Rounds of group commit: fsync, and the way to the worker and back.",
+        "Rounds of group commit: fsync, and the way to a worker and back where it was one's.",
         lambda o: o.broker.runtime.counters.flush_s,
     ),
     _one(
