@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -83,6 +84,34 @@ def test_an_argument_that_is_no_utf_8_is_one_sentence(broker_address: str) -> No
     result = shell(f"{PROGRAM} topic create $'\\xff' -b {broker_address}")
 
     assert (result.returncode, result.stderr) == (1, "qanat: '\\udcff' is no UTF-8\n")
+
+
+_ENDED_WHILE_LETTING_GO = """
+import os, signal, time
+from qanat.app import main
+
+class Held:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.1)
+
+def command(_):
+    held = Held()
+    del held
+    time.sleep(60)
+    return 0
+
+main._parsed = command
+raise SystemExit(main.run(["bench"]))
+"""
+
+
+def test_a_signal_that_comes_where_nothing_can_be_raised_is_not_lost() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", _ENDED_WHILE_LETTING_GO], capture_output=True, check=False, env=clean_environment()
+    )
+
+    assert (result.returncode, result.stderr) == (129, b"")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+_AGAIN_S = 0.01
+"""After which an interrupt comes again that could not be raised where it came."""
 _ENDED_BY_SIGNAL = {128 + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
 _CLUSTER_FLAGS = ("-X", "-b", "--bootstrap", "--bootstrap-server", "--profile", "--timeout", "-F", "--command-config")
 _SERVERS = ("start", "dev")
@@ -177,6 +179,10 @@ def run(arguments: Sequence[str]) -> int:
             code = _dispatch(arguments, _parsed)
         except KeyboardInterrupt:  # It came while something else was being put in order.
             code = EXIT_INTERRUPTED
+        except Exception:
+            if not ended_by:
+                raise
+            code = EXIT_INTERRUPTED  # What fails after that, fails because it was not let finish.
         return 128 + ended_by[0] if code == EXIT_INTERRUPTED and ended_by else code
 
 
@@ -202,8 +208,22 @@ def _dispatch(arguments: Sequence[str], act: Callable[[Sequence[str]], int]) -> 
 
 @contextmanager
 def _orderly_end() -> Iterator[list[int]]:
-    """SIGTERM and SIGHUP end a command as Ctrl-C does: groups are left, temporary folders removed."""
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: groups are left, temporary folders removed.
+
+    One that comes while Python lets something go (a weak reference, `__del__`) is told to `sys.unraisablehook` alone,
+    and would be lost: it comes once more.
+    """
     ended_by: list[int] = []
+    tell_unraisable = sys.unraisablehook
+
+    def interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            tell_unraisable(unraisable)
+            return
+        number = ended_by[-1] if ended_by else signal.SIGINT
+        again = threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, number))
+        again.daemon = True
+        again.start()
 
     def interrupt(number: int, frame: object) -> None:
         ended_by.append(number)
@@ -216,9 +236,11 @@ def _orderly_end() -> Iterator[list[int]]:
         # Who ignores a signal (nohup) has a reason; threads cannot set handlers.
         if threading.current_thread() is threading.main_thread() and signal.getsignal(number) == signal.SIG_DFL:
             before[number] = signal.signal(number, interrupt)
+    sys.unraisablehook = interrupt_again
     try:
         yield ended_by
     finally:
+        sys.unraisablehook = tell_unraisable
         for number, handler in before.items():
             signal.signal(number, handler)
 
