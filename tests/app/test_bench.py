@@ -54,6 +54,16 @@ def test_every_figure_is_measured_and_nothing_is_left_behind(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("figure", ["lookup", "open", "memory"])
+def test_what_needs_a_directory_that_was_prepared_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], figure: str
+) -> None:
+    assert run(tmp_path, "--only", figure, "-o", "json") == 0
+
+    result = json.loads(capsys.readouterr().out)
+    assert {one["figure"] for one in result["figures"]} == {figure}
+
+
 def test_only_what_is_chosen_is_measured_and_written_as_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

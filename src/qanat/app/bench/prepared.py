@@ -54,7 +54,7 @@ def prepare(folder: Path, partitions: int, segments: int) -> Prepared:
 
 def _multiply(folder: Path, partitions: int) -> None:
     """Repeat the first partition under the other numbers and enter each into the catalogue."""
-    generation = (folder / _MARKER).read_text().strip()
+    generation = (folder / _MARKER).read_text().split("\n", 1)[0]
     catalogue = SqliteCatalogue(f"{folder}/catalogue.db")
     (first,) = catalogue.load(generation)
     others = [TopicPartition(PARTITION.topic, number) for number in range(1, partitions)]
