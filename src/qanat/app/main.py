@@ -179,10 +179,6 @@ def run(arguments: Sequence[str]) -> int:
             code = _dispatch(arguments, _parsed)
         except KeyboardInterrupt:  # It came while something else was being put in order.
             code = EXIT_INTERRUPTED
-        except Exception:
-            if not ended_by:
-                raise
-            code = EXIT_INTERRUPTED  # What fails after that, fails because it was not let finish.
         return 128 + ended_by[0] if code == EXIT_INTERRUPTED and ended_by else code
 
 
@@ -231,10 +227,14 @@ def _orderly_end() -> Iterator[list[int]]:
             raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # Threads cannot set handlers, nor are they interrupted.
+        yield ended_by
+        return
     before = {}
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # Who ignores a signal (nohup) has a reason; threads cannot set handlers.
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(number) == signal.SIG_DFL:
+        if signal.getsignal(number) == signal.SIG_DFL:  # Who ignores a signal (nohup) has a reason.
             before[number] = signal.signal(number, interrupt)
     sys.unraisablehook = interrupt_again
     try:

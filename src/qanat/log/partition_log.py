@@ -180,17 +180,8 @@ class PartitionLog:
         except StorageError as error:
             self.note_fault(error)
             raise
-        # As `take_note`.
-        self.state.unflushed_bytes += size
-        if segment.first_append_ms is None:
-            segment.first_append_ms = now_ms
-        if leader_epoch != self.epochs.latest:
-            self.epochs.assign(LeaderEpoch(leader_epoch), Offset(base_offset))
-        if self.unflushed_since_ms is None:
-            self.unflushed_since_ms = now_ms
-        self.unflushed_bytes += size
-        self.unflushed_records = unflushed_records = self.unflushed_records + record_count
-        return Appended(base_offset, last_offset, False, unflushed_records >= self._flush_messages)
+        self.take_note(record_count - 1, size, base_offset, leader_epoch, now_ms)
+        return Appended(base_offset, last_offset, False, self.unflushed_records >= self._flush_messages)
 
     def find_written(self, header: BatchHeader, leader_epoch: int) -> Appended | None:
         """Where a producer's batch already is, if it is; raises where it may not be appended."""

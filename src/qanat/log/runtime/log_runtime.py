@@ -54,7 +54,7 @@ class LogRuntime:
             lambda: self.requests_handled,
         )
         self.requests_handled = 0
-        """How many the broker has handled, of whatever kind; counted where they come in."""
+        """How many the broker has handled, by whichever door; what a stream over HTTP sends by itself is no request."""
         self.on_flushed: Callable[[PartitionLog], None] | None = None
         """Told of every log that has more on disk than before."""
         self.on_damage: Callable[[PartitionLog, Sequence[Damage]], None] | None = None
