@@ -166,7 +166,14 @@ def take_every_tail_for_torn(patch: MonkeyPatch) -> None:
     patch.setattr("qanat.log.recovery.take_in", taken)
 
 
+def leave_staged_batches_in_sight(patch: MonkeyPatch) -> None:
+    """A batch of a staged file is nobody's, and seen, if its new header is lost and the file's name is not."""
+    patch.setattr("qanat.sim.log_rig.hide", _nothing)
+    patch.setattr("qanat.log.adoption.show", _nothing)
+
+
 BUGS: list[Callable[[MonkeyPatch], None]] = [
+    leave_staged_batches_in_sight,
     acknowledge_before_fsync,
     acknowledge_what_came_during_the_flush,
     forget_the_directory,
@@ -184,7 +191,12 @@ BUGS: list[Callable[[MonkeyPatch], None]] = [
 ]
 
 
-FIRST_SEEDS = {"count_aborted_records": 126, "cut_but_keep_the_sidecar": 15, "cut_the_oldest_first": 3}
+FIRST_SEEDS = {
+    "count_aborted_records": 126,
+    "cut_but_keep_the_sidecar": 15,
+    "cut_the_oldest_first": 3,
+    "leave_staged_batches_in_sight": 20,
+}
 """Where to start looking for what few workloads bring about (the first: 1 in 300)."""
 
 

@@ -31,6 +31,7 @@ from qanat.model.errors import NotLeaderError, OffsetOutOfRangeError
 from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, TopicPartition
 from qanat.replication.leader import Leader
 from qanat.wire.control import Marker
+from qanat.wire.staged import StagedFile
 
 Wake = Callable[[], None]
 # Looked up once: a member of an enumeration is searched for anew at every use.
@@ -169,6 +170,11 @@ class Partition:
         """`append_now`, waiting."""
         self._require_present()
         return self._written(await self._runtime.append(self.log, batch, self.leader_epoch), len(batch))
+
+    async def adopt(self, staged: StagedFile) -> Written:
+        """Make a file of batches that lies beside this broker part of the log."""
+        self._require_present()
+        return self._written(*await self._runtime.adopt(self.log, staged, self.leader_epoch))
 
     def append_own(self, batch: Buffer) -> Written:
         """Append a batch that this broker has made: no client's limits apply."""

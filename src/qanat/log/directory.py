@@ -5,6 +5,7 @@
     .kafka_cleanshutdown            written last when closing, removed first when opening
     catalogue.db                    what the last clean close found (adapters.sqlite_catalogue)
     *-checkpoint                    hints for recovery (checkpoints)
+    staging/                        files that may become segments (adoption); whoever makes them makes the folder
     <topic>-<partition>/            a log, with its topic's id beside it
     <topic>-<partition>.*-stray/    a log of a topic that the metadata store does not know, set aside
     <topic>-<partition>.*-delete/   a log that was deleted, until the next checkpoint has forgotten it (folders)

@@ -296,10 +296,13 @@ class PartitionLog:
         The new one starts at `base_offset` where the next batch is further ahead: after compaction it may
         be further than a segment's tables can count.
         """
+        start = self.active.next_offset if base_offset is None else base_offset
+        self.move_on(Segment.create(self.files, self.directory, start, self.settings.index_interval_bytes))
+
+    def move_on(self, new: Segment) -> None:
+        """Close the active segment and go on in another."""
         old = self.active
-        start = old.next_offset if base_offset is None else base_offset
-        new = Segment.create(self.files, self.directory, start, self.settings.index_interval_bytes)
-        old.next_offset = start
+        old.next_offset = new.base_offset
         self.closed.append(ClosedSegment(old, old.describe(), encode_snapshot(self.producers)))
         self.segments.append(new)
         self.has_new_names = True

@@ -95,6 +95,12 @@ class NotLeaderError(QanatError):
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+class NotTakenOverError(QanatError):
+    """A staged file that cannot become part of a log as it is: its batches have to be sent."""
+
+    code = ErrorCode.RESOURCE_NOT_FOUND
+
+
 class OutOfOrderSequenceError(QanatError):
     """An idempotent producer left a gap in its sequence numbers."""
 

@@ -6,6 +6,7 @@ Every check raises `LogMismatchError` with one sentence; nothing is repaired or 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from qanat.log.files import Files
 from qanat.log.partition_log import PartitionLog
@@ -129,6 +130,9 @@ def _check_epochs(log: PartitionLog, history: History) -> None:
     starts = [log.log_start_offset]
     if history.log_starts:
         starts += [*history.log_starts, *(segment.base_offset for segment in log.segments)]
+        if history.is_compacted:
+            # What the file said may have been cut there, and then only the first batch that is left can tell.
+            starts += [header.base_offset for _, header in islice(log.segments[0].batches(), 1)]
     allowed = [history.epochs(start, log.end_offset) for start in starts if start >= log.log_start_offset]
     # A leader that has written nothing yet is entered too; a restart forgets it, as in Kafka.
     known = [entry for entry in log.epochs.entries if entry.start_offset < log.end_offset]

@@ -77,9 +77,9 @@ class History:
         assert entry.base_offset == self.end, f"batch at {entry.base_offset}, but the log ends at {self.end}"
         self.entries.append(entry)
 
-    def take_back(self) -> None:
-        """The last append was refused."""
-        self.entries.pop()
+    def take_back(self, count: int = 1) -> None:
+        """The last append was refused; of a file with so many batches."""
+        del self.entries[-count:]
 
     def flushed(self, end_offset: int) -> None:
         self.durable_end = max(self.durable_end, end_offset)

@@ -7,12 +7,14 @@ cuts a log, as the directory must.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
 
 from msgspec.structs import replace
 
 from qanat.log.admission import admit
+from qanat.log.adoption import AdoptJob, find_taken_over, look
 from qanat.log.compaction import begin_compaction, cleanable_segments
 from qanat.log.files import Files
 from qanat.log.flush import begin_flush
@@ -22,16 +24,18 @@ from qanat.log.recovery import Checkpoint, open_log
 from qanat.log.retention import begin_retention
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.log.truncation import LookJob, TruncateJob, begin_restart, begin_truncation
-from qanat.model.errors import QanatError
+from qanat.model.errors import NotTakenOverError, QanatError
 from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.sim.log_checks import LogMismatchError, require
 from qanat.sim.log_history import Entry, History
-from qanat.wire.batch_header import PREFIX_SIZE, placed, read_header
+from qanat.wire.batch_header import PREFIX_SIZE, BatchHeader, placed, read_header
 from qanat.wire.compression import Codec
 from qanat.wire.control import Marker, encode_marker
 from qanat.wire.records import Record, encode_batch
+from qanat.wire.staged import hide
 
 DIRECTORY = "/log"
+STAGING = "/staging"
 AT = TopicPartition("events", 0)
 LIMITS = DirectorySettings()
 FIRST_MS = 1_000_000
@@ -88,6 +92,7 @@ class LogRig:
         self.leader_epoch = 0
         self.coordinator_epoch = 0
         self.now_ms = FIRST_MS
+        self.staged = 0
         files.make_directory(directory)
         self.log = open_log(files, directory, AT, settings, self.checkpoint)
 
@@ -121,6 +126,60 @@ class LogRig:
     def _enter(self, batch: bytes, base_offset: int) -> None:
         prefix = placed(read_header(batch), base_offset, self.leader_epoch)
         self.history.append(Entry.of(prefix + batch[PREFIX_SIZE:]))
+
+    def adopt(self, producer_id: int | None, contents: Sequence[Content], *, is_transactional: bool = False) -> None:
+        """Stage batches beside the log, as another process would, and have the file taken over."""
+        client = self.clients[producer_id] if producer_id is not None else None
+        is_transactional = client is not None and (is_transactional or client.is_in_transaction)
+        path, size, records = self._stage(contents)
+        header = self._enter_all(contents, client, is_transactional=is_transactional)
+        try:
+            looked = look(self.log, path, records, self.settings, self.now_ms)
+            require(find_taken_over(self.log, header, self.leader_epoch) is None, "it was never taken over")
+            job = AdoptJob(self.log, looked, header, self.leader_epoch, self.now_ms)
+        except NotTakenOverError as fault:
+            is_wanted = self.settings.keeps_batches and size <= self.settings.segment_bytes
+            require(not is_wanted, f"a staged file of {size} bytes was not taken over: {fault}")
+            self.history.take_back(len(contents))
+            return
+        base_offset = self.log.end_offset
+        run_now(job)
+        is_flush_due = self.log.unflushed_records >= self.settings.flush_messages
+        expected = Appended(base_offset, base_offset + records - 1, False, is_flush_due)
+        require(job.appended == expected, f"taking over was answered with {job.appended} where {expected} was due")
+        if client is not None:
+            again = find_taken_over(self.log, header, self.leader_epoch)
+            is_known = again is not None and (again.is_duplicate, again.base_offset) == (True, base_offset)
+            require(is_known, f"a file at {base_offset} that was taken over is answered with {again}")
+            client.next_sequence += records
+            client.is_in_transaction = is_transactional
+            client.last_batch = None
+
+    def _stage(self, contents: Sequence[Content]) -> tuple[str, int, int]:
+        """The path of a new file of these batches, its size and how many records it has."""
+        self.files.make_directory(STAGING)
+        batches = [bytearray(content.encoded(self.now_ms, None)) for content in contents]
+        for batch in batches:
+            hide(batch)
+        self.staged += 1
+        file = self.files.open(f"{STAGING}/{self.staged}", create=True)
+        file.write(batches, 0)
+        file.close()
+        return file.path, sum(map(len, batches)), sum(len(content.records) for content in contents)
+
+    def _enter_all(self, contents: Sequence[Content], client: Client | None, *, is_transactional: bool) -> BatchHeader:
+        """Note batches down as this client would have sent them; what the first of them would say for all."""
+        known = dataclass_replace(client) if client is not None else None
+        first: BatchHeader | None = None
+        for content in contents:
+            batch = content.encoded(self.now_ms, known, is_transactional=is_transactional)
+            self._enter(batch, self.history.end)
+            first = first or read_header(batch)
+            if known is not None:
+                known.next_sequence += len(content.records)
+        assert first is not None, "a file of something"
+        records = sum(len(content.records) for content in contents)
+        return first._replace(record_count=records, last_offset_delta=records - 1)
 
     def retry(self, producer_id: int) -> None:
         """Send a producer's last batch again: it must be recognised."""

@@ -44,6 +44,9 @@ class LogWorkload:
         self._acts_drawn = [act for act, _ in acts]
         self._weights = [max(one, two) for one, two in zip(weights, (4, 2, 0, 2, 0, 2), strict=False)]
         self._weights += weights[len(self._weights) :]
+        # Drawn apart, so that seeds without it stay what they were.
+        self._acts_drawn.append(self._adopt)
+        self._weights.append(Random(f"adoptions {seed}").choice((0, 0, 6)))
 
     def run(self) -> None:
         for _ in range(self.steps):
@@ -99,6 +102,11 @@ class LogWorkload:
 
     def _append_as(self) -> None:
         self.rig.append_as(self._client(), self._content(), is_transactional=self.random.random() < 0.5)
+
+    def _adopt(self) -> None:
+        contents = [self._content() for _ in range(self.random.choice((1, 2, 7)))]
+        client = self.random.choice((None, 1, 2, 3))
+        self.rig.adopt(client, contents, is_transactional=self.random.random() < 0.5)
 
     def _end_transaction(self) -> None:
         bumps_epoch = self.random.random() < 0.3

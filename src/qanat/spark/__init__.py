@@ -27,6 +27,8 @@
 - `rows`           where rows go, and how they become batches
 - `sending`        batches on their way to the brokers
 - `staging`        where encoded rows wait for their transaction
+- `nearby`         which brokers are on this machine
+- `near_files`     files beside them, which they take over as they are
 - `exactly_once`   a micro-batch in one transaction, unless it is there already
 - `lake`           the lake of an archive: Parquet files, and commits that say which count
 - `copying`        records copied to topics once, with a durable map of their offsets

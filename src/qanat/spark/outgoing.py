@@ -5,7 +5,7 @@ Every step of a write is a Python process of Spark's own, and most of them touch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -38,11 +38,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """One record batch for one partition."""
+    """One record batch for one partition, or the name of a file of them (`wire.staged`)."""
 
     at: TopicPartition
     batch: bytearray | memoryview
     rows: int
+    instead: Callable[[], Iterable[EncodedBatch]] | None = None
+    """Of a name: the batches themselves, for a broker that cannot take the file over."""
 
 
 def check_columns(names_and_types: Mapping[str, str], topic: str | None) -> None:

@@ -23,12 +23,8 @@ _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", p
 class Encoder:
     """Turns Arrow batches into record batches, partition by partition, in the order of the rows."""
 
-    def __init__(
-        self, target: Target, partition_counts: Mapping[str, int] | None = None, *, is_checked: bool = True
-    ) -> None:
-        """`is_checked`: whether batches have their checksum; whoever changes their headers anyway computes it then."""
+    def __init__(self, target: Target, partition_counts: Mapping[str, int] | None = None) -> None:
         self._target = target
-        self._is_checked = is_checked
         self._counts = dict(partition_counts or {})
         self._turn = 0
         """Rows without a key go round, a stretch of rows at a time."""
@@ -101,14 +97,7 @@ class Encoder:
             yield EncodedBatch(TopicPartition(topic, self._turn), finished, count)
 
     def _batches(self, columns: Columns, first_row: int, end_row: int, most: int) -> Iterator[tuple[bytearray, int]]:
-        return encode_columns(
-            columns,
-            codec=self._target.codec,
-            batch_bytes=most,
-            first_row=first_row,
-            end_row=end_row,
-            is_checked=self._is_checked,
-        )
+        return encode_columns(columns, codec=self._target.codec, batch_bytes=most, first_row=first_row, end_row=end_row)
 
     def _partitions(self, topic: str, batch: pa.RecordBatch) -> pa.Array:
         """The partition of every row: its own, else its key's, else the next in turn."""

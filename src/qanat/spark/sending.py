@@ -8,6 +8,7 @@ tenth of a task's time, as measured.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,9 +26,12 @@ from qanat.spark.outgoing import EncodedBatch, RowsError
 if TYPE_CHECKING:
     from pyarrow import RecordBatch  # type: ignore[import-untyped]
 
+    from qanat.spark.near_files import NearFiles
     from qanat.spark.rows import Encoder
 
 Result = TypeVar("Result")
+
+_log = logging.getLogger(__name__)
 
 ROUND_BYTES = 2_000_000
 """A request's own cost counts less the larger it is; a larger one a broker would receive in fresh memory
@@ -119,13 +123,22 @@ class Sender:
             view = await self._cluster.topic(topic, self._cluster.deadline(), may_create=True)
             encoder.know(topic, len(view.leaders))
 
-    def send_rows(self, rows: Iterable[RecordBatch], encoder: Encoder) -> int:
-        """Encode and send in order and wait for all; how many rows there were."""
+    def send_rows(self, rows: Iterable[RecordBatch], encoder: Encoder, near: NearFiles) -> int:
+        """Encode and send in order and wait for all; how many rows there were.
+
+        What is kept in files beside brokers is named to them at the end.
+        """
 
         async def encoded() -> AsyncIterator[EncodedBatch]:
             for some in rows:
                 await self.prepare(encoder, some)
                 for batch in encoder.encode(some):
+                    if not near.knows(batch.at):
+                        await near.find(batch.at)
+                    if not near.take(batch):
+                        yield batch
+            for file in near.close():
+                for batch in file.batches():
                     yield batch
 
         return self._runner.run(self._send_each(encoded()))
@@ -176,19 +189,33 @@ class Sender:
     async def _send(self, batches: dict[TopicPartition, EncodedBatch]) -> None:
         topics: dict[str, dict[int, bytearray | memoryview]] = {}
         for at, one in batches.items():
-            topics.setdefault(at.topic, {})[at.partition] = one.batch
-        for topic, some in topics.items():
-            try:
+            if one.instead is None:
+                topics.setdefault(at.topic, {})[at.partition] = one.batch
+        try:
+            for topic, some in topics.items():
                 await self._send_topic(topic, some)
-            except RefusedError as fault:
-                if fault.code == ErrorCode.CORRUPT_MESSAGE:
-                    raise CorruptBatchError(f"rows have changed since they were encoded: {fault}") from None
-                if fault.code != ErrorCode.MESSAGE_TOO_LARGE:
-                    raise
-                raise RowsError(
-                    f"{fault}; a smaller kafka.batch.size lets them through where many rows are too much together, a "
-                    "larger max.message.bytes of the topic where one row is"
-                ) from None
+            # Beside each other: the broker has several hands for them.
+            await asyncio.gather(*(self._send_file(one) for one in batches.values() if one.instead is not None))
+        except RefusedError as fault:
+            if fault.code == ErrorCode.CORRUPT_MESSAGE:
+                raise CorruptBatchError(f"rows have changed since they were encoded: {fault}") from None
+            if fault.code != ErrorCode.MESSAGE_TOO_LARGE:
+                raise
+            raise RowsError(
+                f"{fault}; a smaller kafka.batch.size lets them through where many rows are too much together, a "
+                "larger max.message.bytes of the topic where one row is"
+            ) from None
+
+    async def _send_file(self, one: EncodedBatch) -> None:
+        """Name a file to its broker; where that cannot take it over, send what is in it."""
+        try:
+            await self._send_topic(one.at.topic, {one.at.partition: one.batch})
+        except RefusedError as fault:
+            if fault.code != ErrorCode.RESOURCE_NOT_FOUND or one.instead is None:
+                raise
+            _log.info("%s is sent: %s", one.at, fault)
+            for batch in one.instead():
+                await self._send_topic(one.at.topic, {one.at.partition: batch.batch})
 
     async def _send_topic(self, topic: str, batches: dict[int, bytearray | memoryview]) -> None:
         deadline = self._cluster.deadline()

@@ -1,6 +1,8 @@
-"""Where encoded rows of an unfinished micro-batch wait: small ones in the task's message, others in a file.
+"""Where encoded rows of an unfinished micro-batch wait: small ones in the task's message, others in files.
 
-A local file is mapped: its bytes go from the page cache to the socket, and only the pages with headers are copied.
+Most of what goes to a broker on this machine is in files beside it, which it takes over as they are (`near_files`).
+What else there is shares a file, which is sent: a local one is mapped, so that its bytes go from the page cache to the
+socket, and only the pages with headers are copied.
 Only what finished tasks report is ever read, so that tasks may fail, be repeated or run twice at a time.
 """
 
@@ -13,15 +15,15 @@ from dataclasses import dataclass
 from io import SEEK_END
 from mmap import ACCESS_COPY, mmap
 from pathlib import Path
-from typing import NamedTuple
 from uuid import uuid4
 
 from pyarrow import ArrowInvalid, fs  # type: ignore[import-untyped]
 
 from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
+from qanat.spark.near_files import Entry, NearFile, NearFiles, entry_of, slices
 from qanat.spark.outgoing import EncodedBatch
-from qanat.wire.batch_header import check_extent, check_stored_batch
+from qanat.wire.batch_header import check_extent
 
 _log = logging.getLogger(__name__)
 
@@ -32,26 +34,18 @@ class StagingError(QanatError):
     """A folder for staged rows that cannot be used."""
 
 
-class Entry(NamedTuple):
-    """A batch in the staged bytes."""
-
-    topic: str
-    partition: int
-    size: int
-    rows: int
-
-
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What a task staged: the entries in order, and their bytes, here or in a file."""
+    """What a task staged: the entries in order, and their bytes, here or in a file; and what follows beside brokers."""
 
     entries: tuple[Entry, ...]
     inline: bytes | None
     path: str | None
+    near: tuple[NearFile, ...] = ()
 
     @property
     def rows(self) -> int:
-        return sum(entry.rows for entry in self.entries)
+        return sum(entry.rows for entry in self.entries) + sum(one.rows for one in self.near)
 
 
 class Staging:
@@ -60,7 +54,7 @@ class Staging:
     def __init__(self, location: str) -> None:
         self._location = location
 
-    def stage(self, folder: str, batches: Iterable[EncodedBatch]) -> Staged:
+    def stage(self, folder: str, batches: Iterable[EncodedBatch], near: NearFiles | None = None) -> Staged:
         """Keep batches until they are committed or dropped."""
         entries: list[Entry] = []
         held: list[bytearray | memoryview] = []
@@ -68,7 +62,9 @@ class Staging:
         with contextlib.ExitStack() as stack:
             path, sink = None, None
             for one in batches:
-                entries.append(Entry(one.at.topic, one.at.partition, len(one.batch), one.rows))
+                if near is not None and near.take(one):
+                    continue
+                entries.append(entry_of(one))
                 held.append(one.batch)
                 held_bytes += len(one.batch)
                 if sink is None and held_bytes > INLINE_BYTES:
@@ -85,8 +81,8 @@ class Staging:
             if sink is not None:
                 with self._told("written to"):
                     sink.close()
-                return Staged(tuple(entries), None, path)
-        return Staged(tuple(entries), b"".join(held), None)
+        inline = b"".join(held) if sink is None else None
+        return Staged(tuple(entries), inline, path, near.close() if near is not None else ())
 
     def read(self, staged: Staged) -> Iterator[EncodedBatch]:
         """The batches of a task, to be read and written to; their checksums are looked at by the broker."""
@@ -97,8 +93,7 @@ class Staging:
                 batch = take(entry.size)
                 if len(batch) != entry.size:
                     raise CorruptBatchError(f"the staged file {staged.path} is shorter than its task said")
-                if not check_extent(batch).crc:
-                    check_stored_batch(batch)  # What has none would get one (`give_producer`).
+                check_extent(batch)
                 yield EncodedBatch(TopicPartition(entry.topic, entry.partition), batch, entry.rows)
 
     def take(self, staged: Staged) -> Iterator[EncodedBatch]:
@@ -108,22 +103,29 @@ class Staging:
         if staged.path is not None and isinstance(self._open()[0], fs.LocalFileSystem):
             with contextlib.suppress(OSError):  # What cannot be deleted does no harm; `drop` tells of it.
                 Path(staged.path).unlink()
+        for near in staged.near:
+            yield from near.batches()
 
     def _taking(self, staged: Staged, stack: contextlib.ExitStack) -> Callable[[int], bytearray | memoryview]:
         """A function that gives so many of the staged bytes at a time."""
         if staged.path is None:
-            return _slices(bytearray(staged.inline or b""))
+            return slices(bytearray(staged.inline or b""))
         system, _ = self._open()
         if isinstance(system, fs.LocalFileSystem):
             # What is written to is a page of our own then, the rest is the file's: 61 bytes of each batch change.
             with Path(staged.path).open("rb") as source:
                 is_empty = not source.seek(0, SEEK_END)
-                return _slices(bytearray() if is_empty else mmap(source.fileno(), 0, access=ACCESS_COPY))
+                return slices(bytearray() if is_empty else mmap(source.fileno(), 0, access=ACCESS_COPY))
         stream = stack.enter_context(system.open_input_stream(staged.path))
         return lambda size: bytearray(stream.read(size))
 
-    def drop(self, folder: str) -> None:
-        """Forget what was staged in a folder, by failed tasks as well. What cannot be deleted does no harm."""
+    def drop(self, folder: str, dropped: Iterable[Staged] = ()) -> None:
+        """Forget what was staged in a folder and beside brokers, by failed tasks as well.
+
+        What cannot be deleted does no harm.
+        """
+        for near in {file.path.parent: file for staged in dropped for file in staged.near}.values():
+            near.drop_folder()
         try:
             with self._told("cleared"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 system, root = self._open()
@@ -152,14 +154,3 @@ class Staging:
             location = "s3://" + location.removeprefix(name) if location.startswith(name) else location
         system, root = fs.FileSystem.from_uri(location)
         return system, root.rstrip("/")
-
-
-def _slices(data: bytearray | mmap) -> Callable[[int], memoryview]:
-    view, position = memoryview(data), 0
-
-    def take(size: int) -> memoryview:
-        nonlocal position
-        position += size
-        return view[position - size : position]
-
-    return take

@@ -28,6 +28,7 @@ from qanat.wire.compression import Codec
 if TYPE_CHECKING:
     from pyarrow import RecordBatch  # type: ignore[import-untyped]
 
+    from qanat.spark.near_files import NearFiles
     from qanat.spark.outgoing import EncodedBatch
     from qanat.spark.rows import Encoder
     from qanat.spark.sending import Sender
@@ -68,6 +69,8 @@ class _Writing:
 
     def write_rows(self, rows: Iterator[RecordBatch]) -> WriterCommitMessage:
         from qanat.connection.producer import ALL
+        from qanat.spark.near_files import NearFiles
+        from qanat.spark.nearby import Nearby
         from qanat.spark.rows import Encoder
         from qanat.spark.sending import Sender
         from qanat.spark.staging import Staging
@@ -78,20 +81,33 @@ class _Writing:
                 context = TaskContext.get()
                 assert context is not None
                 folder = self._folder(int(context.getLocalProperty(_BATCH_ID) or 0))
-                staged = Staging(self._staging).stage(folder, self._encoded(rows, sender, Encoder(self._target)))
-                return Waiting(context.partitionId(), context.getLocalProperty(_QUERY_ID) or uuid4().hex, staged)
+                query = context.getLocalProperty(_QUERY_ID)
+                near = NearFiles(Nearby(sender.cluster), f"{query}-{folder}" if query else folder)
+                encoded = self._encoded(rows, sender, Encoder(self._target), near)
+                staged = Staging(self._staging).stage(folder, encoded, near)
+                return Waiting(context.partitionId(), query or uuid4().hex, staged)
             sender.acks = self._options.acks
             if self._options.acks == ALL:
                 sender.be_idempotent()
-            # What a producer puts its identity into gets its checksum then, once.
-            return Sent(sender.send_rows(rows, Encoder(self._target, is_checked=sender.producer is None)))
+            # A broker that does not answer cannot say that it does not take a file over.
+            nearby = Nearby(sender.cluster) if self._options.acks else None
+            near = NearFiles(nearby, f"task-{uuid4().hex}")
+            try:
+                return Sent(sender.send_rows(rows, Encoder(self._target), near))
+            finally:
+                near.drop()
 
     @staticmethod
-    def _encoded(rows: Iterator[RecordBatch], sender: Sender, encoder: Encoder) -> Iterator[EncodedBatch]:
-        for batch in rows:
-            if encoder.unknown_topics(batch):
-                sender.run(sender.prepare(encoder, batch))
-            yield from encoder.encode(batch)
+    def _encoded(
+        rows: Iterator[RecordBatch], sender: Sender, encoder: Encoder, near: NearFiles
+    ) -> Iterator[EncodedBatch]:
+        for some in rows:
+            if encoder.unknown_topics(some):
+                sender.run(sender.prepare(encoder, some))
+            for batch in encoder.encode(some):
+                if not near.knows(batch.at):
+                    sender.run(near.find(batch.at))
+                yield batch
 
     def finish(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
         """Make a micro-batch visible, if tasks have not done it themselves."""
@@ -107,13 +123,14 @@ class _Writing:
         if waiting:
             known_by = f"qanat-spark-{waiting[0].query}"
             commit_once(self._options.access, self._options.transactional_id or known_by, known_by, batch_id, batches)
-        staging.drop(self._folder(batch_id))
+        staging.drop(self._folder(batch_id), [one.staged for one in waiting])
 
-    def forget(self, batch_id: int) -> None:
+    def forget(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
         if self._options.delivery == "exactly-once":
             from qanat.spark.staging import Staging
 
-            Staging(self._staging).drop(self._folder(batch_id))
+            waiting = [one.staged for one in messages if isinstance(one, Waiting)]
+            Staging(self._staging).drop(self._folder(batch_id), waiting)
 
     def _folder(self, batch_id: int) -> str:
         return f"{self._folders}-{batch_id}"
@@ -128,7 +145,7 @@ class BatchWriter(_Writing, DataSourceArrowWriter):
         self.finish(messages, 0)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self.forget(0)
+        self.forget(messages, 0)
 
 
 @told_plainly
@@ -140,7 +157,7 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
         self.finish(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        self.forget(batchId)
+        self.forget(messages, batchId)
 
 
 def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:

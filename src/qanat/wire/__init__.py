@@ -11,6 +11,7 @@ Read in the data's order:
 - `filtering`     keys, and a batch without some of its records (compaction)
 - `columns`       the records of many batches as Arrow-shaped buffers, and back (Spark)
 - `control`       transaction markers
+- `staged`        files of batches that are named instead of sent
 - `key_hash`      which partition a key has, as Java's client sees it
 - `patterns`      regular expressions that clients send
 - `kafka`         the messages of the protocol, generated from schemas; headers and frames

@@ -121,6 +121,16 @@ def write_header(buffer: bytearray | memoryview, position: int, header: BatchHea
     _HEADER.pack_into(buffer, position, *header)
 
 
+def packed(header: BatchHeader) -> bytes:
+    """The 61 bytes of a header, as it is."""
+    return _HEADER.pack(*header)
+
+
+def header_crc(header: BatchHeader) -> int:
+    """The checksum of what it covers of a header alone."""
+    return crc32c(packed(header)[CRC_FROM:])
+
+
 def batch_size_at(buffer: Buffer, position: int) -> int:
     """Size that the batch at `position` claims to have; 12 bytes must be there. Not checked."""
     length: int = _LENGTH.unpack_from(buffer, position + _LENGTH_AT)[0]

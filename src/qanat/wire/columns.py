@@ -132,15 +132,12 @@ def encode_columns(
     first_row: int = 0,
     end_row: int | None = None,
     fields: BatchFields = _PLAIN,
-    is_checked: bool = True,
 ) -> Iterator[tuple[bytearray, int]]:
     """Batches of at most `batch_bytes` before compression, each with the number of its rows.
 
     A row that alone is larger gets a batch of its own. Records are numbered from
     0 in each batch, whatever the offset column says: a broker gives them their
     place. Sequence numbers run on from `fields.base_sequence`, if there is one.
-    Batches that are not `is_checked` lack their checksum, for those who give
-    them to a producer next (`give_producer`).
     """
     columns = _viewed(columns)
     encoder = RowEncoder(columns)
@@ -150,7 +147,7 @@ def encode_columns(
         count = next_row - first_row
         timestamp = columns.timestamps[first_row]
         last = count - 1
-        yield sealed(batch, fields, codec, count, last, timestamp, max_timestamp, is_checked=is_checked), count
+        yield sealed(batch, fields, codec, count, last, timestamp, max_timestamp), count
         fields = fields.after(count)
         first_row = next_row
 

@@ -23,7 +23,6 @@ from qanat.wire.batch_header import (
     BYTES_BEFORE_LENGTH,
     CODEC_MASK,
     CONTROL,
-    CRC_FROM,
     DELETE_HORIZON,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -33,12 +32,12 @@ from qanat.wire.batch_header import (
     Buffer,
     batch_crc,
     check_stored_batch,
+    header_crc,
     read_header,
     write_header,
 )
 from qanat.wire.compression import Codec, compress, decompress
 from qanat.wire.copying import copied
-from qanat.wire.crc import crc32c
 from qanat.wire.crc_change import carried
 from qanat.wire.record_reader import split_records
 from qanat.wire.record_writer import encode_records
@@ -213,10 +212,8 @@ def sealed(
     last_offset_delta: int,
     base_timestamp: int,
     max_timestamp: int,
-    *,
-    is_checked: bool = True,
 ) -> bytearray:
-    """A batch from 61 free bytes and the records' bytes: compressed, with header and, if `is_checked`, checksum."""
+    """A batch from 61 free bytes and the records' bytes: compressed, with header and checksum."""
     if fields.log_append_time_ms is not None:
         max_timestamp = fields.log_append_time_ms
     header = BatchHeader(
@@ -234,14 +231,11 @@ def sealed(
         base_sequence=fields.base_sequence,
         record_count=count,
     )
-    return closed(batch, header, codec, is_checked=is_checked)
+    return closed(batch, header, codec)
 
 
-def closed(batch: bytearray, header: BatchHeader, codec: Codec, *, is_checked: bool = True) -> bytearray:
-    """`header` and the records after the 61 free bytes of `batch`, with codec, length and checksum set.
-
-    Without `is_checked` the checksum is 0, until somebody has the header changed and computes it then.
-    """
+def closed(batch: bytearray, header: BatchHeader, codec: Codec) -> bytearray:
+    """`header` and the records after the 61 free bytes of `batch`, with codec, length and checksum set."""
     if header.record_count == 0:
         codec = Codec.NONE
     if codec is not Codec.NONE:
@@ -250,8 +244,7 @@ def closed(batch: bytearray, header: BatchHeader, codec: Codec, *, is_checked: b
         attributes=header.attributes & ~CODEC_MASK | codec, batch_length=len(batch) - BYTES_BEFORE_LENGTH, crc=0
     )
     write_header(batch, 0, header)
-    if is_checked:
-        write_header(batch, 0, header._replace(crc=batch_crc(batch)))
+    write_header(batch, 0, header._replace(crc=batch_crc(batch)))
     return batch
 
 
@@ -267,24 +260,25 @@ def give_producer(
     """Put a producer's identity into the header of a finished batch; how many records it has.
 
     Its checksum follows from the one that it had, so that records which changed since then are found by whoever takes
-    them. A batch without one (`closed`) gets it here.
+    them.
     """
     header = read_header(batch)
-    before = crc32c(batch[CRC_FROM:HEADER_SIZE])
+    write_header(batch, 0, identified(header, producer_id, epoch, sequence, is_transactional=is_transactional))
+    return header.record_count
+
+
+def identified(
+    header: BatchHeader, producer_id: int, epoch: int, sequence: int, *, is_transactional: bool
+) -> BatchHeader:
+    """The header with a producer's identity, and the checksum that follows from the old one."""
     changed = header._replace(
-        attributes=header.attributes | TRANSACTIONAL * is_transactional,
+        attributes=header.attributes & ~TRANSACTIONAL | TRANSACTIONAL * is_transactional,
         producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=sequence,
     )
-    write_header(batch, 0, changed)
-    if header.crc:
-        difference = before ^ crc32c(batch[CRC_FROM:HEADER_SIZE])
-        crc = header.crc ^ carried(difference, len(batch) - HEADER_SIZE)
-    else:
-        crc = batch_crc(batch)
-    write_header(batch, 0, changed._replace(crc=crc))
-    return header.record_count
+    difference = header_crc(header) ^ header_crc(changed)
+    return changed._replace(crc=header.crc ^ carried(difference, header.size - HEADER_SIZE))
 
 
 def with_log_append_time(batch: Buffer, now_ms: int) -> bytearray:

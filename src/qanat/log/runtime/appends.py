@@ -1,4 +1,4 @@
-"""Appends that wait: for a worker that opens or writes the batch, for room on the way to the disk, for those before.
+"""Appends that wait: for a worker that opens or writes a batch, for room on the way to the disk, for those before.
 
 Rule: the batches of one log get their offsets in the order in which they came here (`lines`).
 """
@@ -6,9 +6,11 @@ Rule: the batches of one log get their offsets in the order in which they came h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TypeVar
 
 from qanat.log.admission import Admitted, admit, is_opened
+from qanat.log.adoption import AdoptJob, Looked, look
 from qanat.log.files import Buffer
 from qanat.log.large_append import begin_append
 from qanat.log.partition_log import Appended, PartitionLog
@@ -17,6 +19,8 @@ from qanat.log.runtime.turns import Turns
 from qanat.log.runtime.workers import Workers
 from qanat.log.settings import LogSettings
 from qanat.model.errors import InflatesTooFarError, QanatError, StorageError
+
+Result = TypeVar("Result")
 
 OPENED_ON_LOOP_BYTES = 16 * 1024
 """Batches up to this size are opened where they arrive: a trip to a worker costs more."""
@@ -49,13 +53,24 @@ class Appends:
         return await self._workers.run(self._workers.reader, admit, *arguments)
 
     async def write(self, log: PartitionLog, admitted: Admitted, leader_epoch: int) -> Appended:
-        """Append a large batch, by a worker. Once begun it is done, and a caller who is cancelled hears of it.
+        """Append a large batch, by a worker."""
+        return await self.whole(self._append(log, admitted, leader_epoch))
+
+    async def whole(self, append: Coroutine[None, None, Result]) -> Result:
+        """An append that, once begun, is done; a caller who is cancelled hears of it.
 
         What follows an append (watermarks, whoever waits to read) must follow, even where its client is gone.
         """
-        outcome: list[Appended | QanatError] = []
+        outcome: list[Result | QanatError] = []
+
+        async def carry_out() -> None:
+            try:
+                outcome.append(await append)
+            except QanatError as fault:
+                outcome.append(fault)
+
         try:
-            await self._workers.to_the_end(self._carry_out(log, admitted, leader_epoch, outcome))
+            await self._workers.to_the_end(carry_out())
         except asyncio.CancelledError:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
@@ -65,25 +80,41 @@ class Appends:
             raise result
         return result
 
-    async def _carry_out(
-        self, log: PartitionLog, admitted: Admitted, leader_epoch: int, outcome: list[Appended | QanatError]
-    ) -> None:
+    async def _append(self, log: PartitionLog, admitted: Admitted, leader_epoch: int) -> Appended:
         # A log that is being removed closes its files only when they are given back.
         async with self._workers.loans.lent(log):
+            job = begin_append(log, admitted, leader_epoch, self._clock_ms())
+            if isinstance(job, Appended):
+                return job
             try:
-                outcome.append(await self._append(log, admitted, leader_epoch))
-            except QanatError as fault:
-                outcome.append(fault)
+                await self._workers.run(self._workers.writer, job.run)
+            except StorageError as fault:
+                job.abandon(fault)
+                raise
+            job.finish()
+            assert job.appended is not None, "finished"
+            return job.appended
 
-    async def _append(self, log: PartitionLog, admitted: Admitted, leader_epoch: int) -> Appended:
-        job = begin_append(log, admitted, leader_epoch, self._clock_ms())
-        if isinstance(job, Appended):
-            return job
+    async def look(self, log: PartitionLog, path: str, record_count: int) -> Looked:
+        """Look at a staged file, batch by batch."""
+        arguments = log, path, record_count, log.settings, self._clock_ms()
+        return await self._workers.run(self._workers.makers, look, *arguments)
+
+    async def adopt(self, log: PartitionLog, job: AdoptJob, idle: Callable[[], Awaitable[None]]) -> Appended:
+        """Make a staged file the log's last segment. `idle` returns once no flush of the log is under way."""
         try:
-            await self._workers.run(self._workers.writer, job.run)
+            await self._workers.run(self._workers.makers, job.run)
         except StorageError as fault:
             job.abandon(fault)
             raise
-        job.finish()
+        # The empty segment in whose place the file may come is closed then.
+        async with self._workers.loans.recalled(log):
+            try:
+                while log.is_flushing and not log.active.size:
+                    await idle()
+            except QanatError:
+                job.abandon()
+                raise
+            job.finish()
         assert job.appended is not None, "finished"
         return job.appended

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
 from qanat.log.admission import Admitted, admit, admits_plain, is_opened
+from qanat.log.adoption import AdoptJob, find_taken_over
 from qanat.log.compaction import begin_compaction, unready_segments
 from qanat.log.directory import LogDirectory
 from qanat.log.files import Buffer
@@ -31,11 +32,13 @@ from qanat.log.segment import Segment
 from qanat.log.settings import NEVER_MS, LogSettings
 from qanat.log.truncation import LookJob, begin_restart, begin_truncation, touched_segments
 from qanat.log.warming import CheckJob
-from qanat.model.errors import DiskFullError, InflatesTooFarError, StorageError
+from qanat.model.errors import DiskFullError, InflatesTooFarError, QanatError, StorageError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.log_counters import LogCounters
 from qanat.wire.batch_header import read_header
 from qanat.wire.control import MARKER_SIZE, Marker
+from qanat.wire.staged import FOLDER as STAGED_FOLDER
+from qanat.wire.staged import StagedFile
 
 
 class LogRuntime:
@@ -136,6 +139,32 @@ class LogRuntime:
         appended = log.append_plain(batch, record_count, max_timestamp, leader_epoch, now_ms)
         self._appended(log, appended, size)
         return appended
+
+    async def adopt(self, log: PartitionLog, staged: StagedFile, leader_epoch: int) -> tuple[Appended, int]:
+        """Make a file of batches that lies in the data directory the end of a log; how many bytes that were.
+
+        As with `append`, durability is the caller's to wait for.
+        """
+        appended, size = await self._appends.whole(self._adopt(log, staged, leader_epoch))
+        self._appended(log, appended, size)
+        return appended, size
+
+    async def _adopt(self, log: PartitionLog, staged: StagedFile, leader_epoch: int) -> tuple[Appended, int]:
+        header = staged.header
+        async with self.in_line(log), self.changing(log):
+            if (written := find_taken_over(log, header, leader_epoch)) is not None:
+                return written, 0
+            path = f"{self.directory.path}/{STAGED_FOLDER}/{staged.name}"
+            looked = await self._appends.look(log, path, header.record_count)
+            try:
+                if not self._commits.has_room() and log.settings.is_flushed:
+                    await self._commits.wait_for_room(self._unflushed)
+                find_taken_over(log, header, leader_epoch)  # Its transaction may have been ended meanwhile.
+                job = AdoptJob(log, looked, header, leader_epoch, self.clock_ms())
+            except QanatError:
+                looked.file.close()
+                raise
+            return await self._appends.adopt(log, job, lambda: self._commits.idle(log)), looked.size
 
     @asynccontextmanager
     async def in_line(self, log: PartitionLog) -> AsyncIterator[None]:

@@ -8,6 +8,7 @@ v13  topics by id
 acks=0 is not answered; acks=1 is answered after the append; acks=all once the batch is on disk, where the
 topic's `flush.messages` asks for that.
 A batch in a transaction waits for a word of the coordinator where it is the producer's first in the partition.
+In place of a batch, a file of batches beside the broker may be named, which becomes part of the log (`wire.staged`).
 Deviation: timestamps are judged by a batch's header, not record by record.
 """
 
@@ -32,6 +33,7 @@ from qanat.wire.kafka.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from qanat.wire.staged import is_staged, read_staged
 
 ALL, NONE = -1, 0
 _ZSTD_FROM = 7
@@ -108,6 +110,8 @@ class Produce:
         """Append now; False where that has to wait for the disk or for a worker."""
         partition, batch, _ = part
         try:
+            if is_staged(batch):
+                return False
             if self._version < _ZSTD_FROM:
                 _refuse_zstd(batch)
             written = partition.append_now(batch)
@@ -119,15 +123,25 @@ class Produce:
         return True
 
     async def append_slowly(self, parts: list[Part]) -> None:
-        """The same for what has to wait, in order."""
+        """The same for what has to wait, in order; staged files beside each other, since nothing of them is held."""
         for part in parts:
             partition, batch, _ = part
+            if is_staged(batch):
+                continue
             try:
                 if self._version < _ZSTD_FROM:
                     _refuse_zstd(batch)
                 self._appended(part, await partition.append(batch))
             except QanatError as fault:
                 _refuse_append(part, fault)
+        await asyncio.gather(*(self._adopt(part) for part in parts if is_staged(part[1])))
+
+    async def _adopt(self, part: Part) -> None:
+        partition, batch, _ = part
+        try:
+            self._appended(part, await partition.adopt(read_staged(batch)))
+        except QanatError as fault:
+            _refuse_append(part, fault)
 
     def _appended(self, part: Part, written: Written) -> None:
         partition, _, result = part

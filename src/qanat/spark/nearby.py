@@ -1,0 +1,99 @@
+"""Brokers on this machine: files that are staged in their data directories become part of their logs as they are.
+
+Whether a broker is here is not believed but looked at: its address is one of this machine's, and the data directory
+that it tells of can be written to and says that it is this broker's, of this cluster. Whoever can write there could as
+well write to its logs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from qanat.connection.cluster import Cluster
+from qanat.connection.deadline import Deadline
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.wire.kafka.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from qanat.wire.kafka.registry import ApiKey
+from qanat.wire.staged import FOLDER
+
+_ASKED_S = 5.0
+"""How long it may take to find out: without, rows wait elsewhere and are sent."""
+_LEFT_BEHIND_S = 7 * 24 * 3600.0
+"""What a driver that died has staged is deleted after so long."""
+
+
+class Nearby:
+    """Where rows for partitions can be staged beside the brokers that lead them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._locations: dict[int, str | None] = {}
+        """By the broker's number; None for those that are elsewhere."""
+
+    async def location(self, at: TopicPartition) -> str | None:
+        """The folder for staged files of the broker that leads a partition; None where it is not here."""
+        deadline = Deadline.after(_ASKED_S)
+        try:
+            leader = (await self._cluster.known_topic(at.topic, deadline)).leaders[at.partition]
+            if leader not in self._locations:
+                self._locations[leader] = None
+                self._locations[leader] = await _staging_of(self._cluster, leader, deadline)
+        except QanatError:
+            return None
+        return self._locations[leader]
+
+
+async def _staging_of(cluster: Cluster, node_id: int, deadline: Deadline) -> str | None:
+    known = await cluster.metadata([], deadline)
+    if not any(broker.node_id == node_id and _is_here(broker.host) for broker in known.brokers):
+        return None
+    link = await cluster.node_link(node_id, deadline)
+    told: DescribeLogDirsResponse = await link.call(ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest([]), deadline)
+    for result in told.results:
+        if not result.error_code and _is_of(result.log_dir, known.cluster_id or "", node_id):
+            return _prepared(Path(result.log_dir) / FOLDER)
+    return None
+
+
+def _is_here(host: str) -> bool:
+    """Whether an address is one of this machine's: only those can be bound."""
+    try:
+        for family, _, _, _, address in socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM):
+            with socket.socket(family, socket.SOCK_DGRAM) as probe, suppress(OSError):
+                probe.bind(address)
+                return True
+    except OSError:
+        pass
+    return False
+
+
+def _is_of(path: str, cluster_id: str, node_id: int) -> bool:
+    """Whether a directory here is the one in which a broker keeps its logs."""
+    try:
+        lines = (Path(path) / "meta.properties").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    said = dict(line.split("=", 1) for line in lines if "=" in line)
+    return (
+        "qanat.format" in said
+        and (said.get("cluster.id"), said.get("node.id")) == (cluster_id, str(node_id))
+        and os.access(path, os.W_OK)
+    )
+
+
+def _prepared(folder: Path) -> str | None:
+    """The folder, made if need be; what was left behind in it long ago goes."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for old in folder.iterdir():
+            if time.time() - old.stat().st_mtime > _LEFT_BEHIND_S:
+                shutil.rmtree(old, ignore_errors=True)
+    except OSError:
+        return None
+    return str(folder)

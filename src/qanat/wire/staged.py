@@ -1,0 +1,107 @@
+"""Batches that are not sent but named: they lie in a file beside the broker, which makes it part of the log.
+
+What is sent is a header like any batch's, with a magic of its own, and the file's name in place of records:
+
+    producer, epoch, sequence, transactional    given to all that is in the file, as to one batch
+    record count, last offset delta             of all that is in the file
+    checksum                                    of what is sent; the batches in the file have theirs
+
+A broker that knows nothing of this refuses it for its magic.
+
+In the file batches are hidden: without a base offset, and with every bit of their checksum turned over. A header is
+written anew when the file is taken over; if power fails, a part of that may be on the disk and a part not, and what is
+neither must not be a batch of nobody's, which everybody would see. See docs/decisions/0011-staged-files.md.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from qanat.model.errors import CorruptBatchError, InvalidRecordError
+from qanat.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
+from qanat.wire.batch_header import (
+    BYTES_BEFORE_LENGTH,
+    CODEC_MASK,
+    CONTROL,
+    HEADER_SIZE,
+    MAGIC_AT,
+    BatchHeader,
+    Buffer,
+    batch_crc,
+    read_header,
+    write_header,
+)
+
+STAGED_MAGIC = 113
+FOLDER = "staging"
+"""Where such files lie, in the broker's data directory."""
+_NAME = re.compile(r"[0-9A-Za-z-]{1,100}/[0-9a-f]{32}")
+_NO_EPOCH = -1
+_NO_OFFSET = -1
+_ALL_BITS = 0xFFFFFFFF
+BATCHES_MAX = 4096
+"""In one file."""
+
+
+class StagedFile(NamedTuple):
+    """What was sent of it: the header, and a name inside of `FOLDER`."""
+
+    header: BatchHeader
+    name: str
+
+
+def staged_batch(name: str, record_count: int) -> bytearray:
+    """What to send for a file; a producer's identity can be put in as into any batch."""
+    content = name.encode()
+    batch = bytearray(HEADER_SIZE) + content
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=len(batch) - BYTES_BEFORE_LENGTH,
+        leader_epoch=_NO_EPOCH,
+        magic=STAGED_MAGIC,
+        crc=0,
+        attributes=0,
+        last_offset_delta=record_count - 1,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=NO_TIMESTAMP,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        record_count=record_count,
+    )
+    write_header(batch, 0, header)
+    write_header(batch, 0, header._replace(crc=batch_crc(batch)))
+    return batch
+
+
+def hide(batch: bytearray | memoryview) -> None:
+    """Make a batch one that lies in a staged file."""
+    header = read_header(batch)
+    write_header(batch, 0, header._replace(base_offset=_NO_OFFSET, crc=header.crc ^ _ALL_BITS))
+
+
+def show(batch: bytearray | memoryview) -> None:
+    """Make what lies in a staged file a batch again; it is one already where taking over was begun before."""
+    header = read_header(batch)
+    if header.base_offset == _NO_OFFSET:
+        write_header(batch, 0, header._replace(base_offset=0, crc=header.crc ^ _ALL_BITS))
+
+
+def is_staged(batch: Buffer) -> bool:
+    return len(batch) > HEADER_SIZE and batch[MAGIC_AT] == STAGED_MAGIC
+
+
+def read_staged(batch: Buffer) -> StagedFile:
+    """The file that is meant; raises as for any batch where something about it is wrong."""
+    header = read_header(batch)
+    if header.size != len(batch) or header.crc != batch_crc(batch):
+        raise CorruptBatchError("the name of a staged file came with a wrong length or checksum")
+    name = bytes(memoryview(batch)[HEADER_SIZE:]).decode("ascii", "replace")
+    if not _NAME.fullmatch(name):
+        raise InvalidRecordError(f"{name!r} is no name of a staged file: that is a folder and 32 hexadecimal digits")
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise InvalidRecordError(f"a staged file of {header.record_count} records has none, or another last offset")
+    if header.attributes & (CODEC_MASK | CONTROL):
+        raise InvalidRecordError("a staged file is neither compressed as a whole nor of control batches")
+    return StagedFile(header, name)

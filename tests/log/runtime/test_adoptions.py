@@ -1,0 +1,198 @@
+"""Staged files taken over beside everything else that happens to a log."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.log.batches import Writer, batch
+from tests.log.directories import AT, PATH, Gate, WatchedFiles, produce, running_log, until, values_read
+from tests.log.test_adoption import stage
+
+from qanat.adapters.memory_files import MemoryFiles
+from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.model.errors import DirectoryFailedError, NotLeaderError, NotTakenOverError, QanatError, StorageError
+from qanat.model.ids import LeaderEpoch
+from qanat.wire.control import Marker
+from qanat.wire.records import give_producer
+from qanat.wire.staged import StagedFile, read_staged, staged_batch
+
+NAME = "some/0123456789abcdef0123456789abcdef"
+SETTINGS: dict[str, Any] = {"segment_bytes": 100_000, "flush_messages": 1}
+
+
+def staged(runtime: LogRuntime, batches: Sequence[bytes], records: int, writer: Writer | None = None) -> StagedFile:
+    stage(runtime.directory.files, batches, f"{PATH}/staging/{NAME}")
+    sent = staged_batch(NAME, records)
+    if writer is not None:
+        give_producer(sent, writer.producer_id, writer.epoch, writer.sequence, is_transactional=True)
+    return read_staged(sent)
+
+
+class HeldWorkers:
+    """Files at which whoever takes a file over is held up, when it is read or when it is written."""
+
+    def __init__(self, *, at_reading: bool = False) -> None:
+        self.files = WatchedFiles(MemoryFiles())
+        self.gate = Gate()
+        self.fault: StorageError | None = None
+        if at_reading:
+            self.files.before_read = self._before
+        else:
+            self.files.before_write = self._before
+
+    def _before(self, path: str) -> None:
+        if threading.current_thread().name.startswith("log-make") and path.endswith(NAME):
+            self.gate(path)
+            if self.fault is not None:
+                raise self.fault
+
+
+def test_it_is_durable_when_its_flush_is_and_not_before() -> None:
+    async def main() -> None:
+        async with running_log(**SETTINGS) as (runtime, log):
+            await produce(runtime, log)
+            appended, size = await runtime.adopt(log, staged(runtime, [batch(2), batch(3)], 5), 0)
+            assert (appended.base_offset, appended.last_offset, appended.is_flush_due) == (1, 5, True)
+            assert size == len(batch(2)) + len(batch(3))
+            await runtime.flushed(log, 6)
+            assert (log.flushed_offset, log.closed, log.unflushed_bytes) == (6, [], 0)
+            assert len(await values_read(runtime, log)) == 6
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("at_reading", [True, False])
+def test_whoever_appends_meanwhile_comes_behind(at_reading: bool) -> None:
+    async def main() -> None:
+        held = HeldWorkers(at_reading=at_reading)
+        async with running_log(held.files, **SETTINGS) as (runtime, log):
+            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(2)], 2), 0))
+            await until(lambda: held.gate.is_reached)
+            assert runtime.append_now(log, batch(1), 0) is None
+            waiting = asyncio.create_task(runtime.append(log, batch([(b"k", b"later")]), 0))
+            await asyncio.sleep(0.01)
+            assert log.end_offset == 0
+
+            held.gate.open()
+
+            assert (await adopting)[0].base_offset == 0
+            assert (await waiting).base_offset == 2
+            assert (await values_read(runtime, log))[-1] == b"later"
+
+    asyncio.run(main())
+
+
+def test_an_empty_segment_that_is_being_flushed_is_not_closed_under_the_flush() -> None:
+    async def main() -> None:
+        files = WatchedFiles(MemoryFiles())
+        gate = Gate()
+        async with running_log(files, **SETTINGS) as (runtime, log):
+            files.before_sync = gate
+            log.become_leader(LeaderEpoch(3))
+            flushing = asyncio.create_task(runtime.flushed(log, 0))
+            runtime._commits.ask(log)
+            await until(lambda: gate.is_reached or not log.is_flushing)
+            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(2)], 2), 3))
+            await asyncio.sleep(0.05)
+            assert not adopting.done()
+
+            gate.open()
+            await asyncio.gather(adopting, flushing)
+            await runtime.flushed(log, 2)
+            assert (len(log.segments), log.flushed_offset) == (1, 2)
+
+    asyncio.run(main())
+
+
+def test_a_client_that_goes_away_changes_nothing() -> None:
+    async def main() -> None:
+        held = HeldWorkers()
+        async with running_log(held.files, **SETTINGS) as (runtime, log):
+            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(2)], 2), 0))
+            await until(lambda: held.gate.is_reached)
+            adopting.cancel()
+            await asyncio.sleep(0.01)
+            held.gate.open()
+            await asyncio.wait([adopting])
+            assert (log.end_offset, log.is_appending) == (2, False)
+            await produce(runtime, log)
+
+    asyncio.run(main())
+
+
+def test_a_log_that_is_deleted_meanwhile_goes_afterwards() -> None:
+    async def main() -> None:
+        held = HeldWorkers()
+        async with running_log(held.files, **SETTINGS) as (runtime, log):
+            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(2)], 2), 0))
+            await until(lambda: held.gate.is_reached)
+            deleting = asyncio.create_task(runtime.delete(AT))
+            await asyncio.sleep(0.01)
+            assert AT in runtime.directory.logs
+            held.gate.open()
+            await asyncio.gather(adopting, deleting)
+            assert AT not in runtime.directory.logs
+            with pytest.raises(QanatError):
+                await runtime.adopt(log, staged(runtime, [batch(2)], 2), 0)
+
+    asyncio.run(main())
+
+
+def test_a_disk_that_fails_under_it_fails_the_directory_and_a_lost_leadership_only_this() -> None:
+    async def refused(fault: StorageError | None, kind: type[QanatError]) -> PartitionLog:
+        held = HeldWorkers()
+        held.fault = fault
+        async with running_log(held.files, **SETTINGS) as (runtime, log):
+            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(2)], 2), 0))
+            await until(lambda: held.gate.is_reached)
+            if fault is None:
+                log.become_follower(LeaderEpoch(1))
+            held.gate.open()
+            with pytest.raises(kind):
+                await adopting
+            assert (log.end_offset, log.is_appending) == (0, False)
+            if fault is not None:
+                with pytest.raises(DirectoryFailedError):
+                    await runtime.append(log, batch(1), 0)
+        return log
+
+    assert asyncio.run(refused(StorageError("bad sector"), StorageError)).state.failure is not None
+    assert asyncio.run(refused(None, NotLeaderError)).state.failure is None
+
+
+def test_a_transaction_that_is_ended_while_its_file_is_looked_at_gets_nothing_more() -> None:
+    async def main() -> None:
+        held = HeldWorkers(at_reading=True)
+        async with running_log(held.files, **SETTINGS) as (runtime, log):
+            log.producers.is_gated = True
+            log.producers.confirm(7, 0, log.producers.announce(7))
+            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(2)], 2, Writer(7)), 0))
+            await until(lambda: held.gate.is_reached)
+            runtime.append_marker(log, 7, 0, Marker(is_commit=False, coordinator_epoch=0), 0, 0)
+            held.gate.open()
+            with pytest.raises(QanatError, match="no transaction"):
+                await adopting
+            assert log.end_offset == 1
+
+    asyncio.run(main())
+
+
+def test_asked_for_again_it_is_found_and_one_that_is_not_there_is_said_so() -> None:
+    async def main() -> None:
+        async with running_log(**SETTINGS) as (runtime, log):
+            sent = staged(runtime, [batch(2)] * 3, 6, Writer(7))
+            first, _ = await runtime.adopt(log, sent, 0)
+            again, size = await runtime.adopt(log, sent, 0)
+            assert (again.base_offset, again.is_duplicate, size) == (first.base_offset, True, 0)
+            later = staged_batch(NAME, 6)
+            give_producer(later, 7, 0, 6, is_transactional=True)
+            with pytest.raises(NotTakenOverError, match="no staged file"):
+                await runtime.adopt(log, read_staged(later), 0)
+            assert log.end_offset == 6
+
+    asyncio.run(main())

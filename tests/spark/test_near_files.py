@@ -1,0 +1,268 @@
+"""Rows staged beside a broker on this machine, which takes the files over as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pytest
+from tests.spark.conftest import QUIET
+from tests.spark.test_writing import BOTH, save
+
+from qanat.model.errors import CorruptBatchError, QanatError
+from qanat.model.ids import TopicPartition
+from qanat.spark import near_files, nearby
+from qanat.spark.exactly_once import commit_once
+from qanat.spark.near_files import NearFile, NearFiles
+from qanat.spark.nearby import Nearby
+from qanat.spark.options import Access
+from qanat.spark.outgoing import EncodedBatch, Target
+from qanat.spark.rows import Encoder
+from qanat.spark.sending import Sender
+from qanat.spark.staging import Staged, Staging
+from qanat.testing import EmbeddedBroker
+from qanat.wire.compression import Codec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = QUIET
+
+
+@pytest.fixture
+def disk_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(data_dir=tmp_path / "data") as running:
+        running.create_topic("wide", partitions=3)
+        yield running
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are used, and taken over, from the first batches on."""
+    monkeypatch.setattr(near_files, "SENT_BYTES", 0)
+    monkeypatch.setattr(near_files, "TAKEN_OVER_BYTES", 0)
+
+
+def place_of(broker: EmbeddedBroker, tmp_path: Path) -> Path:
+    (found,) = (tmp_path / "data").glob("broker-*")
+    return found / "staging"
+
+
+def encoded(count: int = 30_000, partitions: int = 3) -> Iterator[EncodedBatch]:
+    encoder = Encoder(Target("wide", Codec.NONE, 100_000, has_headers=False), {"wide": partitions})
+    for at in range(0, count, 10_000):
+        values = pa.array([b"%06d" % number for number in range(at, at + 10_000)], pa.binary())
+        yield from encoder.encode(pa.RecordBatch.from_arrays([values], ["value"]))
+
+
+def staged_near(broker: EmbeddedBroker, tmp_path: Path, folder: str = "q-batch-0") -> Staged:
+    """Rows staged as a task does it."""
+    with Sender(Access(broker.bootstrap_servers)) as sender:
+        files = NearFiles(Nearby(sender.cluster), folder)
+
+        def found() -> Iterator[EncodedBatch]:
+            for one in encoded():
+                if not files.knows(one.at):
+                    sender.run(files.find(one.at))
+                yield one
+
+        return Staging(str(tmp_path / "elsewhere")).stage("batch-0", found(), files)
+
+
+def values(broker: EmbeddedBroker, topic: str = "wide") -> list[bytes]:
+    return [record.value or b"" for record in broker.records(topic)]
+
+
+EXPECTED = [b"%06d" % number for number in range(30_000)]
+
+
+@pytest.mark.usefixtures("few")
+def test_rows_wait_beside_the_broker_and_are_taken_over(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    staged = staged_near(disk_broker, tmp_path)
+    staging = Staging(str(tmp_path / "elsewhere"))
+    place = place_of(disk_broker, tmp_path)
+    assert (len(staged.near), staged.rows, staged.entries) == (3, 30_000, ())
+    assert {file.path.parent for file in staged.near} == {place / "q-batch-0"}
+    assert values(disk_broker) == []
+
+    commit_once(Access(disk_broker.bootstrap_servers), "id", "group", 0, staging.take(staged))
+
+    assert sorted(values(disk_broker)) == EXPECTED
+    assert not list((place / "q-batch-0").iterdir())
+    staging.drop("batch-0", [staged])
+    assert not list(place.iterdir())
+    for number in range(3):
+        found = [one.value or b"" for one in disk_broker.records("wide") if one.partition == number]
+        assert found == sorted(found)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(
+    "configs", [{"compression.type": "lz4"}, {"segment.bytes": 20_000, "max.message.bytes": 15_000}]
+)
+def test_what_the_broker_cannot_take_over_is_sent(
+    disk_broker: EmbeddedBroker, tmp_path: Path, configs: dict[str, object]
+) -> None:
+    disk_broker.create_topic("picky", partitions=1, configs=configs)
+    disk_broker.create_topic("plain", partitions=1)
+    encoder = Encoder(Target(None, Codec.NONE, 10_000, has_headers=False), {"picky": 1, "plain": 1})
+    rows = pa.RecordBatch.from_pydict({"value": EXPECTED, "topic": ["picky", "plain"] * 15_000})
+    with Sender(Access(disk_broker.bootstrap_servers)) as sender:
+        sender.be_idempotent()
+        files = NearFiles(Nearby(sender.cluster), "task")
+        assert sender.send_rows([rows], encoder, files) == 30_000
+
+    assert values(disk_broker, "picky") == EXPECTED[::2]
+    assert values(disk_broker, "plain") == EXPECTED[1::2]
+
+
+@pytest.mark.usefixtures("few")
+def test_a_file_that_was_changed_is_refused_and_nothing_is_seen(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    staged = staged_near(disk_broker, tmp_path)
+    spoiled = staged.near[1].path
+    whole = spoiled.read_bytes()
+    spoiled.write_bytes(whole[:-1] + b"?")
+
+    with pytest.raises(CorruptBatchError, match="rows have changed since they were encoded"):
+        commit_once(
+            Access(disk_broker.bootstrap_servers), "id", "group", 0, Staging(str(tmp_path / "elsewhere")).take(staged)
+        )
+
+    from tests.spark.test_sending import _committed
+
+    assert _committed(disk_broker.bootstrap_servers, "wide") == 0
+
+
+def test_small_files_are_sent_and_what_came_first_stays_first(
+    disk_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(near_files, "SENT_BYTES", 150_000)
+    staged = staged_near(disk_broker, tmp_path)
+    assert staged.entries
+    assert staged.inline
+    assert staged.near
+
+    commit_once(
+        Access(disk_broker.bootstrap_servers), "id", "group", 0, Staging(str(tmp_path / "elsewhere")).take(staged)
+    )
+
+    found = disk_broker.records("wide")
+    for number in range(3):
+        of_partition = [one.value or b"" for one in found if one.partition == number]
+        assert of_partition == sorted(of_partition)
+    assert sorted(one.value or b"" for one in found) == EXPECTED
+    assert not any(file.path.exists() for file in staged.near)
+
+
+@pytest.mark.usefixtures("few")
+def test_a_file_that_is_gone_is_one_sentence(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    staged = staged_near(disk_broker, tmp_path)
+    staged.near[0].path.unlink()
+
+    with pytest.raises(QanatError, match=r"rows that were staged in .* cannot be read any more"):
+        commit_once(
+            Access(disk_broker.bootstrap_servers), "id", "group", 0, Staging(str(tmp_path / "elsewhere")).take(staged)
+        )
+
+
+def test_a_place_that_cannot_be_written_to_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(QanatError, match=r"rows cannot be staged beside the broker, in .*file"):
+        near_files._Growing(str(tmp_path / "file"), "a/b")
+
+
+def test_files_end_where_they_are_full(
+    disk_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None
+) -> None:
+    monkeypatch.setattr(near_files, "FILE_BYTES_MAX", 120_000)
+    staged = staged_near(disk_broker, tmp_path)
+    assert len(staged.near) > 3
+    assert all(file.path.stat().st_size <= 120_000 for file in staged.near)
+    commit_once(
+        Access(disk_broker.bootstrap_servers), "id", "group", 0, Staging(str(tmp_path / "elsewhere")).take(staged)
+    )
+    assert sorted(values(disk_broker)) == EXPECTED
+
+
+def location(broker: EmbeddedBroker) -> str | None:
+    with Sender(Access(broker.bootstrap_servers)) as sender:
+        return sender.run(Nearby(sender.cluster).location(TopicPartition("wide", 0)))
+
+
+def test_a_broker_is_here_only_where_everything_says_so(
+    disk_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = place_of(disk_broker, tmp_path)
+    assert location(disk_broker) == str(place)
+    identity = place.parent / "meta.properties"
+    said = identity.read_text()
+    for twisted in ("", said.replace("cluster.id=", "cluster.id=x"), said.replace("qanat.format", "kafka.format")):
+        identity.write_text(twisted)
+        assert location(disk_broker) is None
+    identity.write_text(said)
+    monkeypatch.setattr(nearby, "_is_here", lambda host: False)
+    assert location(disk_broker) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert location(disk_broker) is None
+
+
+def test_a_broker_in_memory_is_nowhere() -> None:
+    with EmbeddedBroker() as broker:
+        broker.create_topic("wide")
+        assert location(broker) is None
+
+
+def test_addresses_of_this_machine_are_known() -> None:
+    assert nearby._is_here("localhost")
+    assert nearby._is_here("127.0.0.1")
+    assert not nearby._is_here("192.0.2.1")
+    assert not nearby._is_here("no.such.host.invalid")
+
+
+def test_what_was_left_behind_long_ago_is_deleted(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    place = place_of(disk_broker, tmp_path)
+    for name, age_days in (("old", 8), ("young", 6)):
+        (place / name).mkdir(parents=True)
+        (place / name / "file").touch()
+        moment = (place / name).stat().st_mtime - age_days * 24 * 3600
+        os.utime(place / name, (moment, moment))
+
+    assert location(disk_broker) == str(place)
+
+    assert [one.name for one in place.iterdir()] == ["young"]
+
+
+def test_a_file_knows_what_is_in_it() -> None:
+    entries = (near_files.Entry("wide", 2, 10, 3), near_files.Entry("wide", 2, 20, 4))
+    assert NearFile("/place", "folder/name", entries).rows == 7
+
+
+@BOTH
+def test_spark_writes_large_tasks_so(spark: SparkSession, tmp_path: Path, delivery: str) -> None:
+    """Two tasks with more for each partition than is sent."""
+    rows = 14_400
+    with EmbeddedBroker(data_dir=tmp_path / "data") as broker:
+        broker.create_topic("wide", partitions=2)
+        frame = spark.range(0, rows, 1, 2).selectExpr("concat(cast(id as string), repeat('x', 10000)) value")
+        save(frame, broker, topic="wide", delivery=delivery, stagingLocation=tmp_path / "staging")
+        segments = [
+            one.stat().st_size for one in place_of(broker, tmp_path).parent.glob("wide-*/*.log") if one.stat().st_size
+        ]
+        found = Counter((one.value or b"").partition(b"x")[0] for one in broker.records("wide"))
+
+        assert len(segments) >= 4, "each task's part of each partition is a file"
+        assert found == Counter(b"%d" % number for number in range(rows))
+        assert not list(place_of(broker, tmp_path).iterdir())
+
+
+def test_without_acknowledgements_nothing_is_kept(disk_broker: EmbeddedBroker) -> None:
+    files = NearFiles(None, "task")
+    asyncio.run(files.find(TopicPartition("wide", 0)))
+    assert not any(files.take(one) for one in encoded(partitions=1))
+    assert files.close() == ()
