@@ -302,9 +302,11 @@ def test_who_stopped_leading_meanwhile_takes_nothing_over() -> None:
     assert log.files.exists(path)
 
 
-def test_a_file_that_is_gone_when_it_is_renamed_costs_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_file_that_is_gone_when_it_is_renamed_costs_nothing(tmp_path: Path, before: int) -> None:
     log = new_log(OsFiles(), f"{tmp_path}/t-0", segment_bytes=100_000)
-    append(log, batch(1))
+    for _ in range(before):
+        append(log, batch(1))
     path = stage(log.files, [batch(2)], f"{tmp_path}/staging/some")
     job = begin(log, path, named(2))
     job.run()
@@ -313,8 +315,10 @@ def test_a_file_that_is_gone_when_it_is_renamed_costs_nothing(tmp_path: Path) ->
     with pytest.raises(NotTakenOverError, match="could not be renamed"):
         job.finish()
 
-    assert (log.end_offset, log.is_appending, log.state.failure) == (1, False, None)
-    assert append(log, batch(1)).base_offset == 1
+    assert (log.end_offset, log.is_appending, log.state.failure) == (before, False, None)
+    assert append(log, batch(1)).base_offset == before
+    replicate(log)
+    assert stored(reopened(log, OsFiles())) == stored(log)
 
 
 def test_its_headers_are_what_a_follower_gets() -> None:
@@ -326,3 +330,20 @@ def test_its_headers_are_what_a_follower_gets() -> None:
     assert stored(follower) == stored(log)
     assert follower.producers.states == log.producers.states
     assert {read_header(content).leader_epoch for _, content in stored(follower)} == {6}
+
+
+def test_who_stopped_leading_while_the_file_was_renamed_has_an_empty_segment_again(tmp_path: Path) -> None:
+    log = new_log(OsFiles(), f"{tmp_path}/t-0", segment_bytes=100_000)
+    job = begin(log, stage(log.files, [batch(2)], f"{tmp_path}/staging/some"), named(2))
+    assert job.is_in_place
+    job.run()
+    job.rename()
+    log.become_follower(LeaderEpoch(1))
+    with pytest.raises(NotLeaderError):
+        job.finish()
+
+    assert (log.end_offset, log.is_appending, log.active.file.size()) == (0, False, 0)
+    log.become_leader(LeaderEpoch(2))
+    append(log, batch(3), leader_epoch=2)
+    replicate(log)
+    assert [header.record_count for header, _ in stored(reopened(log, OsFiles()))] == [3]

@@ -18,6 +18,7 @@ from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark import near_files, nearby
 from qanat.spark.exactly_once import commit_once
+from qanat.spark.machine import this_machine
 from qanat.spark.near_files import NearFile, NearFiles
 from qanat.spark.nearby import Nearby
 from qanat.spark.options import Access
@@ -25,11 +26,12 @@ from qanat.spark.outgoing import EncodedBatch, Target
 from qanat.spark.rows import Encoder
 from qanat.spark.sending import Sender
 from qanat.spark.staging import Staged, Staging
+from qanat.spark.writers import stream_writer
 from qanat.testing import EmbeddedBroker
 from qanat.wire.compression import Codec
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = QUIET
 
@@ -266,3 +268,67 @@ def test_without_acknowledgements_nothing_is_kept(disk_broker: EmbeddedBroker) -
     asyncio.run(files.find(TopicPartition("wide", 0)))
     assert not any(files.take(one) for one in encoded(partitions=1))
     assert files.close() == ()
+
+
+def test_an_older_broker_is_sent_what_it_does_not_know_by_name(
+    disk_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, few: None
+) -> None:
+    monkeypatch.setattr("qanat.servers.kafka.produce.is_staged", lambda batch: False)
+    with Sender(Access(disk_broker.bootstrap_servers)) as sender:
+        sender.be_idempotent()
+        encoder = Encoder(Target("wide", Codec.NONE, 100_000, has_headers=False), {"wide": 3})
+        rows = pa.RecordBatch.from_arrays([pa.array(EXPECTED, pa.binary())], ["value"])
+        assert sender.send_rows([rows], encoder, NearFiles(Nearby(sender.cluster), "task")) == 30_000
+
+    assert sorted(values(disk_broker)) == EXPECTED
+
+
+def test_tasks_away_from_their_driver_stage_where_it_can_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver may have to send it."""
+    writer = stream_writer(
+        {"kafka.bootstrap.servers": "localhost:1", "topic": "wide", "checkpointLocation": str(tmp_path)},
+        spark.range(1).selectExpr("cast(id as string) value").schema,
+    )
+    assert writer._driver == this_machine()
+    monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+    assert writer._driver != this_machine()
+
+
+def test_what_a_failed_task_staged_is_gone_and_what_others_staged_is_not(tmp_path: Path) -> None:
+    class Here:
+        async def location(self, at: TopicPartition) -> str:
+            return str(tmp_path)
+
+    kept, dropped = NearFiles(Here(), "folder"), NearFiles(Here(), "folder")  # type: ignore[arg-type]
+    for files in (kept, dropped):
+        for one in encoded(10_000):
+            asyncio.run(files.find(one.at))
+            files._seen_bytes = near_files.SENT_BYTES
+            assert files.take(one)
+    dropped.drop()
+
+    assert {file.path for file in kept.close()} == set((tmp_path / "folder").iterdir())
+    kept.drop()
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_batch_of_a_stream_that_writes_by_itself_is_written(
+    spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path
+) -> None:
+    """Inside `foreachBatch` a write has the stream's properties, but is a write of its own."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(3):
+        (source / f"{number}.txt").write_text(f"row {number}\n")
+
+    def write(frame: DataFrame, _: int) -> None:
+        save(frame, broker, topic=topic, delivery="exactly-once", stagingLocation=tmp_path / "staging")
+
+    reader = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(source))
+    query = reader.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination(120)
+
+    assert sorted(one.value or b"" for one in broker.records(topic)) == [b"row 0", b"row 1", b"row 2"]
+    assert not list((tmp_path / "staging").rglob("*")) if (tmp_path / "staging").exists() else True

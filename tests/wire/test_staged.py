@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.log.batches import Writer, batch, examples
 
 from qanat.model.errors import CorruptBatchError, InvalidRecordError, QanatError
-from qanat.wire.batch_header import CONTROL, batch_crc, check_batch, read_header, write_header
+from qanat.wire.batch_header import CONTROL, TRANSACTIONAL, batch_crc, check_batch, read_header, write_header
 from qanat.wire.records import give_producer
 from qanat.wire.staged import hide, is_staged, read_staged, show, staged_batch
 
@@ -54,7 +54,11 @@ def _resealed(sent: bytearray) -> bytearray:
 
 
 def test_counts_and_attributes_that_make_no_sense_are_refused() -> None:
-    for change in ({"record_count": 0}, {"last_offset_delta": 7}, {"record_count": -1}, {"attributes": CONTROL}):
+    for change in (
+        *({"record_count": 0}, {"last_offset_delta": 7}, {"record_count": -1}, {"attributes": CONTROL}),
+        *({"attributes": TRANSACTIONAL}, {"producer_id": 7}, {"producer_id": 7, "producer_epoch": 1}),
+        *({"base_sequence": 3}, {"producer_id": 7, "base_sequence": 3}),
+    ):
         sent = staged_batch(NAME, 1)
         write_header(sent, 0, read_header(sent)._replace(**change))
         with pytest.raises(InvalidRecordError):

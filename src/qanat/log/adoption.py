@@ -35,12 +35,17 @@ class Looked(Struct, frozen=True):
     headers: list[BatchHeader]
 
 
-def look(log: PartitionLog, path: str, record_count: int, settings: LogSettings, now_ms: int) -> Looked:
-    """Look at every batch of a staged file; may wait for the disk. Whoever gets it closes its file."""
-    if not settings.keeps_batches:
+def require_plain(log: PartitionLog) -> None:
+    """Refuse files for a log that does not store batches as they come."""
+    if not log.settings.keeps_batches:
         raise NotTakenOverError(f"{log.topic_partition} does not store batches as they come")
     if log.active.file.key_id is not None:
         raise NotTakenOverError(f"{log.topic_partition} is encrypted on the disk")
+
+
+def look(log: PartitionLog, path: str, record_count: int, settings: LogSettings, now_ms: int) -> Looked:
+    """Look at every batch of a staged file; may wait for the disk. Whoever gets it closes its file."""
+    require_plain(log)
     try:
         file = log.files.open(path)
     except StorageError as fault:
@@ -93,18 +98,30 @@ class AdoptJob:
         self._now_ms = now_ms
         self._base_offset = log.end_offset
         self._headers: list[BatchHeader] = []
+        self._is_renamed = False
         interval_bytes = log.settings.index_interval_bytes
         self._segment = Segment(log.files, log.directory, self._base_offset, looked.file, interval_bytes)
         self.appended: Appended | None = None
         log.is_appending = True
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file comes in the place of an empty segment."""
+        return not self._log.active.size
+
     def run(self) -> None:
-        """Write the headers; the file still has its own name."""
-        for header in self._placed():
-            position = self._segment.size
-            self._looked.file.write((packed(header),), position)
-            self._segment.enter(position, header.size, header.last_offset, header.max_timestamp)
-            self._headers.append(header)
+        """Write the headers. The file still has its own name, so that its troubles are not the log's."""
+        try:
+            for header in self._placed():
+                position = self._segment.size
+                self._looked.file.write((packed(header),), position)
+                self._segment.enter(position, header.size, header.last_offset, header.max_timestamp)
+                self._headers.append(header)
+            if self._log.settings.is_flushed:
+                # Here, so that nobody else's flush has so much to do.
+                self._looked.file.sync()
+        except StorageError as fault:
+            raise NotTakenOverError(f"a staged file cannot be written to: {fault}") from None
 
     def _placed(self) -> list[BatchHeader]:
         """The headers with offsets, and with the producer's identity; without one, as nobody's."""
@@ -130,10 +147,8 @@ class AdoptJob:
         try:
             log.state.require_working()
             log.require_leader(self._leader_epoch)
-            segment.file.rename(segment.path(names.LOG))
-        except StorageError as fault:
-            self.abandon()
-            raise NotTakenOverError(f"a staged file could not be renamed: {fault}") from None
+            if not self._is_renamed:
+                self.rename()
         except QanatError:
             self.abandon()
             raise
@@ -141,7 +156,6 @@ class AdoptJob:
         if log.active.size:
             log.move_on(segment)
         else:
-            # It has the name of the empty one, in whose place it comes.
             log.active.close()
             log.segments[-1] = segment
             log.has_new_names = True
@@ -154,12 +168,28 @@ class AdoptJob:
         is_flush_due = log.unflushed_records >= log.settings.flush_messages
         self.appended = Appended(self._base_offset, segment.next_offset - 1, False, is_flush_due)
 
-    def abandon(self, fault: StorageError | None = None) -> None:
+    def rename(self) -> None:
+        """Give the file its name in the log. An empty segment may have it, in whose place the file comes.
+
+        For a worker then: a file that is renamed over another is written to the disk on the spot by ext4.
+        """
+        try:
+            self._segment.file.rename(self._segment.path(names.LOG))
+        except StorageError as fault:
+            raise NotTakenOverError(f"a staged file could not be renamed: {fault}") from None
+        self._is_renamed = True
+
+    def abandon(self) -> None:
         """Leave the log as it was."""
-        self._log.is_appending = False
+        log = self._log
+        log.is_appending = False
         self._looked.file.close()
-        if fault is not None:
-            self._log.note_fault(fault)
+        if self._is_renamed and log.state.failure is None:
+            # It has taken an empty segment's name.
+            interval_bytes = log.settings.index_interval_bytes
+            log.active.close()
+            log.segments[-1] = Segment.create(log.files, log.directory, self._base_offset, interval_bytes)
+            log.has_new_names = True
 
 
 def find_taken_over(log: PartitionLog, producer: BatchHeader, leader_epoch: int) -> Appended | None:

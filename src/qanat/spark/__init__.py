@@ -28,6 +28,7 @@
 - `sending`        batches on their way to the brokers
 - `staging`        where encoded rows wait for their transaction
 - `nearby`         which brokers are on this machine
+- `machine`        which processes see the same files
 - `near_files`     files beside them, which they take over as they are
 - `exactly_once`   a micro-batch in one transaction, unless it is there already
 - `lake`           the lake of an archive: Parquet files, and commits that say which count

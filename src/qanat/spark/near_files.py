@@ -25,8 +25,8 @@ SENT_BYTES = 1024 * 1024
 """The first ones of a task are not for files: most micro-batches are small."""
 TAKEN_OVER_BYTES = 32 * 1024 * 1024
 """A file with less is sent: it would become a segment, and a log should not have too many."""
-FILE_BYTES_MAX = 256 * 1024 * 1024
-"""A file is looked at in one go, and must fit into a segment."""
+FILE_BYTES_MAX = 128 * 1024 * 1024
+"""A file is looked at in one go, and must fit into a segment, which has as much unless a topic says otherwise."""
 PARTITIONS_MAX = 16
 """Of one task, with files of their own."""
 
@@ -122,9 +122,12 @@ class NearFiles:
         return tuple(file.close() for files in self._files.values() for file in files)
 
     def drop(self) -> None:
-        """Forget what was not taken over."""
+        """Forget what was not taken over; others may have files in the same folder."""
         for file in self.close():
-            file.drop_folder()
+            with contextlib.suppress(OSError):
+                file.path.unlink()
+            with contextlib.suppress(OSError):
+                file.path.parent.rmdir()
 
 
 def entry_of(one: EncodedBatch) -> Entry:

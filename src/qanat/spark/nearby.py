@@ -91,9 +91,11 @@ def _prepared(folder: Path) -> str | None:
     """The folder, made if need be; what was left behind in it long ago goes."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        for old in folder.iterdir():
-            if time.time() - old.stat().st_mtime > _LEFT_BEHIND_S:
-                shutil.rmtree(old, ignore_errors=True)
+        found = list(folder.iterdir())
     except OSError:
         return None
+    for one in found:
+        with suppress(OSError):  # Another task may be at it, too.
+            if time.time() - one.stat().st_mtime > _LEFT_BEHIND_S:
+                shutil.rmtree(one, ignore_errors=True)
     return str(folder)

@@ -42,6 +42,10 @@ PATIENCE_S = 15.0
 """How long a task waits for a cluster that it has not reached: a restart takes that long, a wrong address for ever."""
 
 
+_NOT_TAKEN_OVER = (ErrorCode.RESOURCE_NOT_FOUND, ErrorCode.INVALID_RECORD)
+"""Of a file: the broker cannot take it over as it is, or is too old to know of such things."""
+
+
 class Rounds:
     """Gathers batches until one would be a partition's second, or there is enough to send.
 
@@ -211,7 +215,7 @@ class Sender:
         try:
             await self._send_topic(one.at.topic, {one.at.partition: one.batch})
         except RefusedError as fault:
-            if fault.code != ErrorCode.RESOURCE_NOT_FOUND or one.instead is None:
+            if fault.code not in _NOT_TAKEN_OVER or one.instead is None:
                 raise
             _log.info("%s is sent: %s", one.at, fault)
             for batch in one.instead():

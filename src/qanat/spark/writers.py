@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from qanat.spark.given import OptionError
 from qanat.spark.kept_memory import keep_memory
+from qanat.spark.machine import this_machine
 from qanat.spark.options import SinkOptions, sink_options
 from qanat.spark.outgoing import Target, check_columns
 from qanat.spark.plain_faults import told_plainly
@@ -58,11 +59,13 @@ class Waiting(WriterCommitMessage):
 class _Writing:
     """What batch and streaming writes have in common."""
 
-    def __init__(self, options: SinkOptions, schema: StructType, staging: str, folders: str = "batch") -> None:
+    def __init__(self, options: SinkOptions, schema: StructType, staging: str, write_id: str | None = None) -> None:
+        """`write_id` is a batch write's own; what a stream writes has its query's id and the batch's number."""
         check_columns({field.name: field.dataType.simpleString() for field in schema}, options.topic)
         self._options = options
         self._staging = staging
-        self._folders = folders
+        self._write_id = write_id
+        self._driver = this_machine()
         self._target = Target(
             options.topic, Codec[options.compression.upper()], options.batch_bytes, options.include_headers
         )
@@ -80,12 +83,17 @@ class _Writing:
             if self._options.delivery == "exactly-once":
                 context = TaskContext.get()
                 assert context is not None
+                query = self._write_id or context.getLocalProperty(_QUERY_ID) or uuid4().hex
                 folder = self._folder(int(context.getLocalProperty(_BATCH_ID) or 0))
-                query = context.getLocalProperty(_QUERY_ID)
-                near = NearFiles(Nearby(sender.cluster), f"{query}-{folder}" if query else folder)
+                # The driver must be able to send what a broker does not take over.
+                nearby = Nearby(sender.cluster) if this_machine() == self._driver else None
+                near = NearFiles(nearby, folder if self._write_id else f"{query}-{folder}")
                 encoded = self._encoded(rows, sender, Encoder(self._target), near)
-                staged = Staging(self._staging).stage(folder, encoded, near)
-                return Waiting(context.partitionId(), query or uuid4().hex, staged)
+                try:
+                    return Waiting(context.partitionId(), query, Staging(self._staging).stage(folder, encoded, near))
+                except BaseException:
+                    near.drop()
+                    raise
             sender.acks = self._options.acks
             if self._options.acks == ALL:
                 sender.be_idempotent()
@@ -133,7 +141,7 @@ class _Writing:
             Staging(self._staging).drop(self._folder(batch_id), waiting)
 
     def _folder(self, batch_id: int) -> str:
-        return f"{self._folders}-{batch_id}"
+        return self._write_id or f"batch-{batch_id}"
 
 
 @told_plainly

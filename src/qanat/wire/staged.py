@@ -102,6 +102,11 @@ def read_staged(batch: Buffer) -> StagedFile:
         raise InvalidRecordError(f"{name!r} is no name of a staged file: that is a folder and 32 hexadecimal digits")
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise InvalidRecordError(f"a staged file of {header.record_count} records has none, or another last offset")
+    is_known = header.producer_id >= 0
+    if is_known != (header.producer_epoch >= 0) or is_known != (header.base_sequence >= 0):
+        raise InvalidRecordError(f"a staged file of producer {header.producer_id} needs an epoch and a sequence number")
+    if header.is_transactional and not is_known:
+        raise InvalidRecordError("a staged file in a transaction needs a producer id")
     if header.attributes & (CODEC_MASK | CONTROL):
         raise InvalidRecordError("a staged file is neither compressed as a whole nor of control batches")
     return StagedFile(header, name)

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 from tests.log.batches import Writer, batch
-from tests.log.directories import AT, PATH, Gate, WatchedFiles, produce, running_log, until, values_read
+from tests.log.directories import AT, PATH, TOPIC_ID, Gate, WatchedFiles, produce, running_log, until, values_read
 from tests.log.test_adoption import stage
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.model.errors import DirectoryFailedError, NotLeaderError, NotTakenOverError, QanatError, StorageError
-from qanat.model.ids import LeaderEpoch
+from qanat.model.errors import NotLeaderError, NotTakenOverError, QanatError, StorageError
+from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.wire.control import Marker
 from qanat.wire.records import give_producer
 from qanat.wire.staged import StagedFile, read_staged, staged_batch
@@ -143,8 +142,8 @@ def test_a_log_that_is_deleted_meanwhile_goes_afterwards() -> None:
     asyncio.run(main())
 
 
-def test_a_disk_that_fails_under_it_fails_the_directory_and_a_lost_leadership_only_this() -> None:
-    async def refused(fault: StorageError | None, kind: type[QanatError]) -> PartitionLog:
+def test_a_file_that_cannot_be_written_to_and_a_lost_leadership_cost_nothing_else() -> None:
+    async def refused(fault: StorageError | None, kind: type[QanatError]) -> None:
         held = HeldWorkers()
         held.fault = fault
         async with running_log(held.files, **SETTINGS) as (runtime, log):
@@ -155,14 +154,52 @@ def test_a_disk_that_fails_under_it_fails_the_directory_and_a_lost_leadership_on
             held.gate.open()
             with pytest.raises(kind):
                 await adopting
-            assert (log.end_offset, log.is_appending) == (0, False)
-            if fault is not None:
-                with pytest.raises(DirectoryFailedError):
-                    await runtime.append(log, batch(1), 0)
-        return log
+            assert (log.end_offset, log.is_appending, log.state.failure) == (0, False, None)
+            await produce(runtime, log, content=batch(1)) if fault is not None else None
 
-    assert asyncio.run(refused(StorageError("bad sector"), StorageError)).state.failure is not None
-    assert asyncio.run(refused(None, NotLeaderError)).state.failure is None
+    asyncio.run(refused(StorageError("bad sector"), NotTakenOverError))
+    asyncio.run(refused(None, NotLeaderError))
+
+
+def test_a_name_for_a_topic_that_takes_none_waits_for_nobody() -> None:
+    async def main() -> None:
+        async with running_log(**SETTINGS, cleanup_policy="compact") as (runtime, log), runtime.changing(log):
+            with pytest.raises(NotTakenOverError):
+                await asyncio.wait_for(runtime.adopt(log, staged(runtime, [batch(2)], 2), 0), 5)
+
+    asyncio.run(main())
+
+
+def test_what_is_on_its_way_to_the_disk_is_counted_once() -> None:
+    async def main() -> None:
+        async with running_log(segment_bytes=100_000, flush_messages=2**63 - 1) as (runtime, log):
+            await runtime.append(log, batch(1), 0)
+            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(20)] * 5, 100), 0))
+            behind = asyncio.create_task(runtime.append(log, batch(1), 0))
+            await asyncio.gather(adopting, behind)
+            await runtime.flushed(log, log.end_offset)
+            assert (log.unflushed_bytes, log.state.unflushed_bytes) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_one_file_is_taken_over_by_one_log() -> None:
+    async def main() -> None:
+        held = HeldWorkers(at_reading=True)
+        async with running_log(held.files, **SETTINGS) as (runtime, log):
+            other = await runtime.create(TopicPartition("t", 1), TOPIC_ID, log.settings)
+            sent = staged(runtime, [batch(2)], 2)
+            first = asyncio.create_task(runtime.adopt(log, sent, 0))
+            await until(lambda: held.gate.is_reached)
+            with pytest.raises(NotTakenOverError, match="already"):
+                await runtime.adopt(other, sent, 0)
+            held.gate.open()
+            await first
+            with pytest.raises(NotTakenOverError, match="no staged file"):
+                await runtime.adopt(other, sent, 0)
+            assert (log.end_offset, other.end_offset) == (2, 0)
+
+    asyncio.run(main())
 
 
 def test_a_transaction_that_is_ended_while_its_file_is_looked_at_gets_nothing_more() -> None:

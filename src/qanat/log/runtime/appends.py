@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
 from typing import TypeVar
 
 from qanat.log.admission import Admitted, admit, is_opened
@@ -102,16 +103,15 @@ class Appends:
 
     async def adopt(self, log: PartitionLog, job: AdoptJob, idle: Callable[[], Awaitable[None]]) -> Appended:
         """Make a staged file the log's last segment. `idle` returns once no flush of the log is under way."""
-        try:
-            await self._workers.run(self._workers.makers, job.run)
-        except StorageError as fault:
-            job.abandon(fault)
-            raise
-        # The empty segment in whose place the file may come is closed then.
-        async with self._workers.loans.recalled(log):
+        async with AsyncExitStack() as stack:
             try:
-                while log.is_flushing and not log.active.size:
-                    await idle()
+                await self._workers.run(self._workers.makers, job.run)
+                if job.is_in_place:
+                    await self._workers.run(self._workers.makers, job.rename)
+                    # The empty segment is closed at the end.
+                    await stack.enter_async_context(self._workers.loans.recalled(log))
+                    while log.is_flushing:
+                        await idle()
             except QanatError:
                 job.abandon()
                 raise

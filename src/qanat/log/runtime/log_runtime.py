@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
 from qanat.log.admission import Admitted, admit, admits_plain, is_opened
-from qanat.log.adoption import AdoptJob, find_taken_over
+from qanat.log.adoption import AdoptJob, find_taken_over, require_plain
 from qanat.log.compaction import begin_compaction, unready_segments
 from qanat.log.directory import LogDirectory
 from qanat.log.files import Buffer
@@ -32,7 +32,7 @@ from qanat.log.segment import Segment
 from qanat.log.settings import NEVER_MS, LogSettings
 from qanat.log.truncation import LookJob, begin_restart, begin_truncation, touched_segments
 from qanat.log.warming import CheckJob
-from qanat.model.errors import DiskFullError, InflatesTooFarError, QanatError, StorageError
+from qanat.model.errors import DiskFullError, InflatesTooFarError, NotTakenOverError, QanatError, StorageError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.log_counters import LogCounters
 from qanat.wire.batch_header import read_header
@@ -63,6 +63,8 @@ class LogRuntime:
         self.on_damage: Callable[[PartitionLog, Sequence[Damage]], None] | None = None
         """Told of damage when it is found."""
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
+        self._adopting: set[str] = set()
+        """Staged files that are being taken over."""
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
         self._workers = Workers(directory.state, self._commits.wake, flusher)
         self._appends = Appends(self._workers, clock_ms, directory.settings.log_decompressed_bytes_max)
@@ -145,26 +147,34 @@ class LogRuntime:
 
         As with `append`, durability is the caller's to wait for.
         """
-        appended, size = await self._appends.whole(self._adopt(log, staged, leader_epoch))
-        self._appended(log, appended, size)
-        return appended, size
+        require_plain(log)
+        async with self.in_line(log):
+            appended, size = await self._appends.whole(self._adopt(log, staged, leader_epoch))
+            self._appended(log, appended, size)
+            return appended, size
 
     async def _adopt(self, log: PartitionLog, staged: StagedFile, leader_epoch: int) -> tuple[Appended, int]:
-        header = staged.header
-        async with self.in_line(log), self.changing(log):
+        header, name = staged.header, staged.name
+        async with self.changing(log):
             if (written := find_taken_over(log, header, leader_epoch)) is not None:
                 return written, 0
-            path = f"{self.directory.path}/{STAGED_FOLDER}/{staged.name}"
-            looked = await self._appends.look(log, path, header.record_count)
+            if name in self._adopting:
+                raise NotTakenOverError(f"{name} is being taken over already")
+            self._adopting.add(name)
             try:
-                if not self._commits.has_room() and log.settings.is_flushed:
-                    await self._commits.wait_for_room(self._unflushed)
-                find_taken_over(log, header, leader_epoch)  # Its transaction may have been ended meanwhile.
-                job = AdoptJob(log, looked, header, leader_epoch, self.clock_ms())
-            except QanatError:
-                looked.file.close()
-                raise
-            return await self._appends.adopt(log, job, lambda: self._commits.idle(log)), looked.size
+                path = f"{self.directory.path}/{STAGED_FOLDER}/{name}"
+                looked = await self._appends.look(log, path, header.record_count)
+                try:
+                    if not self._commits.has_room() and log.settings.is_flushed:
+                        await self._commits.wait_for_room(self._unflushed)
+                    find_taken_over(log, header, leader_epoch)  # Its transaction may have been ended meanwhile.
+                    job = AdoptJob(log, looked, header, leader_epoch, self.clock_ms())
+                except QanatError:
+                    looked.file.close()
+                    raise
+                return await self._appends.adopt(log, job, lambda: self._commits.idle(log)), looked.size
+            finally:
+                self._adopting.remove(name)
 
     @asynccontextmanager
     async def in_line(self, log: PartitionLog) -> AsyncIterator[None]:
