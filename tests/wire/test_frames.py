@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qanat.model.errors import MalformedMessageError
-from qanat.wire.frames import FrameReader, FrameRooms
+from qanat.wire.frame_rooms import FrameRooms
+from qanat.wire.frames import FrameReader
 
 LIMIT = 1024 * 1024
 

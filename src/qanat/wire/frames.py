@@ -1,11 +1,13 @@
+# cython: language_level=3, annotation_typing=False
 """Kafka's framing: a length of four bytes, then that many bytes. Bytes in, frames out.
 
 The transport writes straight into `buffer()`. Small frames are copied out of
 a buffer that is on loan while a frame is incomplete, so that who is idle holds none,
 and who has sent a few bytes of a frame holds just those;
 a frame that does not fit gets a room of its own, so a large produce request is
-received where it will be read, once. Rooms of the usual size are used again: in fresh
-memory, a quarter of a produce request's time goes into page faults.
+received where it will be read, once. Rooms are `frame_rooms`' business.
+
+Compiled and interpreted like `wire.record_reader`.
 
 Rule 1: a length is checked before a byte is allocated for it.
 Rule 2: a frame handed out is its taker's alone, to read and to write.
@@ -15,12 +17,10 @@ Rule 3: `held_bytes` is the memory that the frame which is not whole yet has rea
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from struct import Struct
-from sys import getrefcount
-from typing import Any, TypeAlias
 
 from qanat.model.errors import MalformedMessageError
+from qanat.wire.frame_rooms import FrameRooms
 
 _LENGTH = Struct(">i")
 _read_length = _LENGTH.unpack_from
@@ -29,55 +29,44 @@ _SHARED_BYTES = 64 * 1024
 _SPARE_BUFFERS = 16
 _FEW_BYTES = 4096
 """So much of a frame is put aside until more comes; for more, a buffer stays on loan."""
-_ROOM_BYTES = 2 * 1024 * 1024
-"""Twice what a batch may have unless its topic says otherwise."""
-_ROOMS_KEPT = 4
-_UNUSED_REFERENCES = 3
-"""Of a room that no view keeps: by the list of rooms, by whoever looks at it, and by `getrefcount` itself."""
 _NOTHING = memoryview(b"")
-
-Room: TypeAlias = Any
-"""Whatever a memoryview may be taken of and written through: a bytearray, a map."""
+COMPILED = not __file__.endswith(".py")
 
 
-class FrameRooms:
-    """Where the frames of some connections are received, all of them on one thread."""
+def length_at(buffer: memoryview, position: int) -> int:
+    """The length that a frame announces."""
+    if COMPILED:
+        return native_length(buffer, position)  # type: ignore[name-defined,no-any-return]  # noqa: F821
+    return int(_read_length(buffer, position)[0])
 
-    __slots__ = ("_make", "_rooms", "_spare")
 
-    def __init__(self, make: Callable[[int], Room] = bytearray) -> None:
-        self._make = make
-        self._rooms: list[Room] = []
-        self._spare: list[memoryview] = []
-
-    def large(self, size: int) -> memoryview:
-        """Room for a frame that is too large for a buffer on loan."""
-        if size > _ROOM_BYTES:
-            return memoryview(self._make(size))
-        for room in self._rooms:
-            if getrefcount(room) == _UNUSED_REFERENCES:
-                return memoryview(room)[:size]
-        room = self._make(_ROOM_BYTES)
-        if len(self._rooms) < _ROOMS_KEPT:
-            self._rooms.append(room)
-        return memoryview(room)[:size]
-
-    def lend(self) -> memoryview:
-        return self._spare.pop() if self._spare else memoryview(bytearray(_SHARED_BYTES))
-
-    def take_back(self, buffer: memoryview) -> None:
-        if len(self._spare) < _SPARE_BUFFERS:
-            self._spare.append(buffer)
+def copied(buffer: memoryview, start: int, end: int) -> memoryview:
+    """A frame of its own."""
+    if COMPILED:
+        return native_copy(buffer, start, end)  # type: ignore[name-defined,no-any-return]  # noqa: F821
+    return memoryview(bytearray(buffer[start:end]))
 
 
 class FrameReader:
     """Cuts one connection's bytes into frames."""
 
-    __slots__ = ("_end", "_frame", "_frame_end", "_max_bytes", "_rest", "_rooms", "_shared", "_start", "held_bytes")
+    __slots__ = (
+        "_end",
+        "_frame",
+        "_frame_end",
+        "_max_bytes",
+        "_rest",
+        "_rooms",
+        "_shared",
+        "_spare",
+        "_start",
+        "held_bytes",
+    )
 
     def __init__(self, max_bytes: int, rooms: FrameRooms | None = None) -> None:
         self._max_bytes = max_bytes
         self._rooms = rooms or FrameRooms()
+        self._spare = self._rooms.spare
         self._shared = _NOTHING
         self._start = 0
         self._end = 0
@@ -108,18 +97,18 @@ class FrameReader:
         """Memory that the rest of that frame will take at most."""
         if self._frame is not None:
             return len(self._frame) - self._frame_end
-        return 0 if self._shared else _SHARED_BYTES
+        return 0 if self._shared is not _NOTHING else _SHARED_BYTES
 
     def buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
         if self._frame is not None:
             return self._frame[self._frame_end :]
-        if not self._shared:
-            self._shared = self._rooms.lend()
+        if self._shared is _NOTHING:
+            self._shared = self._spare.pop() if self._spare else memoryview(bytearray(_SHARED_BYTES))
             self._end = len(self._rest)
             self._shared[: self._end] = self._rest
             self._rest = b""
-        return self._shared[self._end :]
+        return self._shared[self._end :] if self._end else self._shared
 
     def let_go(self) -> None:
         """Give back what is on loan: no more bytes will come."""
@@ -130,8 +119,9 @@ class FrameReader:
         self._take_back()
 
     def _take_back(self) -> None:
-        if self._shared:
-            self._rooms.take_back(self._shared)
+        if self._shared is not _NOTHING:
+            if len(self._spare) < _SPARE_BUFFERS:
+                self._spare.append(self._shared)
             self._shared = _NOTHING
 
     def received(self, count: int) -> list[memoryview]:
@@ -146,9 +136,9 @@ class FrameReader:
             return [frame]
         self._end = end = self._end + count
         shared = self._shared
-        if not self._start and end > LENGTH_SIZE and _read_length(shared)[0] == end - LENGTH_SIZE <= self._max_bytes:
+        if not self._start and end > LENGTH_SIZE and length_at(shared, 0) == end - LENGTH_SIZE <= self._max_bytes:
             # One frame and nothing else: from a client that waits for each answer it never is anything else.
-            frame = memoryview(bytearray(shared[LENGTH_SIZE:end]))
+            frame = copied(shared, LENGTH_SIZE, end)
             self._end = self.held_bytes = 0
             self._take_back()
             return [frame]
@@ -158,7 +148,7 @@ class FrameReader:
         frames: list[memoryview] = []
         shared, received = self._shared, self._end
         while received - self._start >= LENGTH_SIZE:
-            length: int = _read_length(shared, self._start)[0]
+            length = length_at(shared, self._start)
             if not 0 <= length <= self._max_bytes:
                 raise MalformedMessageError(
                     f"a frame of {length} bytes is announced, at most {self._max_bytes} are accepted"
@@ -168,7 +158,7 @@ class FrameReader:
             if end > received:
                 self._make_room(start, length)
                 break
-            frames.append(memoryview(bytearray(shared[start:end])))
+            frames.append(copied(shared, start, end))
             self._start = end
         if self._start == self._end:
             self._start = self._end = 0

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from qanat.model.errors import QanatError, SlowSenderError
-from qanat.wire.frames import FrameRooms
+from qanat.wire.frame_rooms import FrameRooms
 
 GRACE_S = 10.0
 SLOWEST_BYTES_PER_S = 1024 * 1024

@@ -1,5 +1,6 @@
 # The C types of lone_produce.py, for Cython; nothing here changes what the code means.
 cimport cython
+from cpython.memoryview cimport PyMemoryView_GET_BUFFER
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 cdef bint COMPILED
@@ -15,22 +16,26 @@ cdef class LoneProduce:
     cdef readonly bytes name
 
 @cython.locals(value=int)
-cdef int int16_at(const unsigned char[::1] data, Py_ssize_t position) noexcept
+cdef int int16_at(const unsigned char* data, Py_ssize_t position) noexcept
 @cython.locals(high=int)
-cdef int32_t int32_at(const unsigned char[::1] data, Py_ssize_t position) noexcept
-cdef uint32_t uint32_at(const unsigned char[::1] data, Py_ssize_t position) noexcept
+cdef int32_t int32_at(const unsigned char* data, Py_ssize_t position) noexcept
+cdef uint32_t uint32_at(const unsigned char* data, Py_ssize_t position) noexcept
 @cython.locals(high=int64_t)
-cdef int64_t int64_at(const unsigned char[::1] data, Py_ssize_t position) noexcept
+cdef int64_t int64_at(const unsigned char* data, Py_ssize_t position) noexcept
 
-@cython.locals(size=Py_ssize_t, version=int, length=int, position=Py_ssize_t, at=Py_ssize_t, request=LoneProduce)
-cpdef LoneProduce read_lone(const unsigned char[::1] data)
+cdef inline const unsigned char* native_bytes(view) noexcept:
+    return <const unsigned char*> PyMemoryView_GET_BUFFER(view).buf
+
+cpdef LoneProduce read_lone(frame)
+@cython.locals(version=int, length=int, position=Py_ssize_t, at=Py_ssize_t, request=LoneProduce)
+cdef LoneProduce _read(const unsigned char* data, Py_ssize_t size)
 @cython.locals(length=Py_ssize_t)
-cdef LoneProduce _plain(const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t size, LoneProduce request)
+cdef LoneProduce _plain(const unsigned char* data, Py_ssize_t position, Py_ssize_t size, LoneProduce request)
 @cython.locals(length=Py_ssize_t, shift=int)
-cdef LoneProduce _flexible(const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t size, LoneProduce request)
+cdef LoneProduce _flexible(const unsigned char* data, Py_ssize_t position, Py_ssize_t size, LoneProduce request)
 @cython.locals(at=Py_ssize_t)
-cdef bint _is_plain_name(const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t length) noexcept
+cdef bint _is_plain_name(const unsigned char* data, Py_ssize_t position, Py_ssize_t length) noexcept
 @cython.locals(attributes=int)
-cdef bint _is_usual(const unsigned char[::1] data, LoneProduce request) noexcept
+cdef bint _is_usual(const unsigned char* data, LoneProduce request) noexcept
 @cython.locals(at=Py_ssize_t, count=int32_t)
-cdef void _look_at_batch(const unsigned char[::1] data, LoneProduce request, int attributes) noexcept
+cdef void _look_at_batch(const unsigned char* data, LoneProduce request, int attributes) noexcept

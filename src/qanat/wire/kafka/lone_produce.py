@@ -94,9 +94,15 @@ def int64_at(data: Buffer, position: int) -> int:
     return high * 0x100000000 + uint32_at(data, position + 4)
 
 
-def read_lone(data: Buffer) -> LoneProduce | None:
+def read_lone(frame: Buffer) -> LoneProduce | None:
     """The request in a frame, if it is a lone Produce of today."""
-    size = len(data)
+    view = frame if isinstance(frame, memoryview) else memoryview(frame)
+    if COMPILED:
+        return _read(native_bytes(view), len(view))  # type: ignore[name-defined]  # noqa: F821
+    return _read(view, len(view))
+
+
+def _read(data: Buffer, size: int) -> LoneProduce | None:
     if size < 10 or data[0] != 0 or data[1] != 0:
         return None
     version = int16_at(data, 2)
