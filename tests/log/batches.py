@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, settings
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.admission import admit
 from qanat.log.compaction import begin_compaction
+from qanat.log.ends import Appended
 from qanat.log.files import Buffer, Files
 from qanat.log.flush import begin_flush
 from qanat.log.jobs import run_now
-from qanat.log.partition_log import Appended, PartitionLog
+from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery import Checkpoint, open_log
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.log.truncation import LookJob, begin_truncation

@@ -30,9 +30,10 @@ from tests.log.directories import WatchedFiles
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_files import OsFiles
 from qanat.log.adoption import AdoptJob, find_taken_over, look
+from qanat.log.ends import Appended
 from qanat.log.files import Files
 from qanat.log.jobs import run_now
-from qanat.log.partition_log import Appended, PartitionLog
+from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery import Checkpoint, open_log
 from qanat.model.errors import (
     CorruptBatchError,

@@ -20,8 +20,9 @@ from tests.log.batches import (
 )
 from tests.log.test_partition_log import FullDisk
 
-from qanat.log.admission import admit, admits_plain
-from qanat.log.partition_log import Appended, PartitionLog
+from qanat.log.admission import admit
+from qanat.log.ends import Appended
+from qanat.log.partition_log import PartitionLog
 from qanat.model.errors import DiskFullError, NotLeaderError
 from qanat.model.ids import LeaderEpoch
 from qanat.wire.batch_header import read_header
@@ -86,6 +87,33 @@ def test_a_write_that_fails_halfway_leaves_the_log_as_it_was() -> None:
     assert len(contents(reopened(log))) == 4
 
 
+def test_what_is_replaced_in_the_class_is_what_an_append_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulations watch and break logs that way, compiled ones too."""
+    noted: list[int] = []
+    take_note = PartitionLog.take_note
+
+    def watched(log: PartitionLog, last_delta: int, size: int, base_offset: int, leader_epoch: int, now: int) -> None:
+        take_note(log, last_delta, size, base_offset, leader_epoch, now)
+        noted.append(base_offset)
+
+    log = new_log()
+    for _ in range(2):
+        append_plain(log, batch(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(PartitionLog, "take_note", watched)
+            append_plain(log, batch(1))
+    assert noted == [1, 3]
+
+
+def test_a_setting_may_be_larger_than_any_number_of_kafkas() -> None:
+    """Settings of a topic have no upper bound."""
+    names = ("segment_ms", "flush_messages", "flush_ms", "max_message_bytes", "message_timestamp_after_max_ms")
+    log = new_log(**dict.fromkeys((*names, "index_interval_bytes"), 10**30))
+    assert log.admits_plain(SIZE, NOW + 5, NOW)
+    assert append_plain(log, batch(2)) == Appended(0, 1, False, False)
+    assert append(log, batch(2)) == Appended(2, 3, False, False)
+
+
 def test_nothing_is_appended_in_the_name_of_a_leadership_that_is_over() -> None:
     log = new_log()
     log.become_follower(LeaderEpoch(3))
@@ -114,6 +142,6 @@ def test_what_a_topic_refuses_or_changes_is_left_to_those_who_do(settings: dict[
     topic = log_settings(**settings)
     content = batch(2, timestamps=NOW + 5)
 
-    assert admits_plain(topic, len(content), NOW + 5, NOW) is is_let_in
+    assert new_log(**settings).admits_plain(len(content), NOW + 5, NOW) is is_let_in
     if is_let_in:
         assert admit(content, topic, NOW, LIMIT).batch == content

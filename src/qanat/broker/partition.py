@@ -5,7 +5,7 @@ future. The high watermark follows what is durable, or the end of the log where
 the topic leaves flushing to the kernel; where there are followers, it follows
 what every member of the in-sync set has (`replication.leader`), and so do acknowledgements.
 
-Rule 1: once this exists, the high watermark moves only in `_advance_to`, the only place that wakes waiting consumers.
+Rule 1: once this exists, the high watermark moves only in `partition_end`, the only place that wakes waiting consumers.
         Followers wait for the end of the log, and are woken by every append.
 Rule 2: one object is one leadership. When it is over (`retire`), whoever waits is told so.
 """
@@ -17,11 +17,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from msgspec import Struct
-
+from qanat.broker.partition_end import PartitionEnd, Written
 from qanat.broker.topic_settings import TopicSettings
+from qanat.log.ends import Appended
 from qanat.log.files import Buffer
-from qanat.log.partition_log import Appended, PartitionLog
+from qanat.log.partition_log import PartitionLog
 from qanat.log.reading import LogRead
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.prompt import Prompt
@@ -48,34 +48,17 @@ class EndMarker(NamedTuple):
     transaction_version: int = 0
 
 
-class Written(Struct, frozen=True):
-    """A batch in the log, and what its acknowledgement by acks=all waits for."""
-
-    base_offset: int
-    append_time_ms: int
-    durable: Prompt[None] | None
-
-
-class Partition:
+class Partition(PartitionEnd):
     """The leader's side of one partition."""
 
     __slots__ = (
-        "_acknowledged",
-        "_runtime",
         "_starting",
-        "_waiting",
         "_waiting_followers",
         "at",
         "epoch_start",
-        "is_retired",
-        "leader",
-        "leader_epoch",
-        "log",
         "min_insync_replicas",
-        "readable_bytes",
         "topic_id",
         "why_retired",
-        "written_bytes",
     )
 
     def __init__(
@@ -86,25 +69,12 @@ class Partition:
         leader_epoch: int,
         leader: Leader | None = None,
     ) -> None:
+        super().__init__(log, runtime, leader_epoch, leader)
         self.at: TopicPartition = log.topic_partition
-        self.log = log
         self.topic_id = topic_id
-        self.leader_epoch = leader_epoch
-        self.written_bytes = 0
-        """Bytes appended since the start: waiting fetches count by it."""
-        self.readable_bytes = 0
-        """`written_bytes` when everything written could last be read: never more than what can be read now."""
         self.min_insync_replicas = 1
-        self.is_retired = False
-        """Whether its topic was deleted, or another leads: whoever still holds this has nothing to expect of it."""
         self.why_retired = ErrorCode.NONE
-        self.leader = leader
-        """How far the followers are; None where this is the sole replica."""
-        self._runtime = runtime
-        self._waiting: dict[Wake, None] = {}
         self._waiting_followers: dict[Wake, None] = {}
-        self._acknowledged: deque[tuple[int, Prompt[None]]] = deque()
-        """Who waits for which offset to be committed, in order."""
         self._starting: list[tuple[int, Prompt[None]]] = []
         """Who waits for every member of the in-sync set to start at an offset."""
         log.become_leader(LeaderEpoch(leader_epoch))
@@ -149,22 +119,6 @@ class Partition:
         self._require_present()
         appended = self._runtime.append_now(self.log, batch, self.leader_epoch)
         return None if appended is None else self._written(appended, len(batch))
-
-    def append_plain(self, batch: memoryview, record_count: int, max_timestamp: int) -> Written | None:
-        """`append_now` for a writable batch of no known producer, whose header and checksum are sound."""
-        if self.is_retired:
-            raise self._not_leader()
-        log = self.log
-        appended = self._runtime.append_plain(log, batch, record_count, max_timestamp, self.leader_epoch)
-        if appended is None:
-            return None
-        if self.leader is not None or log.settings.is_flushed:
-            return self._written(appended, len(batch))
-        # The same for a sole replica that leaves flushing to the kernel: what is written can be read.
-        self.written_bytes += len(batch)
-        end_offset = appended.last_offset + 1
-        self._advance_to(end_offset, end_offset)
-        return Written(appended.base_offset, NO_TIMESTAMP, None)
 
     async def append(self, batch: Buffer) -> Written:
         """`append_now`, waiting."""
@@ -305,18 +259,6 @@ class Partition:
             end_offset = committed
         if end_offset > log.high_watermark:
             self._advance_to(end_offset, log_end)
-
-    def _advance_to(self, end_offset: int, log_end: int) -> None:
-        self.log.advance_high_watermark(end_offset)
-        acknowledged = self._acknowledged
-        while acknowledged and acknowledged[0][0] <= end_offset:
-            acknowledged.popleft()[1].settle(None)
-        if end_offset == log_end:
-            self.readable_bytes = self.written_bytes
-        if self._waiting:
-            waiting, self._waiting = self._waiting, {}
-            for wake in waiting:
-                wake()
 
     # Reading
 

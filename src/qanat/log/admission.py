@@ -49,16 +49,6 @@ def is_opened(settings: LogSettings) -> bool:
     return settings.is_compacted or settings.compression_type is not _AS_PRODUCED
 
 
-def admits_plain(settings: LogSettings, size: int, max_timestamp: int, now_ms: int) -> bool:
-    """Whether `admit` would let a batch in as it is, when its header is sound and names no producer."""
-    return (
-        settings.keeps_batches
-        and size <= settings.max_message_bytes
-        and size <= settings.segment_bytes
-        and max_timestamp <= now_ms + settings.message_timestamp_after_max_ms
-    )
-
-
 def admit(batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_bytes: int) -> Admitted:
     """Check one batch from a client against a topic's settings; raises what Kafka answers."""
     size = len(batch)

@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from qanat.log import names
 from qanat.log.admission import admit
+from qanat.log.ends import Appended
 from qanat.log.files import File
-from qanat.log.partition_log import Appended, PartitionLog
+from qanat.log.partition_log import PartitionLog
 from qanat.log.producers import BATCHES_REMEMBERED
 from qanat.log.segment import Segment
 from qanat.log.settings import LogSettings

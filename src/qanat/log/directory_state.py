@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """What all logs of one data directory share: whether it still works, and how much is on its way to the disk.
 
 Rule: the first failed fsync or write is final. From then on nothing in the

@@ -18,12 +18,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 
-import msgspec
 from msgspec import Struct
 
 from qanat.log.aborted import AbortedTransaction
 from qanat.log.admission import Admitted
 from qanat.log.directory_state import DirectoryState
+from qanat.log.ends import Appended, LogEnd
 from qanat.log.files import Buffer, Files
 from qanat.log.jobs import run_now
 from qanat.log.leader_epochs import EpochEnd, LeaderEpochs
@@ -38,24 +38,14 @@ from qanat.log.snapshots import encode_snapshot
 from qanat.log.tables import GrowingTables
 from qanat.model.errors import (
     CorruptBatchError,
-    DiskFullError,
     NotLeaderError,
     OffsetOutOfRangeError,
     StorageError,
 )
 from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, Offset, TopicPartition
-from qanat.wire.batch_header import PREFIX_SIZE, BatchHeader, place, placed, read_header
+from qanat.wire.batch_header import PREFIX_SIZE, BatchHeader, placed, read_header
 from qanat.wire.control import Marker, encode_marker
-
-
-class Appended(msgspec.Struct, frozen=True, gc=False):
-    """Where a batch is in the log."""
-
-    base_offset: int
-    last_offset: int
-    is_duplicate: bool
-    is_flush_due: bool
-    """Whether the bargain (`flush.messages`) is that the batch reaches the disk before it is acknowledged."""
+from qanat.wire.placing import place
 
 
 class ClosedSegment(Struct):
@@ -67,7 +57,7 @@ class ClosedSegment(Struct):
     """Producer state at the segment's end."""
 
 
-class PartitionLog:
+class PartitionLog(LogEnd):
     """The segments of one partition, oldest first, with what is known of their content."""
 
     def __init__(
@@ -82,33 +72,17 @@ class PartitionLog:
         log_start_offset: int,
         state: DirectoryState | None = None,
     ) -> None:
+        super().__init__(settings, segments, epochs, log_start_offset, state or DirectoryState())
         self.files = files
         self.directory = directory
         self.topic_partition = topic_partition
-        self.obey(settings)
-        self.segments = segments
-        self.epochs = epochs
         self.producers = producers
-        self.log_start_offset = log_start_offset
         self.flushed_offset = self.end_offset
-        self.high_watermark = log_start_offset
         self.cleaned_offset = 0
         """Compaction has been through everything before this offset."""
-        self.state = state or DirectoryState()
-        """Shared with all logs of the data directory."""
-        self.closed: list[ClosedSegment] = []
-        self.unflushed_bytes = 0
-        self.unflushed_records = 0
-        self.unflushed_since_ms: int | None = None
         self.has_new_names = True
         """Whether files were created whose names the folder has not yet been synced for."""
-        self.job_in_hand: str | None = None
-        """Name of the job that is changing the set of segments; one at a time."""
         self.is_flushing = False
-        self.is_appending = False
-        """Whether a worker is writing a batch at the end (`large_append`): nothing else is appended meanwhile."""
-        self._first_epoch = 0
-        """Nothing is appended in the name of an earlier leader epoch."""
         self._last_index = 0
         """Where the segment was that was asked for last: the next question is nearly always about the same."""
 
@@ -118,20 +92,9 @@ class PartitionLog:
             f"flushed {self.flushed_offset}, {len(self.segments)} segments>"
         )
 
-    def obey(self, settings: LogSettings) -> None:
-        """Settings may change while the log is open; what every append asks for is kept at hand."""
-        self.settings = settings
-        self._segment_bytes = settings.segment_bytes
-        self._segment_age_ms = settings.segment_age_ms
-        self._flush_messages = settings.flush_messages
-
     @property
     def active(self) -> Segment:
         return self.segments[-1]
-
-    @property
-    def end_offset(self) -> int:
-        return self.segments[-1].next_offset
 
     @property
     def size(self) -> int:
@@ -160,28 +123,6 @@ class PartitionLog:
             return written
         self._write(header, admitted.batch, base_offset, leader_epoch, now_ms)
         return self.appended(header, base_offset, now_ms)
-
-    def append_plain(
-        self, batch: memoryview, record_count: int, max_timestamp: int, leader_epoch: int, now_ms: int
-    ) -> Appended:
-        """The same for a writable batch of no known producer that is admitted.
-
-        Nothing is made on the way: small requests bring little else.
-        """
-        if leader_epoch < self._first_epoch:
-            self.require_leader(leader_epoch)
-        size = len(batch)
-        base_offset = self.segments[-1].next_offset
-        last_offset = base_offset + record_count - 1
-        segment = self.segment_for(record_count - 1, size, base_offset, now_ms)
-        place(batch, base_offset, leader_epoch)
-        try:
-            segment.append_plain(batch, last_offset, max_timestamp)
-        except StorageError as error:
-            self.note_fault(error)
-            raise
-        self.take_note(record_count - 1, size, base_offset, leader_epoch, now_ms)
-        return Appended(base_offset, last_offset, False, self.unflushed_records >= self._flush_messages)
 
     def find_written(self, header: BatchHeader, leader_epoch: int) -> Appended | None:
         """Where a producer's batch already is, if it is; raises where it may not be appended."""
@@ -259,36 +200,6 @@ class PartitionLog:
             self.note_fault(error)
             raise
         self.take_note(header.last_offset_delta, size, base_offset, leader_epoch, now_ms)
-
-    def segment_for(self, last_delta: int, size: int, base_offset: int, now_ms: int) -> Segment:
-        """Where the next batch goes: the active segment, or a new one where that is full."""
-        if self.state.failure is not None:
-            self.state.require_working()
-        assert self.job_in_hand != "truncation", "nothing is appended to a log that is being cut"
-        assert not self.is_appending, "one batch after another"
-        segment = self.segments[-1]
-        if segment.is_full(size, base_offset + last_delta, now_ms, self._segment_bytes, self._segment_age_ms):
-            self.roll(base_offset)
-            segment = self.segments[-1]
-        return segment
-
-    def note_fault(self, error: StorageError) -> None:
-        """A batch could not be written; only a full disk is no reason to give the directory up."""
-        if not isinstance(error, DiskFullError):
-            self.state.fail(error)
-
-    def take_note(self, last_delta: int, size: int, base_offset: int, leader_epoch: int, now_ms: int) -> None:
-        """A batch was added to the active segment."""
-        self.state.unflushed_bytes += size
-        segment = self.segments[-1]
-        if segment.first_append_ms is None:
-            segment.first_append_ms = now_ms
-        if leader_epoch != self.epochs.latest:
-            self.epochs.assign(LeaderEpoch(leader_epoch), Offset(base_offset))
-        if self.unflushed_since_ms is None:
-            self.unflushed_since_ms = now_ms
-        self.unflushed_bytes += size
-        self.unflushed_records += last_delta + 1
 
     def roll(self, base_offset: int | None = None) -> None:
         """Close the active segment and go on in a new one. A closed segment is sealed by the next flush.
@@ -409,12 +320,6 @@ class PartitionLog:
         return None
 
     # Bounds
-
-    def advance_high_watermark(self, offset: int) -> None:
-        """Take note that everything below `offset` is replicated; it never retreats here."""
-        assert offset <= self.end_offset, f"high watermark {offset} beyond the log's end {self.end_offset}"
-        if offset > self.high_watermark:
-            self.high_watermark = offset
 
     def advance_log_start(self, offset: int) -> bool:
         """DeleteRecords: nothing before `offset` is served any more. Whole segments go with the next retention.

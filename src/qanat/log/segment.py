@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 
 from qanat.log import names
+from qanat.log.ends import SegmentEnd
 from qanat.log.files import Buffer, File, Files
 from qanat.log.indexes import batch_start_before, offset_before_timestamp, position_before
 from qanat.log.scan import Damage, find_damage
@@ -24,14 +25,12 @@ from qanat.log.sidecar import Sidecar, encode_sidecar
 from qanat.log.tables import GrowingTables, SealedTables
 from qanat.log.whole_files import replace
 from qanat.model.errors import CorruptLogError, QanatError, UnreadableSegmentError
-from qanat.model.ids import NO_TIMESTAMP
 from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, read_header
 from qanat.wire.crc import crc32c
 
 _EXTENT = Struct(">qi11xi")
 """Base offset, batch length and last offset delta: enough to walk from batch to batch."""
 _BEFORE_LENGTH = 12
-_MAX_RELATIVE_OFFSET = 2**31 - 1
 _NOTHING_CHECKSUM = crc32c(b"")
 
 
@@ -46,52 +45,29 @@ class AstrayError(CorruptLogError):
         )
 
 
-class Segment:
+class Segment(SegmentEnd):
     """Records from `base_offset` on, up to and without `next_offset`."""
 
-    __slots__ = (
-        "base_offset",
-        "damage",
-        "directory",
-        "file",
-        "files",
-        "first_append_ms",
-        "last_batch_end_offset",
-        "last_batch_offset",
-        "last_batch_position",
-        "max_timestamp",
-        "max_timestamp_offset",
-        "next_offset",
-        "read_offset",
-        "read_position",
-        "shown_size",
-        "sidecar",
-        "size",
-        "tables",
-    )
+    __slots__ = ("damage", "directory", "files", "read_offset", "read_position", "shown_size", "sidecar")
 
     def __init__(self, files: Files, directory: str, base_offset: int, file: File, interval_bytes: int) -> None:
+        super().__init__(base_offset, file, interval_bytes)
         self.files = files
         self.directory = directory
-        self.base_offset = base_offset
-        self.next_offset = base_offset
-        self.file = file
-        self.size = 0
         self.shown_size = 0
         """Of how many bytes there may be views."""
-        self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = base_offset
-        self.first_append_ms: int | None = None
-        self.last_batch_position = 0
-        """Where the batch is that was entered last, and what is in it: consumers at the end ask for nothing else."""
-        self.last_batch_offset = base_offset
-        self.last_batch_end_offset = base_offset
         self.read_offset = base_offset
         """Where the read ended that came last: whoever reads on starts at that position, without looking it up."""
         self.read_position = 0
         self.sidecar: Sidecar | None = None
         self.damage: tuple[Damage, ...] = ()
-        self.tables: GrowingTables | SealedTables = GrowingTables(base_offset, interval_bytes)
+
+    def __copy__(self) -> Segment:
+        """The segment as it is now, with the same file and tables: for whoever walks it while it grows."""
+        other = Segment.__new__(Segment)
+        for name in _FIELDS:
+            setattr(other, name, getattr(self, name))
+        return other
 
     def __repr__(self) -> str:
         state = "sealed" if self.is_sealed else "open"
@@ -151,15 +127,6 @@ class Segment:
 
     # Writing
 
-    def is_full(self, size: int, last_offset: int, now_ms: int, segment_bytes: int, age_ms: int) -> bool:
-        """Whether a batch must go into the next segment: for its size, for its distance, or for this one's age."""
-        if last_offset - self.base_offset > _MAX_RELATIVE_OFFSET:
-            return True
-        if not self.size:
-            return False
-        is_old = self.first_append_ms is not None and now_ms - self.first_append_ms >= age_ms
-        return is_old or self.size + size > segment_bytes
-
     def append(self, chunks: tuple[Buffer, ...], size: int, last_offset: int, max_timestamp: int) -> None:
         """Write one batch at the end. A write that fails leaves the segment as it was."""
         position = self.size
@@ -169,39 +136,6 @@ class Segment:
             self.file.cut(position)
             raise
         self.enter(position, size, last_offset, max_timestamp)
-
-    def append_plain(self, batch: memoryview, last_offset: int, max_timestamp: int) -> None:
-        """The same for a batch in one chunk, with what `enter` does: small requests bring little else."""
-        position, size, tables = self.size, len(batch), self.tables
-        try:
-            self.file.write((batch,), position)
-        except QanatError:
-            self.file.cut(position)
-            raise
-        if max_timestamp > self.max_timestamp:
-            self.max_timestamp = max_timestamp
-            self.max_timestamp_offset = last_offset
-        assert isinstance(tables, GrowingTables), "a sealed segment never changes"
-        if tables.bytes_since_entry > tables.interval_bytes:
-            tables.enter(position, size, last_offset, self.max_timestamp, self.max_timestamp_offset)
-        else:
-            tables.bytes_since_entry += size
-        self.last_batch_position = position
-        self.last_batch_offset = self.next_offset
-        self.size = position + size
-        self.next_offset = self.last_batch_end_offset = last_offset + 1
-
-    def enter(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Take a batch that is in the file at `position` into the tables and the segment's extent."""
-        if max_timestamp > self.max_timestamp:
-            self.max_timestamp = max_timestamp
-            self.max_timestamp_offset = last_offset
-        assert isinstance(self.tables, GrowingTables), "a sealed segment never changes"
-        self.tables.enter(position, size, last_offset, self.max_timestamp, self.max_timestamp_offset)
-        self.last_batch_position = position
-        self.last_batch_offset = self.next_offset
-        self.size = position + size
-        self.next_offset = self.last_batch_end_offset = last_offset + 1
 
     # Sealing
 
@@ -361,3 +295,6 @@ class Segment:
         if new:
             self.damage = tuple(sorted((*known, *new)))
         return new
+
+
+_FIELDS = (*SegmentEnd.__slots__, *Segment.__slots__)

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """A segment's look-up tables: in memory while the segment grows, in files once it is sealed.
 
 The files can be lost or torn in a crash without harm: their checksums stand in
@@ -9,7 +10,7 @@ Rule: a worker opens files (`open`), the owner's thread takes them in (`adopt`).
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from qanat.log import names
 from qanat.log.aborted import ENTRY_SIZE as ABORTED_ENTRY_SIZE
@@ -38,14 +39,14 @@ class GrowingTables:
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self.base_offset = base_offset
-        self.interval_bytes = interval_bytes
+        self.interval_bytes = min(interval_bytes, _ANYWHERE)
         self.bytes_since_entry = 0
         self.last_timestamp = -1
         self.offsets = bytearray()
         self.times = bytearray()
         self.aborted: list[AbortedTransaction] = []
 
-    is_checked: ClassVar[bool] = True
+    is_checked = True
     """Tables in memory are as good as the process."""
 
     def check(self) -> bool:

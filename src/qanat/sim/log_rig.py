@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from qanat.log.admission import admit
 from qanat.log.adoption import AdoptJob, find_taken_over, look
 from qanat.log.compaction import begin_compaction, cleanable_segments
+from qanat.log.ends import Appended
 from qanat.log.files import Files
 from qanat.log.flush import begin_flush
 from qanat.log.jobs import run_now
-from qanat.log.partition_log import Appended
 from qanat.log.recovery import Checkpoint, open_log
 from qanat.log.retention import begin_retention
 from qanat.log.settings import DirectorySettings, LogSettings

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """What clients asked of one listener and what they got, as plain numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """Numbers sorted into buckets: how many were no larger than each bound, and what all of them add up to."""
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ POWERS_OF_TWO = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 class Histogram:
     """`observe` is one search among a handful of bounds and two additions."""
 
-    __slots__ = ("bounds", "counts", "total")
+    __slots__ = ("_lowest", "bounds", "counts", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
+        self._lowest = bounds[0]
         self.counts = [0] * (len(bounds) + 1)
         """One per bucket, not added up; the last is for what is above every bound."""
         self.total = 0.0
@@ -42,7 +44,7 @@ class Histogram:
         return f"Histogram({self.count} values, {self.total} in all)"
 
     def observe(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
+        self.counts[0 if value <= self._lowest else bisect_left(self.bounds, value)] += 1
         self.total += value
 
     @property

@@ -162,11 +162,6 @@ def placed(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
     return _PREFIX.pack(base_offset, header.batch_length, leader_epoch)
 
 
-def place(batch: memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Write the same into a batch, this one alone, that is ours to change."""
-    _pack_prefix_into(batch, 0, base_offset, len(batch) - BYTES_BEFORE_LENGTH, leader_epoch)
-
-
 def patch(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
     """Set base offset and leader epoch in a writable batch; the checksum stays valid."""
     _pack_prefix_into(batch, 0, base_offset, batch_size_at(batch, 0) - BYTES_BEFORE_LENGTH, leader_epoch)

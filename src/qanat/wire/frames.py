@@ -25,6 +25,8 @@ from qanat.wire.frame_rooms import FrameRooms
 _LENGTH = Struct(">i")
 _read_length = _LENGTH.unpack_from
 LENGTH_SIZE = _LENGTH.size
+_MOST_BYTES = 2**31 - 1
+"""No length is larger."""
 _SHARED_BYTES = 64 * 1024
 _SPARE_BUFFERS = 16
 _FEW_BYTES = 4096
@@ -64,7 +66,7 @@ class FrameReader:
     )
 
     def __init__(self, max_bytes: int, rooms: FrameRooms | None = None) -> None:
-        self._max_bytes = max_bytes
+        self._max_bytes = min(max_bytes, _MOST_BYTES)
         self._rooms = rooms or FrameRooms()
         self._spare = self._rooms.spare
         self._shared = _NOTHING
@@ -80,7 +82,7 @@ class FrameReader:
 
     def limit(self, max_bytes: int) -> None:
         """Change the largest frame accepted, as when a client has proven who it is."""
-        self._max_bytes = max_bytes
+        self._max_bytes = min(max_bytes, _MOST_BYTES)
 
     @property
     def is_idle(self) -> bool:

@@ -8,7 +8,8 @@ import pytest
 from confluent_kafka import Producer
 from tests.servers.conftest import RunningBroker
 
-from qanat.broker.partition import Partition, Written
+from qanat.broker.partition import Partition
+from qanat.broker.partition_end import Written
 from qanat.log.files import Buffer
 from qanat.model.errors import DiskFullError
 from qanat.transactions.record_codec import decode_record

@@ -12,9 +12,10 @@ from typing import TypeVar
 
 from qanat.log.admission import Admitted, admit, is_opened
 from qanat.log.adoption import AdoptJob, Looked, look
+from qanat.log.ends import Appended
 from qanat.log.files import Buffer
 from qanat.log.large_append import begin_append
-from qanat.log.partition_log import Appended, PartitionLog
+from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.lines import Lines
 from qanat.log.runtime.turns import Turns
 from qanat.log.runtime.workers import Workers

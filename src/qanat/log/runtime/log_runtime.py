@@ -10,26 +10,28 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
-from qanat.log.admission import Admitted, admit, admits_plain, is_opened
+from qanat.log.admission import Admitted, admit, is_opened
 from qanat.log.adoption import AdoptJob, find_taken_over, require_plain
 from qanat.log.compaction import begin_compaction, unready_segments
 from qanat.log.directory import LogDirectory
+from qanat.log.ends import Appended
 from qanat.log.files import Buffer
 from qanat.log.flush import FlushJob
 from qanat.log.jobs import Job
 from qanat.log.lookup import TimestampedOffset
-from qanat.log.partition_log import Appended, PartitionLog
+from qanat.log.partition_log import PartitionLog
 from qanat.log.reading import LogRead
 from qanat.log.retention import begin_retention
 from qanat.log.runtime.appends import OPENED_ON_LOOP_BYTES, WRITTEN_ON_LOOP_BYTES, Appends
 from qanat.log.runtime.cold import ColdReads
 from qanat.log.runtime.flusher import Flusher
 from qanat.log.runtime.group_commit import GroupCommit, Postponed
+from qanat.log.runtime.plain_appends import PlainAppends
 from qanat.log.runtime.prompt import Prompt
 from qanat.log.runtime.workers import Workers
 from qanat.log.scan import Damage
 from qanat.log.segment import Segment
-from qanat.log.settings import NEVER_MS, LogSettings
+from qanat.log.settings import LogSettings
 from qanat.log.truncation import LookJob, begin_restart, begin_truncation, touched_segments
 from qanat.log.warming import CheckJob
 from qanat.model.errors import DiskFullError, InflatesTooFarError, NotTakenOverError, QanatError, StorageError
@@ -41,23 +43,23 @@ from qanat.wire.staged import FOLDER as STAGED_FOLDER
 from qanat.wire.staged import StagedFile
 
 
-class LogRuntime:
+class LogRuntime(PlainAppends):
     """The logs of a directory at work. `start` before use, `close` at the end."""
 
     def __init__(self, directory: LogDirectory, clock_ms: Callable[[], int], flusher: Flusher | None = None) -> None:
-        self.directory = directory
-        self.clock_ms = clock_ms
-        self.counters = LogCounters()
-        self._commits = GroupCommit(
+        counters = LogCounters()
+        commits = GroupCommit(
             directory.state,
             directory.settings.log_unflushed_bytes_max,
             self._run_flushes,
             self._tell_flushed,
-            self.counters,
+            counters,
             lambda: self.requests_handled,
         )
-        self.requests_handled = 0
-        """How many the broker has handled, by whichever door; what a stream over HTTP sends by itself is no request."""
+        self._workers = Workers(directory.state, commits.wake, flusher)
+        self._appends = Appends(self._workers, clock_ms, directory.settings.log_decompressed_bytes_max)
+        super().__init__(clock_ms, commits, counters, self._appends.lines.by_log)
+        self.directory = directory
         self.on_flushed: Callable[[PartitionLog], None] | None = None
         """Told of every log that has more on disk than before."""
         self.on_damage: Callable[[PartitionLog, Sequence[Damage]], None] | None = None
@@ -66,9 +68,6 @@ class LogRuntime:
         self._adopting: set[str] = set()
         """Staged files that are being taken over."""
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
-        self._workers = Workers(directory.state, self._commits.wake, flusher)
-        self._appends = Appends(self._workers, clock_ms, directory.settings.log_decompressed_bytes_max)
-        self._lines = self._appends.lines.by_log
         self._cold = ColdReads(
             self._workers,
             self.changing,
@@ -127,20 +126,6 @@ class LogRuntime:
         except InflatesTooFarError:
             return None
         return self._append(log, admitted, leader_epoch, now_ms)
-
-    def append_plain(
-        self, log: PartitionLog, batch: memoryview, record_count: int, max_timestamp: int, leader_epoch: int
-    ) -> Appended | None:
-        """`append_now` for a writable batch of no known producer, whose header and checksum are sound."""
-        settings, size = log.settings, len(batch)
-        if size > OPENED_ON_LOOP_BYTES or log in self._lines or (settings.is_flushed and not self._commits.has_room()):
-            return None
-        now_ms = self.clock_ms()
-        if not admits_plain(settings, size, max_timestamp, now_ms):
-            return None
-        appended = log.append_plain(batch, record_count, max_timestamp, leader_epoch, now_ms)
-        self._appended(log, appended, size)
-        return appended
 
     async def adopt(self, log: PartitionLog, staged: StagedFile, leader_epoch: int) -> tuple[Appended, int]:
         """Make a file of batches that lies in the data directory the end of a log; how many bytes that were.
@@ -227,21 +212,6 @@ class LogRuntime:
         appended = log.append(admitted, leader_epoch, now_ms)
         self._appended(log, appended, 0 if appended.is_duplicate else len(admitted.batch))
         return appended
-
-    def _appended(self, log: PartitionLog, appended: Appended, size: int) -> None:
-        """Count what was written, and have it flushed when that is due."""
-        settings, counters = log.settings, self.counters
-        if size:
-            if not settings.is_flushed:
-                # Bytes that nobody promised to flush must not keep others from appending.
-                log.unflushed_bytes -= size
-                log.state.unflushed_bytes -= size
-            counters.appended_bytes += size
-            counters.appended_records += appended.last_offset - appended.base_offset + 1
-        if appended.is_flush_due or log.closed:
-            self._commits.ask(log)
-        elif settings.flush_ms < NEVER_MS:
-            self._schedule_flush(log)
 
     async def flushed(self, log: PartitionLog, end_offset: int) -> None:
         """Return once everything below `end_offset` is on disk."""

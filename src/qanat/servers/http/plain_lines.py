@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from qanat.broker.partition import Partition, Written
+from qanat.broker.partition import Partition
+from qanat.broker.partition_end import Written
 from qanat.model.errors import QanatError
 from qanat.servers.http.forwarding import NOT_KNOWN
 from qanat.servers.http.incoming import Outgoing, now_ms, pieces_of

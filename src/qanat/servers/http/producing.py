@@ -15,7 +15,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qanat.broker.breaths import FEW_ROWS
-from qanat.broker.partition import Partition, Written
+from qanat.broker.partition import Partition
+from qanat.broker.partition_end import Written
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError
 from qanat.model.error_codes import ErrorCode

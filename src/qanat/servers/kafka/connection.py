@@ -19,12 +19,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, cast
 
 from qanat.log.runtime.prompt import Prompt
-from qanat.model.errors import QanatError
 from qanat.model.in_order import InOrder
 from qanat.security.authentication import ANONYMOUS
 from qanat.security.conversation import Conversation
 from qanat.servers.kafka.connection_limits import ConnectionLimits
-from qanat.wire.frames import FrameReader
+from qanat.servers.kafka.lone_answers import LoneAnswers
 from qanat.wire.kafka.writing import Chunk
 
 Answer = list[Chunk] | None
@@ -63,8 +62,6 @@ def untouched(size: int) -> mmap.mmap:
 
 ANSWERS_PER_WRITE = 64
 """Small answers that leave together at most: their requests came together, so nobody waits long for the last."""
-_TRICKLE_BYTES = 4096
-"""What is still taken of one who could not be stopped before the bound was reached."""
 
 
 class _Slot:
@@ -78,7 +75,7 @@ class _Slot:
         self.is_done = False
 
 
-class KafkaConnection(asyncio.BufferedProtocol):
+class KafkaConnection(LoneAnswers, asyncio.BufferedProtocol):
     """Serves one client. `handle` takes a frame and this connection."""
 
     def __init__(
@@ -88,24 +85,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
         on_close: Callable[[KafkaConnection], None],
         on_fault: Callable[[KafkaConnection, BaseException], None],
     ) -> None:
-        self._handle = handle
-        self._limits = limits
+        super().__init__(handle, limits)
         self._on_close = on_close
         self._on_fault = on_fault
-        self._frames = FrameReader(limits.max_request_bytes, limits.rooms)
         self._waiting: deque[memoryview] = deque()
         self._slots: deque[_Slot] = deque()
         self._unsent: list[Chunk] = []
         """Small answers of this turn, which leave as one write: a write costs more than making the answer."""
-        self._transport: asyncio.Transport | None = None
         self._held_by: asyncio.Task[Answer | Parked] | None = None
         self._fleeting: InOrder[Fleeting] = InOrder()
         """What is waited for on this client's behalf alone."""
-        self._begun_bytes = 0
-        """Memory of a frame that is not whole, as it was told to the limits."""
-        self._unanswered_bytes = 0
         self.is_reading = True
-        self._can_write = True
         self.conversation: Conversation | None = None
         """What a client still has to go through before it is served; None where it is authenticated, or need not be."""
         self.principal = ANONYMOUS
@@ -132,25 +122,12 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self.is_refused:
             self._transport.close()
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        buffer = self._frames.buffer()
-        limits = self._limits
-        if limits.inflight_bytes >= limits.max_inflight_bytes and not limits.may_finish(self):
-            return buffer[:_TRICKLE_BYTES]
-        return buffer
+    def _is_held_back(self) -> bool:
+        return not self._limits.may_finish(self)
 
-    def buffer_updated(self, nbytes: int) -> None:
-        try:
-            frames = self._frames.received(nbytes)
-        except QanatError as fault:
-            self._abort(fault)
-            return
-        held = self._frames.held_bytes
-        # Whether nothing of what came before is still in hand.
-        is_idle = not self._unanswered_bytes and not self._begun_bytes and self._can_write
-        if is_idle and not held and len(frames) == 1 and self._transport is not None and not self._limits.is_full:
-            self._answer_alone(frames[0])
-        elif frames:
+    def _received(self, frames: list[memoryview], held: int) -> None:
+        """Frames that are not alone, or none at all."""
+        if frames:
             size = len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
             self._unanswered_bytes += size
             self._limits.inflight_bytes += size
@@ -163,17 +140,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             if self._limits.is_full:
                 self.regulate()
 
-    def _answer_alone(self, frame: memoryview) -> None:
-        """The way of a client that waits for each answer: what is answered at once is never counted as waiting."""
-        try:
-            outcome = self._handle(frame, self)
-        except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
-            self._abort(fault)
-            return
-        if isinstance(outcome, list):
-            if self._transport is not None:
-                self._transport.writelines(outcome)
-            return
+    def _keep_waiting(self, frame: memoryview, outcome: Outcome) -> None:
+        """A frame that was alone is not answered at once."""
         slot = _Slot(len(frame))
         if self._transport is not None:
             self._unanswered_bytes += slot.size

@@ -21,12 +21,12 @@ from qanat.broker.breaths import Breaths
 from qanat.log.runtime.prompt import Prompt
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError, TooManyElementsError
-from qanat.servers.kafka import sasl
 from qanat.servers.kafka.apis import SERVED, ServedApi
 from qanat.servers.kafka.beside import ON_LOOP_UNITS, Beside
 from qanat.servers.kafka.connection import Answer, KafkaConnection, Later, Outcome, Parked
 from qanat.servers.kafka.lone_fetch import LoneFetches
-from qanat.servers.kafka.lone_produce import LONG_WAY, LoneProduces
+from qanat.servers.kafka.lone_produce import LoneProduces
+from qanat.servers.kafka.short_ways import ShortWays
 from qanat.telemetry.door_counters import ApiCounters, DoorCounters
 from qanat.telemetry.events import Rarely
 from qanat.wire.kafka.headers import RequestHeader, frame_response, read_request_header
@@ -83,36 +83,22 @@ _WAITS_BY_DESIGN = (ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.
 """APIs whose answer may take as long as the client allows: a long wait says nothing."""
 
 
-class Dispatcher:
+class Dispatcher(ShortWays):
     """Answers the frames of all connections of one listener."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._runtime = broker.runtime
         self.counters = DoorCounters(SERVED)
+        lone_produces = LoneProduces(broker, self.counters.by_api[ApiKey.PRODUCE])
+        lone_fetches = LoneFetches(broker, self.counters.by_api[ApiKey.FETCH], self._handle_anew)
+        super().__init__(broker.runtime, lone_produces, lone_fetches)
         self._tell_slow = Rarely("slow request")
         self.beside = Beside()
-        self._lone_produces = LoneProduces(broker, self.counters.by_api[ApiKey.PRODUCE])
-        self._lone_fetches = LoneFetches(broker, self.counters.by_api[ApiKey.FETCH], self._handle_anew)
-        self.interceptor: Interceptor | None = None
-        """Set where somebody decides what askers may do (`gate`), and by tests that want trouble (`qanat.testing`)."""
 
     def close(self) -> None:
         """Nothing more will be asked."""
         self.beside.close()
         self._lone_produces.close()
-
-    def handle(self, frame: memoryview, connection: KafkaConnection) -> Outcome:
-        began = perf_counter()
-        self._runtime.requests_handled += 1
-        if connection.conversation is not None and (answer := sasl.admit(frame, connection)) is not None:
-            return answer
-        if self.interceptor is None:
-            if (taken := self._lone_produces.take(frame, began)) is not LONG_WAY:
-                return taken
-            if (outcome := self._lone_fetches.take(frame, connection, began)) is not None:
-                return outcome
-        return self._handle(frame, connection, began)
 
     def _handle_anew(self, frame: memoryview, connection: KafkaConnection) -> Answer | Parked | Later:
         """What could not be answered the short way after all."""

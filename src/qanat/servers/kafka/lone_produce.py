@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """Produce (0), the short way: one batch for one partition, which nearly every small request is.
 
 The same as `produce`, with nothing made that this one does not need. Whatever is not as usual (what that is,
@@ -14,7 +15,8 @@ from time import perf_counter
 from typing import Final, NamedTuple
 
 from qanat.broker.broker import Broker
-from qanat.broker.partition import Partition, Written
+from qanat.broker.partition import Partition
+from qanat.broker.partition_end import Written
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import Answer, Later, Outcome
@@ -74,7 +76,7 @@ class LoneProduces:
             return LONG_WAY
         partition = self._writable.get((request.name.decode(), request.index))
         acks = request.acks
-        if partition is None or (acks == ALL and partition.lacks_replicas):
+        if partition is None or (acks == ALL and partition.leader is not None and partition.lacks_replicas):
             return LONG_WAY
         batch = frame[request.start : request.end]
         try:

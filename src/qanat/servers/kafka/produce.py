@@ -18,7 +18,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 from qanat.broker.broker import Broker
-from qanat.broker.partition import Partition, Written
+from qanat.broker.partition import Partition
+from qanat.broker.partition_end import Written
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError, UnsupportedCompressionError
 from qanat.servers.kafka.dispatch import Context

@@ -12,7 +12,8 @@ from qanat.broker import followers
 from qanat.broker.followers import _FollowedLeader
 from qanat.broker.hosted_shard import HostedShard
 from qanat.broker.hosting import Copy
-from qanat.broker.partition import Partition, Written
+from qanat.broker.partition import Partition
+from qanat.broker.partition_end import Written
 from qanat.log.runtime.group_commit import GroupCommit
 from qanat.model.error_codes import ErrorCode
 from qanat.replication.leader import Leader

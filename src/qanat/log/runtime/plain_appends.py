@@ -1,0 +1,71 @@
+# cython: language_level=3, annotation_typing=False
+"""The short way of a small batch into a log, and the books that every append is entered in.
+
+`LogRuntime` is made on this. Compiled and interpreted like `log.ends`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qanat.log.runtime.appends import OPENED_ON_LOOP_BYTES
+from qanat.log.settings import NEVER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from qanat.log.ends import Appended
+    from qanat.log.partition_log import PartitionLog
+    from qanat.log.runtime.group_commit import GroupCommit
+    from qanat.telemetry.log_counters import LogCounters
+
+
+class PlainAppends:
+    """What an append asks of the runtime."""
+
+    def __init__(
+        self,
+        clock_ms: Callable[[], int],
+        commits: GroupCommit,
+        counters: LogCounters,
+        lines: Container[PartitionLog],
+    ) -> None:
+        self.clock_ms = clock_ms
+        self.counters = counters
+        self.requests_handled = 0
+        """How many the broker has handled, by whichever door; what a stream over HTTP sends by itself is no request."""
+        self._commits = commits
+        self._lines = lines
+
+    def append_plain(
+        self, log: PartitionLog, batch: memoryview, record_count: int, max_timestamp: int, leader_epoch: int
+    ) -> Appended | None:
+        """`append_now` for a writable batch of no known producer, whose header and checksum are sound."""
+        size = len(batch)
+        if size > OPENED_ON_LOOP_BYTES or log in self._lines or (log.is_flushed and not self._commits.has_room()):
+            return None
+        now_ms = self.clock_ms()
+        if not log.admits_plain(size, max_timestamp, now_ms):
+            return None
+        appended = log.append_plain(batch, record_count, max_timestamp, leader_epoch, now_ms)
+        self._appended(log, appended, size)
+        return appended
+
+    def _appended(self, log: PartitionLog, appended: Appended, size: int) -> None:
+        """Count what was written, and have it flushed when that is due."""
+        if size:
+            if not log.is_flushed:
+                # Bytes that nobody promised to flush must not keep others from appending.
+                log.unflushed_bytes -= size
+                log.state.unflushed_bytes -= size
+            counters = self.counters
+            counters.appended_bytes += size
+            counters.appended_records += appended.last_offset - appended.base_offset + 1
+        if appended.is_flush_due or log.closed:
+            self._commits.ask(log)
+        elif log.flush_ms < NEVER_MS:
+            self._schedule_flush(log)
+
+    def _schedule_flush(self, log: PartitionLog) -> None:
+        """Flush within `flush.ms` of the first record that waits for it."""
+        raise NotImplementedError

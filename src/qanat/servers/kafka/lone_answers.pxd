@@ -1,0 +1,13 @@
+# The C types of lone_answers.py, for Cython; nothing here changes what the code means.
+cimport cython
+from qanat.wire.frames cimport FrameReader
+
+cdef class LoneAnswers:
+    cdef public object _handle, _limits, _transport
+    cdef public FrameReader _frames
+    cdef public long long _begun_bytes, _unanswered_bytes
+    cdef public bint _can_write
+    cpdef get_buffer(self, sizehint)
+    @cython.locals(frames=list, held=cython.longlong, is_idle=bint)
+    cpdef buffer_updated(self, long long nbytes)
+    cdef _answer_alone(self, frame)
