@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from msgspec.structs import replace
+
 from qanat.log.files import Files
-from qanat.log.settings import CleanupPolicy, LogSettings
+from qanat.log.settings import NEVER_MS, CleanupPolicy, LogSettings
 from qanat.sim.log_rig import Content, LogRig
 from qanat.wire.compression import Codec
 
@@ -36,7 +38,11 @@ class LogWorkload:
     def __init__(self, seed: int, files: Files, steps: int = STEPS) -> None:
         self.seed = seed
         self.random = Random(f"log workload {seed}")
-        self.rig = LogRig(files, drawn_settings(self.random))
+        drawn = drawn_settings(self.random)
+        # Drawn apart, as is `_adopt`, so that seeds stay what they were.
+        self._apart = Random(f"adoptions {seed}")
+        flush_messages = self._apart.choice((1, NEVER_MS))
+        self.rig = LogRig(files, replace(drawn, flush_messages=flush_messages))
         self.steps = steps
         self._codecs = self.random.sample(tuple(Codec), 2)
         acts = self._acts()
@@ -44,9 +50,8 @@ class LogWorkload:
         self._acts_drawn = [act for act, _ in acts]
         self._weights = [max(one, two) for one, two in zip(weights, (4, 2, 0, 2, 0, 2), strict=False)]
         self._weights += weights[len(self._weights) :]
-        # Drawn apart, so that seeds without it stay what they were.
         self._acts_drawn.append(self._adopt)
-        self._weights.append(Random(f"adoptions {seed}").choice((0, 0, 6)))
+        self._weights.append(self._apart.choice((0, 0, 6)))
 
     def run(self) -> None:
         for _ in range(self.steps):
