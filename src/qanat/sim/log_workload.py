@@ -39,9 +39,8 @@ class LogWorkload:
         self.seed = seed
         self.random = Random(f"log workload {seed}")
         drawn = drawn_settings(self.random)
-        # Drawn apart, as is `_adopt`, so that seeds stay what they were.
-        self._apart = Random(f"adoptions {seed}")
-        flush_messages = self._apart.choice((1, NEVER_MS))
+        # Drawn apart, as is whether files are taken over, so that seeds without stay what they were.
+        flush_messages = Random(f"flushes {seed}").choice((1, NEVER_MS))
         self.rig = LogRig(files, replace(drawn, flush_messages=flush_messages))
         self.steps = steps
         self._codecs = self.random.sample(tuple(Codec), 2)
@@ -51,7 +50,7 @@ class LogWorkload:
         self._weights = [max(one, two) for one, two in zip(weights, (4, 2, 0, 2, 0, 2), strict=False)]
         self._weights += weights[len(self._weights) :]
         self._acts_drawn.append(self._adopt)
-        self._weights.append(self._apart.choice((0, 0, 6)))
+        self._weights.append(Random(f"adoptions {seed}").choice((0, 0, 6)))
 
     def run(self) -> None:
         for _ in range(self.steps):
