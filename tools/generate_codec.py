@@ -20,7 +20,7 @@ TARGET = ROOT / "src" / "qanat" / "wire" / "kafka" / "messages"
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from tools.codec import kio_source, record_source  # noqa: E402
+from tools.codec import api_source, kio_source, record_source  # noqa: E402
 from tools.codec.index import api_table, package_text, record_table  # noqa: E402
 from tools.codec.module import api_module, data_module  # noqa: E402
 from tools.codec.schema import Message  # noqa: E402
@@ -30,13 +30,13 @@ CONSUMER_PROTOCOL = "What classic consumers tell each other inside JoinGroup and
 
 def render() -> dict[str, str]:
     """File name to formatted text, for everything that is generated."""
-    apis = kio_source.apis()
+    apis = api_source.all_apis()
     records = record_source.record_modules()
     texts = {f"{api.module}.py": api_module(api) for api in apis}
     texts["consumer_protocol.py"] = data_module(CONSUMER_PROTOCOL, _consumer_protocol())
     for name, module in records.items():
         texts[f"{name}.py"] = data_module(module["title"], record_source.messages(module))
-    texts["api_table.py"] = api_table(kio_source.api_keys(), apis)
+    texts["api_table.py"] = api_table(api_source.api_keys(), apis)
     texts["record_table.py"] = record_table(records)
     texts["__init__.py"] = package_text()
     return _formatted(texts)

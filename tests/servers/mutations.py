@@ -6,7 +6,7 @@ import struct
 from random import Random
 
 from tests.wire.kafka.forgeries import Forge
-from tools.codec import kio_source
+from tools.codec import api_source
 from tools.codec.schema import Layout
 
 from qanat.servers.kafka.apis import SERVED
@@ -25,7 +25,7 @@ _NAMES = (b"t", b"..", b"a b", b"__consumer_offsets", b"x" * 249, b"\xc3\xa9", b
 
 def valid_frames() -> list[bytes]:
     """Every API in every version, with empty and with filled arrays."""
-    schemas = {api.name: api for api in kio_source.apis()}
+    schemas = {api.name: api for api in api_source.all_apis()}
     frames = []
     for served in SERVED.values():
         layouts = schemas[served.api.name].request.layouts

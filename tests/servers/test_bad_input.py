@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from tests.servers.victim import GREETING, Victim, ending, exactly
 from tests.wire.kafka.forgeries import Forge, lies
-from tools.codec import kio_source
+from tools.codec import api_source
 from tools.codec.schema import Layout
 
 from qanat.app.events import configure
@@ -45,7 +45,7 @@ def _unharmed(victim: Victim) -> Iterator[None]:
 
 @cache
 def request_layouts(name: str) -> dict[int, Layout]:
-    (api,) = [api for api in kio_source.apis() if api.name == name]
+    (api,) = [api for api in api_source.all_apis() if api.name == name]
     return api.request.layouts
 
 

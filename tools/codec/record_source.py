@@ -29,10 +29,10 @@ def record_modules() -> dict[str, dict[str, Any]]:
 
 
 def messages(module: dict[str, Any]) -> list[Message]:
-    return [_message(record) for record in module["records"]]
+    return [message(record) for record in module["records"]]
 
 
-def _message(record: dict[str, Any]) -> Message:
+def message(record: dict[str, Any]) -> Message:
     first, last = _range(record.get("versions", "0"), 0)
     flexible, _ = _range(record["flexible"], last) if "flexible" in record else (last + 1, 0)
     return Message(

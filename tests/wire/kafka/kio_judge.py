@@ -25,6 +25,11 @@ ERROR_CODES = [code.value for code in ErrorCode]
 DIRECTIONS = {"request": EntityType.request, "response": EntityType.response}
 
 
+def is_known(key: int) -> bool:
+    """Whether kio has a schema of an API: of some between brokers it has none."""
+    return key in api_key_map
+
+
 def kio_class(key: int, version: int, direction: str) -> Any:
     names = schema_name_map[api_key_map[key]][version]
     module, _, name = names[DIRECTIONS[direction]].partition(":")  # type: ignore[index]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.memory import peak_bytes
 from tests.wire.kafka.forgeries import Forge, lies
-from tools.codec import kio_source
+from tools.codec import api_source
 from tools.codec.schema import Api as Schema
 from tools.codec.schema import Layout
 
@@ -26,7 +26,7 @@ LARGEST_ALLOCATION_BYTES = 64 * 1024
 
 @cache
 def schemas() -> dict[str, Schema]:
-    return {api.name: api for api in kio_source.apis()}
+    return {api.name: api for api in api_source.all_apis()}
 
 
 def reader(name: str, direction: str) -> Any:

@@ -102,6 +102,7 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    GET_REPLICA_LOG_INFO = 93
 
 
 # key: (name, module, first and last version, first flexible version of request and response or None)
@@ -179,4 +180,5 @@ ROWS: dict[ApiKey, tuple[str, str, int, int, int | None, int | None]] = {
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: ("DescribeShareGroupOffsets", "describe_share_group_offsets", 0, 1, 0, 0),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: ("AlterShareGroupOffsets", "alter_share_group_offsets", 0, 0, 0, 0),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: ("DeleteShareGroupOffsets", "delete_share_group_offsets", 0, 0, 0, 0),
+    ApiKey.GET_REPLICA_LOG_INFO: ("GetReplicaLogInfo", "get_replica_log_info", 0, 0, 0, 0),
 }
