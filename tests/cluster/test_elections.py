@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from qanat.cluster.elections import Rules, prefer, recover, settle, with_in_sync
-from qanat.cluster.nodes import Node, Nodes, Standing
+from qanat.cluster import elections
+from qanat.cluster.elections import Rules, prefer, recover, with_in_sync
+from qanat.cluster.nodes import Node, Nodes, Standing, Standings
+from qanat.cluster.proofs import Evidence, Proof
 from qanat.cluster.values import NO_LEADER, Member, PartitionState
 
 TWO = Rules(min_insync_replicas=2)
-UNFLUSHED = Rules(min_insync_replicas=2, is_flushed=False)
+UNFLUSHED = Rules(min_insync_replicas=2, flushed_since=None)
 
 
 def state(leader: int = 0, *in_sync: int, epoch: int = 0, replicas: tuple[int, ...] = (0, 1, 2)) -> PartitionState:
@@ -29,9 +31,21 @@ def nodes(
 ) -> Nodes:
     """Brokers: `alive` since before the members were written down, `back` since after, `crashed` back after a crash."""
     known = {node_id: Node(since, node_id in stopping, 0) for node_id in alive}
-    known |= {node_id: Node(20, False, 0) for node_id in back}
+    known |= {node_id: Node(20, False, 0, clean_epoch=19) for node_id in back}
     known |= {node_id: Node(20, False, 20) for node_id in crashed}
     return Nodes(known, {})
+
+
+def settle(before: PartitionState, now: Nodes, rules: Rules) -> PartitionState:
+    """Settled where every broker has proved that its log is sound, and all logs are equal.
+
+    What proofs change is tested in `test_proofs.py`.
+    """
+    proofs = {
+        node_id: Proof(node.epoch, node.directory_id, before.leader_epoch, 0, before.leader_epoch, 100)
+        for node_id, node in now.alive.items()
+    }
+    return elections.settle(before, now, rules, Evidence(proofs, is_overdue=True))
 
 
 def test_what_is_well_is_left_alone() -> None:
@@ -141,7 +155,7 @@ def test_a_sole_replica_that_restarts_goes_on_in_its_epoch() -> None:
 
 
 def test_c10_a_node_that_lost_its_disk_is_a_member_of_nothing() -> None:
-    emptied = Nodes({node_id: Node(20, False, 0) for node_id in (0, 1, 2)}, {0: 15})
+    emptied = Nodes({node_id: Node(20, False, 0, clean_epoch=19) for node_id in (0, 1, 2)}, {0: 15})
 
     after = settle(state(), emptied, TWO)
 
@@ -264,7 +278,8 @@ def test_whoever_goes_a_member_leads(gone: int) -> None:
 
 def test_c13_what_was_in_sync_before_a_crash_stays_doubtful_however_often_the_broker_registers_after_it() -> None:
     back_again = Nodes({0: Node(40, False, 31)}, {})
+    proved = Evidence({0: Proof(40, "", 0, 0, 0, 100)})
 
-    assert back_again.standing(Member(0, 10), is_flushed=False) is Standing.DOUBTFUL
-    assert back_again.standing(Member(0, 31), is_flushed=False) is Standing.BACK
-    assert back_again.standing(Member(0, 10), is_flushed=True) is Standing.BACK
+    assert Standings(state(), back_again, None, proved).of(Member(0, 10)) is Standing.DOUBTFUL
+    assert Standings(state(), back_again, None, proved).of(Member(0, 31)) is Standing.BACK
+    assert Standings(state(), back_again, 0, proved).of(Member(0, 10)) is Standing.BACK

@@ -9,7 +9,7 @@ from uuid import UUID
 from qanat.adapters.memory_store import MemoryStore
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.nodes import Nodes, Standing
+from qanat.cluster.nodes import Nodes, Standing, Standings
 from qanat.cluster.store import (
     Absent,
     Changes,
@@ -225,16 +225,21 @@ def noted(directory_id: str, *, is_first: bool) -> bytes:
     return values.encode(values.NodeDirectory(directory_id=directory_id, is_first=is_first))
 
 
+def _standing(image: MetadataImage, member: values.Member) -> Standing:
+    state = values.PartitionState(leader=2, leader_epoch=0, replicas=(2, 3), in_sync=(member,))
+    return Standings(state, Nodes.of(image), 0).of(member)
+
+
 def test_c10_a_node_whose_other_disk_the_watch_has_left_out_counts_as_away_and_not_as_back() -> None:
     image, member = MetadataImage(), values.Member(2, 5)
     image.apply(put(keys.node_directory(2), noted("old", is_first=True), 4))
     image.apply(put(keys.broker(2), registered("old"), 5))
-    assert Nodes.of(image).standing(member, is_flushed=True) is Standing.STEADY
+    assert _standing(image, member) is Standing.STEADY
     image.apply(delete(keys.broker(2), 6))
     image.apply(put(keys.broker(2), registered("new"), 8))
 
     assert image.is_torn(2)
-    assert Nodes.of(image).standing(member, is_flushed=True) is Standing.GONE
+    assert _standing(image, member) is Standing.GONE
     # The picture is taken anew, and has what was left out.
     snapshot = [
         Entry(keys.node_directory(2), noted("new", is_first=False), Revision(4), Revision(7)),
@@ -242,4 +247,4 @@ def test_c10_a_node_whose_other_disk_the_watch_has_left_out_counts_as_away_and_n
     ]
     image.catch_up(Snapshot(tuple(snapshot), Revision(8)))
     assert not image.is_torn(2)
-    assert Nodes.of(image).standing(member, is_flushed=True) is Standing.EMPTY
+    assert _standing(image, member) is Standing.EMPTY

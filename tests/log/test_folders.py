@@ -72,6 +72,19 @@ def test_a_log_without_records_is_made_again_without_a_word() -> None:
     assert directory.create(AT, "id-1", log_settings()).end_offset == 0
 
 
+def test_after_a_crash_a_log_that_was_empty_at_the_last_checkpoint_is_missed() -> None:
+    files, catalogue = MemoryFiles(), MemoryCatalogue()
+    directory = opened(files, catalogue)
+    directory.create(AT, "id-1", log_settings())
+    directory.close()
+    files.remove(f"{PATH}/{CLEAN_SHUTDOWN}")
+    remove_by_hand(files, AT)
+
+    directory = opened(files, catalogue)
+    with pytest.raises(StorageError, match="is gone"):
+        directory.create(AT, "id-1", log_settings())
+
+
 def test_a_new_topic_of_the_same_name_has_nothing_to_miss() -> None:
     files, catalogue = MemoryFiles(), MemoryCatalogue()
     filled(files, catalogue).close()

@@ -108,11 +108,11 @@ def test_a_topics_id_is_read_where_it_can_be(content: bytes, found: str) -> None
     assert read_partition_identity(files, PATH).topic_id == found
 
 
-def test_a_topics_id_is_written_as_kafka_does_with_a_line_more() -> None:
+def test_a_topics_id_is_written_as_kafka_does_with_two_lines_more() -> None:
     files = MemoryFiles()
     files.make_directory(PATH)
-    write_partition_identity(files, PATH, PartitionIdentity(TOPIC_ID, 17))
+    write_partition_identity(files, PATH, PartitionIdentity(TOPIC_ID, 17, 5))
 
     content = read_whole(files, f"{PATH}/partition.metadata")
-    assert content == f"version: 0\ntopic_id: {TOPIC_ID}\nrevision: 17\n".encode()
-    assert read_partition_identity(files, PATH) == PartitionIdentity(TOPIC_ID, 17)
+    assert content == f"version: 0\ntopic_id: {TOPIC_ID}\nrevision: 17\ngeneration: 5\n".encode()
+    assert read_partition_identity(files, PATH) == PartitionIdentity(TOPIC_ID, 17, 5)

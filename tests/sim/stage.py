@@ -38,6 +38,7 @@ class Stage(ClusterRun):
         replicas: int = 3,
         min_in_sync: int = 2,
         configs: dict[str, str] | None = None,
+        is_synced: bool = True,
     ) -> None:
         plan = Plan(
             brokers=brokers,
@@ -45,7 +46,7 @@ class Stage(ClusterRun):
             min_in_sync=min_in_sync,
             partitions=1,
             segment_bytes=1024 * 1024,
-            is_synced=True,
+            is_synced=is_synced,
             seconds=0.0,
             faults=(),
             producers=0,
@@ -74,6 +75,11 @@ class Stage(ClusterRun):
         return self._network
 
     # Looking
+
+    @property
+    def revision(self) -> int:
+        """The store's."""
+        return self._truth.revision
 
     @property
     def state(self) -> values.PartitionState:

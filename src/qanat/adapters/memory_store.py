@@ -169,6 +169,11 @@ class MemoryStore:
         """The same at once, for whoever looks on from outside."""
         return self._contents.entries.get(key)
 
+    @property
+    def revision(self) -> Revision:
+        """The newest, for whoever looks on from outside."""
+        return self._contents.revision
+
     async def list(self, prefix: str) -> Snapshot:
         check_key(prefix)
         contents = self._opened()

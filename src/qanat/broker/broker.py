@@ -10,7 +10,6 @@ import asyncio
 import random
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +24,10 @@ from qanat.broker.metadata import MetadataKeeper
 from qanat.broker.nearby_reads import CopyReader, NearbyReads
 from qanat.broker.partition import Partition
 from qanat.broker.peers import Peers
+from qanat.broker.replica_faults import ReplicaFaults
+from qanat.broker.replica_logs import ReplicaLogs
 from qanat.broker.settings import BrokerSettings
+from qanat.broker.storage_faults import StorageFaults
 from qanat.broker.suspicions import Suspicions
 from qanat.broker.throttling import ReplicationThrottles
 from qanat.broker.topic_settings import TopicSettings
@@ -44,7 +46,7 @@ from qanat.connection.faults import UnreachableError
 from qanat.groups.settings import GroupSettings
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import InvalidSettingError, StorageError, StoreUnavailableError
+from qanat.model.errors import InvalidSettingError, StoreUnavailableError
 from qanat.model.ids import TopicId, TopicPartition
 from qanat.model.in_order import InOrder
 from qanat.telemetry.broker_counters import BrokerCounters
@@ -98,33 +100,42 @@ class Broker:
         self.metadata = MetadataKeeper(store, self._on_events)
         self.producer_ids = ProducerIdAllocator(store, self.park)
         self.steady_ms = steady_ms
-        self.hosting = Hosting(node_id, runtime, self.metadata.image, self.topic_settings, self.park, steady_ms)
-        self.hosting.lag_max_ms = settings.replica_lag_time_max_ms
-        self.hosting.on_leading, self.hosting.on_resigned = self._on_leading, self._on_resigned
-        self.partitions = self.hosting.partitions
         self.membership = Membership(
             self.metadata, node_id, runtime.directory, settings.broker_session_timeout_ms, rack=settings.broker_rack
         )
+        self.hosting = Hosting(
+            node_id,
+            runtime,
+            self.metadata.image,
+            self.topic_settings,
+            self.park,
+            steady_ms,
+            lambda: self.membership.running_since,
+        )
+        self.hosting.lag_max_ms = settings.replica_lag_time_max_ms
+        self.hosting.on_leading, self.hosting.on_resigned = self._on_leading, self._on_resigned
+        self.partitions = self.hosting.partitions
         self.membership.on_joined = self._on_joined
         self.controlling = Controlling(self, self.membership, self.rules_of)
         self.in_sync_sets = InSyncSets(self)
         self.nearby_reads = NearbyReads(self)
         self.throttles = ReplicationThrottles(self)
+        self.replica_logs = ReplicaLogs(self)
+        self.replica_faults = ReplicaFaults(self)
+        self.hosting.on_faults = self.replica_faults.report
         self.suspicions = Suspicions(self)
         self.peers = Peers(self)
         self._random = random.Random(seed)
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
         )
-        self._loop: asyncio.AbstractEventLoop | None = None
         self.parked: InOrder[asyncio.Future[Any]] = InOrder()
         """Answers that wait, and whatever else is under way: cancelled in the end."""
         self._news = asyncio.Event()
         """Set whenever the picture of the cluster has changed."""
         self._obeying: asyncio.Task[None] | None = None
         """Topics on their way to changed defaults."""
-        runtime.on_damage = told.damage
-        runtime.directory.state.on_failure = self._on_failed_directory
+        self.storage_faults = StorageFaults(self)
         self._group_settings = self.at_start.groups
         self._assignors = assignors
         self.transaction_settings = transaction_settings or TransactionSettings()
@@ -205,7 +216,7 @@ class Broker:
         self, cluster_id: str, listeners: Sequence[values.Listener], inter_broker: values.Listener | None = None
     ) -> None:
         """Take part in the cluster: its id, our registration, the partitions that are ours."""
-        self._loop = asyncio.get_running_loop()
+        self.storage_faults.start()
         await self.metadata.start()
         image = self.metadata.image
         revision = image.revision
@@ -221,6 +232,7 @@ class Broker:
         self.park(self.membership.stay())
         await self.controlling.stand()
         await self.hosting.start(revision)
+        self.replica_faults.note()
         self.park(self.controlling.run())
         self.park(self.in_sync_sets.watch())
         self.producer_ids.look_ahead()
@@ -266,24 +278,10 @@ class Broker:
             raise UnreachableError(f"broker {node_id} is not registered")
         return listener.host, listener.port
 
-    def _on_failed_directory(self, fault: StorageError) -> None:
-        """Nothing can be written any more: let others lead, and be in no in-sync set (C23). The process stays.
-
-        Told by whichever thread found out.
-        """
-        told.directory_failure(fault)
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(lambda: self.park(self._stand_aside()))
-
-    async def _stand_aside(self) -> None:
-        if self.hosting.followers is not None:
-            await self.hosting.followers.close()
-        with suppress(StoreUnavailableError):
-            await self.membership.announce_stop()
-
     def _on_joined(self) -> None:
         """We are registered, as another than before if this is not the first time."""
         self.hosting.take_part_in_all()
+        self.replica_faults.report()
         self.controlling.wake()
 
     def _on_leading(self, partition: Partition) -> None:
@@ -306,7 +304,8 @@ class Broker:
     def rules_of(self, topic: str) -> Rules:
         """What a topic's settings say about its elections."""
         settings = self.topic_settings(topic)
-        return Rules(settings.min_insync_replicas, settings.log.is_synced, settings.unclean_leader_election_enable)
+        flushed_since = self.metadata.image.flushed_since(topic) if settings.log.is_synced else None
+        return Rules(settings.min_insync_replicas, flushed_since, settings.unclean_leader_election_enable)
 
     # Partitions
 
@@ -377,7 +376,7 @@ class Broker:
             require_known(self.metadata.image.format_level)
         except FormatLevelError as fault:
             tell("this broker is too old for its cluster", level="error", reason=str(fault))
-            self.park(self._stand_aside())
+            self.park(self.storage_faults.stand_aside())
 
     def _on_partition(self, topic_id: TopicId, number: int) -> None:
         topic = self.metadata.image.topics_by_id.get(topic_id)

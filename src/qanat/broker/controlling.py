@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from qanat.broker.arranging import Arranging
 from qanat.broker.membership import Membership
+from qanat.broker.replica_proofs import ReplicaProofs
 from qanat.cluster import keys, values
 from qanat.cluster.controller import (
     PARTITIONS_AT_ONCE,
@@ -20,6 +21,7 @@ from qanat.cluster.controller import (
     commits,
     leaders_to_move,
     partitions_to_settle,
+    partitions_waiting,
 )
 from qanat.cluster.elections import Rules
 from qanat.cluster.store import Absent, CreatedAt, Delete, Event, Put
@@ -53,6 +55,9 @@ class Controlling:
         self._arrived: dict[int, tuple[int, int]] = {}
         """Of each broker its epoch, and since when by our clock we know of it."""
         self._arranging = Arranging(broker, self._carry_out)
+        self.proofs = ReplicaProofs(broker, self.look_at)
+        self._waits_for: dict[str, tuple[int, ...]] = {}
+        """Partitions whose election waits for brokers that are away, of which the operator was told."""
 
     @property
     def is_controller(self) -> bool:
@@ -69,7 +74,7 @@ class Controlling:
                 case keys.BrokerKey(node_id):
                     self._note_arrival(node_id)
                     self._all = True
-                case keys.ControllerKey() | keys.NodeDirectoryKey() | keys.BrokerConfigKey():
+                case keys.ControllerKey() | keys.NodeDirectoryKey() | keys.BrokerConfigKey() | keys.ReplicaFaultsKey():
                     self._all = True
                 case keys.TopicKey(name) | keys.TopicConfigKey(name):
                     self._topics[name] = None
@@ -95,6 +100,11 @@ class Controlling:
         self._all = True
         self._awake.set()
 
+    def look_at(self, topics: Iterable[str]) -> None:
+        """Look at some topics again."""
+        self._topics.update(dict.fromkeys(topics))
+        self._awake.set()
+
     async def run(self) -> None:
         """Stand ready, and act when it is our turn, for ever."""
         preferring = self._broker.park(self._prefer_for_ever())
@@ -104,6 +114,8 @@ class Controlling:
                     await self.stand()
                     if self.is_controller:
                         await self._settle()
+                    else:
+                        self.proofs.clear()
                 except (StoreUnavailableError, LeaseExpiredError) as fault:
                     tell("the controller cannot reach the store", level="warning", reason=str(fault))
                     await asyncio.sleep(_RETRY_S)
@@ -146,14 +158,36 @@ class Controlling:
     async def _settle(self) -> None:
         is_all, topics = self._all, self._take_topics()
         for start in range(0, len(topics), _TOPICS_AT_ONCE):
-            changes = list(partitions_to_settle(self._image, self._rules_of, topics[start : start + _TOPICS_AT_ONCE]))
+            piece = topics[start : start + _TOPICS_AT_ONCE]
+            changes = list(partitions_to_settle(self._image, self._rules_of, self.proofs.evidence, piece))
             if not await self._carry_out(changes):
                 for name in topics[start:]:
                     self._topics[name] = None
                 return
+            self._await_proofs(piece)
             await asyncio.sleep(0)
         if is_all:
             await self._arranging.complete_internal_topics()
+
+    def _await_proofs(self, topics: Sequence[str]) -> None:
+        """Have brokers prove what elections need to know, and say which brokers are awaited."""
+        for waiting in partitions_waiting(self._image, self._rules_of, self.proofs.evidence, topics):
+            topic, number, whom = waiting.topic, waiting.number, waiting.whom
+            self.proofs.expect(topic.topic_id, number, waiting.state.leader_epoch, whom)
+            at = f"{topic.name}-{number}"
+            if not whom.gone:
+                self._waits_for.pop(at, None)
+            elif self._waits_for.get(at) != whom.gone:
+                self._waits_for[at] = whom.gone
+                if len(self._waits_for) <= _TOLD_AT_ONCE:
+                    timeout_ms = self._broker.settings.unclean_recovery_timeout_ms
+                    tell(
+                        "election waits for replicas that stopped uncleanly",
+                        level="warning",
+                        partition=at,
+                        waits_for=list(whom.gone),
+                        at_most_ms=timeout_ms,
+                    )
 
     def _take_topics(self) -> list[str]:
         topics = (
@@ -181,7 +215,7 @@ class Controlling:
                 continue
             try:
                 if self._broker.settings.auto_leader_rebalance_enable:
-                    moves = leaders_to_move(self._image, self._rules_of, list(self._image.topics))
+                    moves = leaders_to_move(self._image, self._rules_of, self.proofs.evidence, list(self._image.topics))
                     await self._carry_out([move for move in moves if self._is_settled(move.after.leader)])
                 await self._arranging.complete_internal_topics()
                 await self._arranging.spread()

@@ -52,6 +52,7 @@ _CATCHING_UP_BYTES = 2 * 1024 * 1024
 """Of one answer, for all copies together that catch up beside others that are in sync."""
 _SHARE_BYTES = 64 * 1024
 """And for each of them, however many there are."""
+_TOLD_AT_ONCE = 10
 _MORE_TO_COME_S = 0.01
 """How long to wait for what else is to be followed, before an answer that may take longer is given up."""
 
@@ -230,6 +231,9 @@ class _FollowedLeader:
         for at, copy in self._copies.items():
             if at not in self._left_out and at not in self._busy and not _is_settled(copy):
                 self._leave_out_briefly(at)
+        for at in [at for at in self._broker.replica_faults.damaged if at in self._copies]:
+            if at not in self._left_out and at not in self._busy and not self._repair(self._copies[at]):
+                self._leave_out_briefly(at)
         return {
             at: copy
             for at, copy in self._copies.items()
@@ -300,6 +304,41 @@ class _FollowedLeader:
             case Wait():
                 self._leave_out_briefly(copy.at)
         return None
+
+    def _repair(self, copy: Copy) -> bool:
+        """Cut a damaged copy back to what is sound, to be fetched again; False where its time has not come.
+
+        Of a compacted topic nothing stays: where the leader has dropped a tombstone, what it deleted would come back.
+        """
+        log, state = copy.log, self._broker.hosting.state_of(copy.at)
+        if state is None or self._broker.node_id not in state.damaged or state.leader_epoch != copy.leader_epoch:
+            return False
+        damage = log.damage
+        if not damage:
+            self._broker.replica_faults.repaired(copy.at)
+            return True
+        first_damaged = min(one.first_offset for one in damage)
+        first_offset = log.log_start_offset if log.settings.is_compacted else first_damaged
+        tell(
+            "damaged replica is fetched from its leader again",
+            level="warning",
+            partition=str(copy.at),
+            from_offset=max(first_offset, log.log_start_offset),
+            damaged=[f"{one.first_offset} to {one.next_offset - 1}" for one in damage[:_TOLD_AT_ONCE]],
+            leader=copy.leader,
+        )
+        runtime = self._broker.runtime
+
+        async def cut() -> None:
+            if first_offset > log.log_start_offset:
+                await runtime.truncate(log, first_offset)
+            if first_offset <= log.log_start_offset or log.damage:
+                await runtime.restart(log, log.log_start_offset)
+            assert not log.damage, "an empty log has nothing that could be damaged"
+            self._broker.replica_faults.repaired(copy.at)
+
+        self._cut(copy, cut)
+        return True
 
     def _append(self, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
         log, flushed, size = copy.log, None, 0

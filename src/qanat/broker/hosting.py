@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
@@ -34,6 +35,8 @@ from qanat.replication.leader import Leader
 from qanat.telemetry.events import event as tell
 
 _RETRY_S = 5.0
+_CHECKPOINT_S = 1.0
+"""How long after a log was made the checkpoint speaks of it at the latest."""
 
 
 class Copy(NamedTuple):
@@ -72,8 +75,10 @@ class Hosting:
         topic_settings: Callable[[str], TopicSettings],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         steady_ms: Callable[[], int],
+        running_since: Callable[[], int],
     ) -> None:
         self._steady_ms = steady_ms
+        self._running_since = running_since
         self._node_id = node_id
         self._runtime = runtime
         self._directory = runtime.directory
@@ -90,6 +95,8 @@ class Hosting:
         """Told of every partition that we begin to lead."""
         self.on_resigned: Callable[[Partition], None] | None = None
         """Told of every partition that we led and lead no more."""
+        self.on_faults: Callable[[], None] | None = None
+        """Told when a log could not be opened or made, or could at last."""
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self.writable: dict[tuple[str, int], Partition] = {}
         """Those that clients may write to, by name: looked up for every batch."""
@@ -105,6 +112,7 @@ class Hosting:
         """Topics that will be brought in line anyway: a thousand changes while logs are made are one reason, not a
         thousand to look at every partition."""
         self._is_started = False
+        self._is_checkpoint_due = False
         self._revision = 0
         """The store's, as it was before we wrote to it."""
         self._latest: dict[str, object] = {}
@@ -134,6 +142,16 @@ class Hosting:
             return False
         at = TopicPartition(topic, number)
         return at in offline or at in failed
+
+    def why_offline(self, at: TopicPartition) -> str | None:
+        """Why a log of ours cannot be opened or made; None where it can."""
+        fault = self._directory.offline.get(at) or self._failed.get(at)
+        return None if fault is None else str(fault)
+
+    def offline_partitions(self) -> list[TopicPartition]:
+        """Ours whose logs cannot be opened or made."""
+        ours = [at for at in self._directory.offline if self._is_known(at)]
+        return [*ours, *(at for at in self._failed if at not in self._directory.offline)]
 
     def why_missing(self, at: TopicPartition) -> ErrorCode:
         """What to answer for a partition that is not in `partitions`."""
@@ -185,6 +203,8 @@ class Hosting:
                 # A topic may be deleted and made again while we start, before its log was taken in.
                 for at in [at for at in wanted if self._is_stray(at)]:
                     await self._settle_stray(at)
+                for at in [at for at in wanted if at in self._directory.offline]:
+                    self._give_up_lost(at, topic)
                 missing = [at for at in wanted if at not in self.logs and at not in self._directory.offline]
                 await self._few_at_a_time(missing, lambda at: self._host(at, topic))
 
@@ -204,6 +224,12 @@ class Hosting:
         for at in list(self.logs):
             if (topic := self._image.topics.get(at.topic)) is not None:
                 self.take_part(topic, at.partition)
+
+    def state_of(self, at: TopicPartition) -> values.PartitionState | None:
+        """A partition's state, as the image has it."""
+        topic = self._image.topics.get(at.topic)
+        is_there = topic is not None and at.partition < len(topic.partitions)
+        return self._image.state(topic, at.partition) if topic is not None and is_there else None
 
     # What is ours
 
@@ -257,8 +283,10 @@ class Hosting:
             log = self._found(at, topic) or await self._create(at, topic)
         except QanatError as fault:
             self._failed[at] = fault
+            self._on_hosting_changed()
             raise
-        self._failed.pop(at, None)
+        if self._failed.pop(at, None) is not None:
+            self._on_hosting_changed()
         log.producers.is_gated = self.is_gated
         log.obey(self._topic_settings(at.topic).log)
         self.logs[at] = log
@@ -266,6 +294,10 @@ class Hosting:
         # The picture may have changed while the log was made.
         if (latest := self._image.topics.get(at.topic)) is not None and latest.topic_id == topic.topic_id:
             self.take_part(latest, at.partition)
+
+    def _on_hosting_changed(self) -> None:
+        if self._is_started and self.on_faults is not None:
+            self.on_faults()
 
     def _take_part(self, at: TopicPartition, topic: values.Topic) -> None:
         if self.followers is not None and (busy := self.followers.busy.get(at)) is not None:
@@ -345,8 +377,35 @@ class Hosting:
         return log
 
     async def _create(self, at: TopicPartition, topic: values.Topic) -> PartitionLog:
-        revision = self._image.revisions[keys.topic(topic.name)]
-        return await self._runtime.create(at, topic.topic_id, self._topic_settings(at.topic).log, revision)
+        revision, generation = self._image.revisions[keys.topic(topic.name)], self._running_since()
+        settings = self._topic_settings(at.topic).log
+        log = await self._runtime.create(at, topic.topic_id, settings, revision, generation)
+        member = next(
+            (one for one in self._image.state(topic, at.partition).in_sync if one.node_id == self._node_id), None
+        )
+        if member is not None and member.since < generation:
+            tell("replica made anew: its folder is missing", level="warning", partition=str(at))
+        self._on_created()
+        return log
+
+    def _give_up_lost(self, at: TopicPartition, topic: values.Topic) -> None:
+        """Make a log anew whose folder is gone, once another replica leads and the cluster counts ours as damaged."""
+        state = self._image.state(topic, at.partition)
+        is_led_elsewhere = state.leader not in (values.NO_LEADER, self._node_id)
+        if self._node_id in state.damaged and is_led_elsewhere and self._directory.give_up_lost(at):
+            tell("replica made anew from its leader", partition=str(at), leader=state.leader)
+
+    def _on_created(self) -> None:
+        """Have the checkpoint speak of a new log soon: from then on a folder that is missing is missed."""
+        if not self._is_checkpoint_due:
+            self._is_checkpoint_due = True
+            self._spawn(self._checkpoint_soon())
+
+    async def _checkpoint_soon(self) -> None:
+        await asyncio.sleep(_CHECKPOINT_S)
+        self._is_checkpoint_due = False
+        with suppress(StorageError):  # The directory has failed, which is reported; or the next one is written.
+            await self._runtime.checkpoint()
 
     async def _delete_offline(self, at: TopicPartition) -> None:
         try:

@@ -77,12 +77,19 @@ class InSyncSets:
         leader, log = partition.leader, partition.log
         if leader is None or partition.is_retired:
             return
+        if self._broker.metadata.image.replica_faults:
+            alive = self._without_faulty(partition, alive)
         change = leader.change_wanted(alive, log.high_watermark, log.end_offset, self._broker.steady_ms())
         if change is None:
             return
         self._wanted[partition] = change
         if self._committing is None or self._committing.done():
             self._committing = self._broker.park(self._commit_all())
+
+    def _without_faulty(self, partition: Partition, alive: Mapping[int, int]) -> Mapping[int, int]:
+        topic_id = str(TopicId.of(partition.topic_id))
+        faults = self._broker.metadata.image.replica_faults.get((topic_id, partition.at.partition), {})
+        return {node_id: epoch for node_id, epoch in alive.items() if node_id not in faults}
 
     async def _commit_all(self) -> None:
         await asyncio.sleep(0)  # What else this turn brings goes along.
@@ -140,6 +147,8 @@ class InSyncSets:
         before = self._state(partition)
         if before is None or partition.leader is None or not partition.leader.is_pending(change):
             return None
+        if not set(before.damaged).isdisjoint(change.joined):
+            return None  # It is being repaired: what it had when it asked is not what it has now.
         known = {*before.in_sync_nodes, *change.joined}
         if not known.issuperset(change.in_sync):
             return None

@@ -53,6 +53,8 @@ class Membership:
         self._listeners: tuple[values.Listener, ...] = ()
         self._inter_broker: values.Listener | None = None
         self._kept: KeptLease | None = None
+        self._running_since = 0
+        """Our first epoch; 0 until we have one."""
         self._removed = asyncio.Event()
         self._present = asyncio.Event()
         self.on_joined: Callable[[], None] | None = None
@@ -70,6 +72,11 @@ class Membership:
         known = image.brokers.get(self._node_id)
         is_ours = known is not None and known.incarnation == self._incarnation
         return image.broker_epochs[self._node_id] if is_ours else None
+
+    @property
+    def running_since(self) -> int:
+        """The first epoch of this process."""
+        return self._running_since
 
     async def join(self, listeners: Sequence[values.Listener], inter_broker: values.Listener | None) -> None:
         """Register; raises `NodeIdInUseError` where another broker has our number."""
@@ -155,6 +162,9 @@ class Membership:
             is_clean=self._directory.sound_since == 0,
             sound_since=values.SINCE_NOW if self._directory.sound_since is None else self._directory.sound_since,
             levels=(format_levels.OLDEST, format_levels.NEWEST),
+            clean_epoch=self._directory.clean_epoch,
+            running_since=self._running_since,
+            proves_logs=True,
         )
 
     async def _note_directory(self) -> None:
@@ -175,12 +185,18 @@ class Membership:
                 self._kept = self._metadata.store.keep(lease)
                 self._removed.clear()
                 self._present.set()
+                self._note_epoch()
                 if self._directory.sound_since is None:
                     # Later registrations say the same of the crash: whoever decides may not have seen this one.
                     self._directory.sound_since = self.epoch
                 if self.on_joined is not None:
                     self.on_joined()
                 return
+
+    def _note_epoch(self) -> None:
+        if (epoch := self.epoch) is not None:
+            self._directory.run_epoch = epoch
+            self._running_since = self._running_since or epoch
 
     async def _wait_for_place(self, key: str) -> None:
         image = self._metadata.image

@@ -60,6 +60,8 @@ class BrokerSettings(Settings, frozen=True):
     """Whether partitions are spread over all brokers by themselves, for instance onto one that has joined."""
     auto_partition_rebalance_moves: Positive = 10
     """How many partitions are on their way at a time then; how fast, says `reassignment.throttled.rate`."""
+    unclean_recovery_timeout_ms: NotNegative = 30_000
+    """How long an election waits, after an unclean stop of all in-sync replicas, for those that are not back yet."""
     controlled_shutdown_timeout_ms: NotNegative = 5000
     """How long a broker that stops waits for others to take over what it leads."""
     num_partitions: Positive = 4

@@ -14,15 +14,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from qanat.cluster import keys, values
-from qanat.cluster.elections import Rules, prefer, settle
+from qanat.cluster.elections import Awaited, Rules, awaited, prefer, settle
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.nodes import Nodes
+from qanat.cluster.proofs import Evidence
 from qanat.cluster.store import OPERATIONS_MAX, Compare, CreatedAt, Operation, Put, Revision
 
 PARTITIONS_AT_ONCE = OPERATIONS_MAX // 2
 """Partitions of one commit."""
 
 RulesOf = Callable[[str], Rules]
+EvidenceOf = Callable[[str, int], Evidence]
+"""By topic id and partition."""
 State = values.PartitionState
 
 
@@ -46,30 +49,62 @@ class Commit(Struct, frozen=True):
     operations: tuple[Operation, ...]
 
 
-def partitions_to_settle(image: MetadataImage, rules_of: RulesOf, topics: Iterable[str]) -> Iterator[PartitionChange]:
+class Waiting(Struct, frozen=True):
+    """A partition without a leader, and whom its election waits for."""
+
+    topic: values.Topic
+    number: int
+    state: values.PartitionState
+    whom: Awaited
+
+
+def partitions_to_settle(
+    image: MetadataImage, rules_of: RulesOf, evidence_of: EvidenceOf, topics: Iterable[str]
+) -> Iterator[PartitionChange]:
     """Everything about these topics that is not as it should be."""
-    return _changed(image, rules_of, topics, settle)
+    return _changed(image, rules_of, evidence_of, topics, settle)
 
 
-def leaders_to_move(image: MetadataImage, rules_of: RulesOf, topics: Iterable[str]) -> Iterator[PartitionChange]:
+def leaders_to_move(
+    image: MetadataImage, rules_of: RulesOf, evidence_of: EvidenceOf, topics: Iterable[str]
+) -> Iterator[PartitionChange]:
     """Partitions that are not led by their first replica although they could be."""
-    return _changed(image, rules_of, topics, prefer)
+    return _changed(image, rules_of, evidence_of, topics, prefer)
+
+
+def partitions_waiting(
+    image: MetadataImage, rules_of: RulesOf, evidence_of: EvidenceOf, topics: Iterable[str]
+) -> Iterator[Waiting]:
+    """Of every partition of these topics, whom it waits for; most wait for nobody."""
+    nodes = Nodes.of(image)
+    for topic, rules, number, before in _partitions(image, rules_of, topics):
+        evidence = evidence_of(topic.topic_id, number)
+        yield Waiting(topic, number, before, awaited(before, nodes, rules, evidence))
 
 
 def _changed(
-    image: MetadataImage, rules_of: RulesOf, topics: Iterable[str], decide: Callable[[State, Nodes, Rules], State]
+    image: MetadataImage,
+    rules_of: RulesOf,
+    evidence_of: EvidenceOf,
+    topics: Iterable[str],
+    decide: Callable[[State, Nodes, Rules, Evidence], State],
 ) -> Iterator[PartitionChange]:
     nodes = Nodes.of(image)
+    for topic, rules, number, before in _partitions(image, rules_of, topics):
+        after = decide(before, nodes, rules, evidence_of(topic.topic_id, number))
+        if after is not before:
+            yield PartitionChange(topic, number, before, after)
+
+
+def _partitions(
+    image: MetadataImage, rules_of: RulesOf, topics: Iterable[str]
+) -> Iterator[tuple[values.Topic, Rules, int, State]]:
     for name in topics:
         topic = image.topics.get(name)
-        if topic is None:
-            continue
-        rules = rules_of(name)
-        for number in range(len(topic.partitions)):
-            before = image.state(topic, number)
-            after = decide(before, nodes, rules)
-            if after is not before:
-                yield PartitionChange(topic, number, before, after)
+        if topic is not None:
+            rules = rules_of(name)
+            for number in range(len(topic.partitions)):
+                yield topic, rules, number, image.state(topic, number)
 
 
 def commits(image: MetadataImage, controller: Revision, changes: Sequence[PartitionChange]) -> Iterator[Commit]:

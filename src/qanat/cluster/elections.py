@@ -1,21 +1,27 @@
 """Who leads a partition, decided from how its replicas stand now.
 
-`settle` is the whole of it: given a partition's state and the nodes, it says how the state should be. It
-looks at levels, not at events: members carry since when they have been members, so that a broker
+`settle` is the whole of it: given a partition's state, the nodes and what is known of the copies, it says how the state
+should be. It looks at levels, not at events: members carry since when they have been members, so that a broker
 that went and came back between two looks is seen all the same. Running it twice changes nothing.
 
 Rule 1: only a member of the in-sync set leads. Where none is alive, an eligible replica does (KIP-966: it left while
         nothing could be committed any more, so it misses nothing); failing that, the partition waits without a
         leader, unless its topic allows an unclean election.
 Rule 2: every change of the leader, also to none and also to a new process of the same broker, is a new epoch. The sole
-        replica of a partition is spared that: nobody else has a copy that could differ.
-Rule 3: a member is dropped from the set when its process is gone, as long as somebody is left. The last ones stay, so
-        that it is known who must come back.
+        replica of a partition is spared that: there is no other copy that could differ.
+Rule 3: a member is dropped from the set when its process is gone, as long as another is left. The last ones stay, so
+        that it is known which must come back.
 Rule 4: a node that came back without its data is no member of anything.
-Rule 5: after a crash, a member of a topic that is not flushed before it is acknowledged has perhaps lost its end. It
+Rule 5: a process that is back proves what its log holds before it leads or counts as in sync. Where all members are
+        back, the sound copy with the greatest (last leader epoch, end offset) leads, and those that equal it stay in
+        sync: a disk may have lost records, or been put back to an older image. After an unclean stop the others
+        are waited for, up to a bound. Where a process never stopped, those that are back join it by fetching.
+Rule 6: a damaged or offline copy does not lead while a sound one exists. It is a member of nothing until it is repaired
+        (`damaged`), and every change of that list is a new epoch, so that progress of before does not count. Where
+        no sound copy is left, the partition waits for an operator; a process that leads a damaged copy leads on.
+Rule 7: after a crash, a member of a topic that is not flushed before it is acknowledged has perhaps lost its end. It
         does not lead while anybody better is known, alive or not; but it is remembered until somebody leads. Where all
-        are in doubt, one of those that the set still names leads, alone, else whoever left it last: which of them has
-        most is not known.
+        are in doubt, the one with the greatest extent leads, alone.
 """
 
 from __future__ import annotations
@@ -25,7 +31,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qanat.cluster.nodes import Nodes, Standing
+from qanat.cluster.nodes import Nodes, Standing, Standings
+from qanat.cluster.proofs import NOTHING_KNOWN, Evidence
 from qanat.cluster.values import NO_LEADER, Member, PartitionState
 
 
@@ -33,17 +40,114 @@ class Rules(Struct, frozen=True):
     """What a topic's settings say about its elections."""
 
     min_insync_replicas: int = 1
-    is_flushed: bool = True
+    flushed_since: int | None = 0
+    """Since which revision records are on disk before they are acknowledged; None where they are not."""
     is_unclean_allowed: bool = False
 
 
-_SOUND = (Standing.STEADY, Standing.BACK)
-
-
-def settle(state: PartitionState, nodes: Nodes, rules: Rules) -> PartitionState:
+def settle(state: PartitionState, nodes: Nodes, rules: Rules, evidence: Evidence = NOTHING_KNOWN) -> PartitionState:
     """The state as it should be; the same object where that is how it is."""
-    settled = parted(_elected(_moved(_members(state, nodes, rules)), state, nodes, rules), state)
+    if _is_well(state, nodes, evidence):
+        return state
+    look = _look(state, nodes, rules, evidence)
+    if _is_awaiting_proofs(state, look):
+        return state
+    after = _elected(_moved(_members(state, look, rules)), state, look, rules)
+    settled = _marked(parted(after, state), state, look)
     return state if settled == state else settled
+
+
+def _is_well(state: PartitionState, nodes: Nodes, evidence: Evidence) -> bool:
+    """Whether there is certainly nothing to do: every partition is looked at whenever a broker comes or goes."""
+    if evidence.faults or state.damaged or state.eligible or state.adding or state.removing:
+        return False
+    members = state.in_sync
+    return state.leader in state.in_sync_nodes and all(
+        nodes.is_steady(member) and nodes.is_ready(member.node_id) for member in members
+    )
+
+
+class Awaited(Struct, frozen=True):
+    """Which nodes a partition without a leader waits for."""
+
+    unproven: tuple[int, ...] = ()
+    """Those that are there, and are to prove what they hold."""
+    gone: tuple[int, ...] = ()
+    """Those that are to come back, after an unclean stop of all."""
+
+    def __bool__(self) -> bool:
+        return bool(self.unproven or self.gone)
+
+
+_NOBODY = Awaited()
+_WITHOUT_DATA = (Standing.EMPTY, Standing.NEW)
+
+
+def awaited(state: PartitionState, nodes: Nodes, rules: Rules, evidence: Evidence) -> Awaited:
+    """Whom an election waits for, as long as that may take; nobody, where one of the members can lead."""
+    if _is_well(state, nodes, evidence):
+        return _NOBODY
+    look = _look(state, nodes, rules, evidence)
+    if len(state.replicas) == 1 or _has_steady(state, look):
+        return _NOBODY
+    pool = _pool(state)
+    unproven = tuple(member.node_id for member in pool if look.of(member) is Standing.UNPROVEN)
+    gone = tuple(member.node_id for member in pool if look.of(member) is Standing.GONE)
+    sound = [member for member in pool if look.of(member) is Standing.BACK]
+    return Awaited(unproven, gone if sound and _must_wait(sound, gone, look) else ())
+
+
+def _look(state: PartitionState, nodes: Nodes, rules: Rules, evidence: Evidence) -> Standings:
+    known = NOTHING_KNOWN if len(state.replicas) == 1 else evidence
+    return Standings(state, nodes, rules.flushed_since, known)
+
+
+def _pool(state: PartitionState) -> tuple[Member, ...]:
+    """All that may lead without an unclean election."""
+    return (*state.in_sync, *state.eligible)
+
+
+def _has_steady(state: PartitionState, look: Standings) -> bool:
+    """Whether a process that never stopped can lead."""
+    if any(look.of(member) is Standing.STEADY for member in state.in_sync):
+        return True
+    return any(look.of(one) is Standing.STEADY and look.nodes.is_ready(one.node_id) for one in state.eligible)
+
+
+def _is_awaiting_proofs(state: PartitionState, look: Standings) -> bool:
+    """Whether nothing is decided before brokers that are there have proved what they hold."""
+    if look.evidence.is_overdue or _has_steady(state, look):
+        return False
+    return any(look.of(member) is Standing.UNPROVEN for member in _pool(state))
+
+
+def _must_wait(sound: Sequence[Member], gone: Sequence[object], look: Standings) -> bool:
+    """Whether the best copy that is there may be outdone by one that is not: its own disk may be the one that lies."""
+    if not gone or look.evidence.is_overdue:
+        return False
+    return not any(look.nodes.is_clean(member) for member in _best(sound, look))
+
+
+def _best(members: Sequence[Member], look: Standings) -> list[Member]:
+    """Those with the greatest extent."""
+    greatest = max(look.evidence.extent(member.node_id) for member in members)
+    return [member for member in members if look.evidence.extent(member.node_id) == greatest]
+
+
+def _marked(after: PartitionState, before: PartitionState, look: Standings) -> PartitionState:
+    """Enter and remove replicas that are to be repaired."""
+    faults, alive = look.evidence.faults, look.nodes.alive
+    damaged = tuple(
+        node_id
+        for node_id in after.replicas
+        if node_id not in after.in_sync_nodes
+        and (node_id in faults or (node_id in before.damaged and node_id not in alive))
+    )
+    if damaged == after.damaged:
+        return after
+    eligible = tuple(member for member in after.eligible if member.node_id not in damaged)
+    epoch = after.leader_epoch + (after.leader_epoch == before.leader_epoch)
+    return replace(after, damaged=damaged, eligible=eligible, leader_epoch=epoch)
 
 
 def parted(after: PartitionState, before: PartitionState) -> PartitionState:
@@ -58,13 +162,13 @@ def parted(after: PartitionState, before: PartitionState) -> PartitionState:
     return replace(after, leader_epoch=after.leader_epoch + 1)
 
 
-def prefer(state: PartitionState, nodes: Nodes, rules: Rules) -> PartitionState:
+def prefer(state: PartitionState, nodes: Nodes, rules: Rules, evidence: Evidence = NOTHING_KNOWN) -> PartitionState:
     """Let the preferred replica lead, if it can; the same object where it does, or cannot."""
     first = state.target[0]
     member = next((member for member in state.in_sync if member.node_id == first), None)
     if state.leader in (first, NO_LEADER) or member is None or not nodes.is_ready(first):
         return state
-    if nodes.standing(member, is_flushed=rules.is_flushed) is not Standing.STEADY:
+    if _look(state, nodes, rules, evidence).of(member) is not Standing.STEADY:
         return state
     return _led_by(state, first)
 
@@ -82,12 +186,23 @@ def with_in_sync(
     return replace(state, in_sync=kept, eligible=dropped + still)
 
 
-def recover(state: PartitionState, nodes: Nodes) -> PartitionState:
-    """An operator asks for a leader at any price: the first replica that is alive, and what it has is the truth."""
-    alive = [node_id for node_id in state.target if nodes.is_ready(node_id)]
+def recover(state: PartitionState, nodes: Nodes, evidence: Evidence = NOTHING_KNOWN) -> PartitionState:
+    """An operator asks for a leader at any price: the best copy that is there, and what it has is the truth."""
+    alive = _alive_by_extent(state, nodes, evidence)
     if state.leader != NO_LEADER or not alive:
         return state
     return _recovered(state, alive[0], nodes)
+
+
+def _alive_by_extent(state: PartitionState, nodes: Nodes, evidence: Evidence) -> list[int]:
+    """Replicas that could lead at any price: those that can be opened, the greatest extent first."""
+    alive = [node_id for node_id in state.target if nodes.is_ready(node_id) and not _is_offline(node_id, evidence)]
+    return sorted(alive, key=evidence.extent, reverse=True)
+
+
+def _is_offline(node_id: int, evidence: Evidence) -> bool:
+    fault, proof = evidence.faults.get(node_id), evidence.proofs.get(node_id)
+    return (fault is not None and fault.is_offline) or (proof is not None and proof.is_offline)
 
 
 def led_by_a_member(state: PartitionState, nodes: Nodes) -> PartitionState:
@@ -98,47 +213,61 @@ def led_by_a_member(state: PartitionState, nodes: Nodes) -> PartitionState:
     return _led_by(state, ready[0] if ready else NO_LEADER)
 
 
-def _members(state: PartitionState, nodes: Nodes, rules: Rules) -> PartitionState:
-    """Who is in sync and who is eligible, as things stand."""
-    standing = {
-        member.node_id: nodes.standing(member, is_flushed=rules.is_flushed)
-        for member in (*state.in_sync, *state.eligible)
-    }
-    kept = [_renewed(member, standing, nodes) for member in state.in_sync if standing[member.node_id] in _SOUND]
-    awaited = [member for member in (*state.in_sync, *state.eligible) if standing[member.node_id] is Standing.GONE]
-    sound = [member for member in state.eligible if standing[member.node_id] in _SOUND]
-    doubtful = [member for member in state.in_sync if standing[member.node_id] is Standing.DOUBTFUL]
-    if not doubtful and not state.in_sync:
-        doubtful = [member for member in state.eligible if standing[member.node_id] is Standing.DOUBTFUL]
-    stays = [member for member in kept if nodes.is_ready(member.node_id)] or kept
-    if not stays and not sound and not awaited:
-        # Nobody better is known: what the last one has is all there is.
-        last = sorted(doubtful, key=lambda member: member.node_id != state.leader)[:1]
-        stays = [_renewed(member, standing, nodes) for member in last]
-    if not stays:
-        in_sync = [member for member in state.in_sync if standing[member.node_id] is Standing.GONE]
-        eligible = [member for member in state.eligible if standing[member.node_id] is not Standing.EMPTY]
-        left = [member for member in doubtful if member not in eligible]
-        return replace(state, in_sync=tuple(in_sync), eligible=(*left, *eligible))
-    return replace(state, in_sync=tuple(stays), eligible=_eligible(state, stays, standing, rules))
+def _members(state: PartitionState, look: Standings, rules: Rules) -> PartitionState:
+    """Which replicas are in sync and which are eligible, as things stand."""
+    standing = {member.node_id: look.of(member) for member in _pool(state)}
+    steady = [member for member in state.in_sync if standing[member.node_id] is Standing.STEADY]
+    stays = [member for member in steady if look.nodes.is_ready(member.node_id)] or steady
+    if not stays and not _has_steady(state, look):
+        stays = _proven(state, standing, look) or _still_serving(state, look)
+    if stays:
+        return replace(state, in_sync=tuple(stays), eligible=_eligible(state, stays, standing, rules))
+    in_sync, eligible = list[Member](), list[Member]()
+    for member in state.in_sync:
+        if standing[member.node_id] not in _WITHOUT_DATA:
+            (eligible if standing[member.node_id] is Standing.DOUBTFUL else in_sync).append(member)
+    eligible += [one for one in state.eligible if standing[one.node_id] not in _WITHOUT_DATA and one not in eligible]
+    return replace(state, in_sync=tuple(in_sync), eligible=tuple(eligible))
+
+
+def _proven(state: PartitionState, standing: Mapping[int, Standing], look: Standings) -> list[Member]:
+    """The members by what their brokers have proved, each as of now; none where others are to be waited for."""
+    pool, nodes = _pool(state), look.nodes
+    sound = [member for member in pool if standing[member.node_id] is Standing.BACK]
+    gone = [member for member in pool if standing[member.node_id] is Standing.GONE]
+    if sound:
+        return [] if _must_wait(sound, gone, look) else [nodes.as_member(one.node_id) for one in _best(sound, look)]
+    if state.leader_epoch == 0 and all(standing[member.node_id] is Standing.NEW for member in pool):
+        return [nodes.as_member(member.node_id) for member in pool]  # All stopped before any of them made its log.
+    doubtful = [member for member in pool if standing[member.node_id] is Standing.DOUBTFUL]
+    if not doubtful or gone or any(standing[member.node_id] is Standing.UNPROVEN for member in pool):
+        return []
+    named = [member for member in doubtful if member in state.in_sync] or doubtful
+    best = sorted(_best(doubtful, look), key=lambda one: (one not in named, one.node_id != state.leader))
+    return [nodes.as_member(best[0].node_id)]
+
+
+def _still_serving(state: PartitionState, look: Standings) -> list[Member]:
+    """A process that leads a damaged copy, where no sound one is there: it serves what it has."""
+    fault = look.evidence.faults.get(state.leader)
+    leads = [member for member in state.in_sync if member.node_id == state.leader and look.nodes.is_steady(member)]
+    return leads if fault is not None and not fault.is_offline else []
 
 
 def _eligible(
-    state: PartitionState, in_sync: Sequence[Member], standing: dict[int, Standing], rules: Rules
+    state: PartitionState, in_sync: Sequence[Member], standing: Mapping[int, Standing], rules: Rules
 ) -> tuple[Member, ...]:
-    """Whoever left and misses nothing, because too few are left for anything to be committed."""
+    """Members that left and miss nothing, because too few are left for anything to be committed.
+
+    One that is back beside others that are back, too, and proved less than they, may miss something.
+    """
     if len(in_sync) >= min(rules.min_insync_replicas, len(state.target)):
         return ()
     present = {member.node_id for member in in_sync}
-    return tuple(
-        member
-        for member in (*state.in_sync, *state.eligible)
-        if member.node_id not in present and standing[member.node_id] in (*_SOUND, Standing.GONE)
-    )
-
-
-def _renewed(member: Member, standing: dict[int, Standing], nodes: Nodes) -> Member:
-    return member if standing[member.node_id] is Standing.STEADY else nodes.as_member(member.node_id)
+    allowed = [Standing.STEADY, Standing.GONE, Standing.UNPROVEN]
+    if any(member in state.in_sync for member in in_sync):
+        allowed.append(Standing.BACK)
+    return tuple(one for one in _pool(state) if one.node_id not in present and standing[one.node_id] in allowed)
 
 
 def _moved(state: PartitionState) -> PartitionState:
@@ -150,42 +279,56 @@ def _moved(state: PartitionState) -> PartitionState:
     return replace(state, replicas=state.target, adding=(), removing=(), in_sync=kept)
 
 
-def _elected(state: PartitionState, before: PartitionState, nodes: Nodes, rules: Rules) -> PartitionState:
-    in_sync = state.in_sync_nodes
-    if state.leader in in_sync and _still_leads(state.leader, before, nodes, rules):
+def _elected(state: PartitionState, before: PartitionState, look: Standings, rules: Rules) -> PartitionState:
+    in_sync, nodes = state.in_sync_nodes, look.nodes
+    if state.leader in in_sync and _still_leads(state.leader, before, look):
         return state
-    for candidates in (_steady_first(state, before, nodes), in_sync):
-        for node_id in candidates:
-            if nodes.is_ready(node_id) or (node_id in nodes.alive and candidates is in_sync):
-                return _led_by(state, node_id)
+    candidates = [node_id for node_id in _steady_first(state, before) if _may_lead(state, node_id, before, look)]
+    for node_id in (*(one for one in candidates if nodes.is_ready(one)), *candidates):
+        return _led_by(state, node_id)
     for member in sorted(state.eligible, key=lambda member: _place(state, member.node_id)):
-        if nodes.is_ready(member.node_id) and nodes.standing(member, is_flushed=rules.is_flushed) in _SOUND:
-            led = _led_by(state, member.node_id)
-            # Whoever was in sync misses nothing either, as long as nothing can be committed without it.
-            others = tuple(
-                one
-                for one in (*state.in_sync, *state.eligible)
-                if one.node_id != member.node_id
-                and nodes.standing(one, is_flushed=rules.is_flushed) is not Standing.DOUBTFUL
-            )
-            return replace(led, in_sync=(nodes.as_member(member.node_id),), eligible=others)
-    alive = [node_id for node_id in state.target if nodes.is_ready(node_id)]
-    if rules.is_unclean_allowed and alive:
+        if nodes.is_ready(member.node_id) and look.of(member) is Standing.STEADY:
+            return _led_by_eligible(state, member, look)
+    alive = _alive_by_extent(state, nodes, look.evidence)
+    is_waiting = not look.evidence.is_overdue and bool(awaited(before, nodes, rules, look.evidence))
+    if rules.is_unclean_allowed and alive and not is_waiting:
         return _recovered(state, alive[0], nodes)
     return state if state.leader == NO_LEADER else _led_by(state, NO_LEADER)
 
 
-def _still_leads(leader: int, before: PartitionState, nodes: Nodes, rules: Rules) -> bool:
+def _may_lead(state: PartitionState, node_id: int, before: PartitionState, look: Standings) -> bool:
+    """Whether a member of the set as it should be is there to lead: it never stopped, or has proved what it holds."""
+    member = next(member for member in state.in_sync if member.node_id == node_id)
+    if node_id not in look.nodes.alive or not look.nodes.is_steady(member):
+        return False
+    return member not in before.in_sync or look.of(member) is Standing.STEADY
+
+
+def _led_by_eligible(state: PartitionState, member: Member, look: Standings) -> PartitionState:
+    # A member of the set misses nothing either, as long as nothing can be committed without it.
+    others = tuple(
+        one
+        for one in _pool(state)
+        if one.node_id != member.node_id and look.of(one) not in (Standing.DOUBTFUL, Standing.FAULTY, Standing.EMPTY)
+    )
+    led = _led_by(state, member.node_id)
+    return replace(led, in_sync=(look.nodes.as_member(member.node_id),), eligible=others)
+
+
+def _still_leads(leader: int, before: PartitionState, look: Standings) -> bool:
     """Whether the leader there is goes on in its epoch."""
+    nodes = look.nodes
     if len(before.replicas) == 1:
         return leader in nodes.alive
     member = next((member for member in before.in_sync if member.node_id == leader), None)
-    if member is None or nodes.standing(member, is_flushed=rules.is_flushed) is not Standing.STEADY:
+    if member is None or not nodes.is_steady(member):
         return False
+    if look.of(member) is Standing.FAULTY:
+        return not _is_offline(leader, look.evidence) and not _has_steady(before, look)
     return nodes.is_ready(leader) or not any(nodes.is_ready(node_id) for node_id in before.in_sync_nodes)
 
 
-def _steady_first(state: PartitionState, before: PartitionState, nodes: Nodes) -> list[int]:
+def _steady_first(state: PartitionState, before: PartitionState) -> list[int]:
     """Members in the order of preference, those whose process has not changed before the others."""
     steady = {member for member in state.in_sync if member in before.in_sync}
     ordered = sorted(state.in_sync, key=lambda member: (member not in steady, _place(state, member.node_id)))

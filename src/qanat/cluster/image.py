@@ -54,6 +54,12 @@ class MetadataImage:
         """In which forms metadata is written (`format_levels`); 1 where the store does not say."""
         self.partition_states: dict[tuple[str, int], values.PartitionState] = {}
         """Those that were ever changed; `state` knows the others as well."""
+        self.fault_reports: dict[int, values.ReplicaFaults] = {}
+        """What brokers report of their own replicas; usually nothing."""
+        self.replica_faults: dict[tuple[str, int], dict[int, values.ReplicaFault]] = {}
+        """The same by topic id and partition, then by node, as far as the process that reports is the present one."""
+        self.flush_set_at: dict[str, Revision] = {}
+        """When a key of settings last changed whether records are flushed before they are acknowledged."""
         self.topics_since: dict[str, Revision] = {}
         self.broker_configs: dict[int | None, Mapping[str, str]] = {}
         self.group_configs: dict[str, Mapping[str, str]] = {}
@@ -113,6 +119,19 @@ class MetadataImage:
         """What was set for a group; usually nothing."""
         return self.group_configs.get(group_id, _NOTHING)
 
+    def flushed_since(self, topic: str) -> Revision:
+        """Since when it has not been changed whether a topic's records are flushed before they are acknowledged."""
+        own = keys.topic_config(topic)
+        changes = [at for key, at in self.flush_set_at.items() if key == own or key.startswith(keys.BROKER_CONFIGS)]
+        return max(changes, default=NO_REVISION)
+
+    def _index_faults(self) -> None:
+        self.replica_faults = {}
+        for node_id, report in self.fault_reports.items():
+            if self.broker_epochs.get(node_id) == report.broker_epoch:
+                for fault in report.faults:
+                    self.replica_faults.setdefault((fault.topic_id, fault.partition), {})[node_id] = fault
+
     def is_torn(self, node_id: int) -> bool:
         """Whether a broker is registered with a data directory of which we have not heard: that is written down before
         it registers, so the watch has left something out."""
@@ -159,10 +178,13 @@ class MetadataImage:
                 self._learn_topic(name, values.decode(values.Topic, value))
                 self.topics_since[name] = event.create_revision
             case keys.TopicConfigKey(name):
-                self.topic_configs[name] = values.decode(values.TopicConfig, value).overrides
+                topic_config = values.decode(values.TopicConfig, value)
+                self.topic_configs[name] = topic_config.overrides
+                self._learn_flushing(topic_config, event)
             case keys.BrokerKey(node_id):
                 self.brokers[node_id] = values.decode(values.BrokerRegistration, value)
                 self.broker_epochs[node_id] = event.create_revision
+                self._index_faults()
             case keys.NodeDirectoryKey(node_id):
                 directory = values.decode(values.NodeDirectory, value)
                 self.node_directories[node_id] = directory.directory_id
@@ -171,7 +193,12 @@ class MetadataImage:
             case keys.PartitionKey(topic_id, number):
                 self.partition_states[str(topic_id), number] = values.decode(values.PartitionState, value)
             case keys.BrokerConfigKey(node_id):
-                self.broker_configs[node_id] = values.decode(values.BrokerConfig, value).overrides
+                broker_config = values.decode(values.BrokerConfig, value)
+                self.broker_configs[node_id] = broker_config.overrides
+                self._learn_flushing(broker_config, event)
+            case keys.ReplicaFaultsKey(node_id):
+                self.fault_reports[node_id] = values.decode(values.ReplicaFaults, value)
+                self._index_faults()
             case keys.GroupConfigKey(group_id):
                 self.group_configs[group_id] = values.decode(values.GroupConfig, value).overrides
             case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
@@ -189,6 +216,11 @@ class MetadataImage:
                 self.controller = values.decode(values.Controller, event.value)
                 self.controller_epoch = event.create_revision
 
+    def _learn_flushing(self, config: values.TopicConfig | values.BrokerConfig, event: Event) -> None:
+        if config.flush_set_at:
+            is_now = config.flush_set_at == values.SINCE_NOW
+            self.flush_set_at[event.key] = event.revision if is_now else Revision(config.flush_set_at)
+
     def _learn_topic(self, name: str, topic: values.Topic) -> None:
         try:
             identity = topic.identity
@@ -200,6 +232,7 @@ class MetadataImage:
 
     def _forget(self, key: str) -> None:
         self.unreadable.pop(key, None)
+        self.flush_set_at.pop(key, None)
         if self.revisions.pop(key, None) is None:
             return
         match parsed := keys.parse(key):
@@ -212,6 +245,7 @@ class MetadataImage:
             case keys.BrokerKey(node_id):
                 self.brokers.pop(node_id, None)
                 self.broker_epochs.pop(node_id, None)
+                self._index_faults()
             case keys.NodeDirectoryKey(node_id):
                 self.directories_since.pop(node_id, None)
                 self.node_directories.pop(node_id, None)
@@ -219,6 +253,9 @@ class MetadataImage:
                 self.partition_states.pop((str(topic_id), number), None)
             case keys.BrokerConfigKey(node_id):
                 self.broker_configs.pop(node_id, None)
+            case keys.ReplicaFaultsKey(node_id):
+                self.fault_reports.pop(node_id, None)
+                self._index_faults()
             case keys.GroupConfigKey(group_id):
                 self.group_configs.pop(group_id, None)
             case keys.TopicIdKey() | keys.ProducerIdsKey() | None:

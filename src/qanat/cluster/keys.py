@@ -11,6 +11,7 @@
     /qanat/group-configs/<group id>             `GroupConfig`; the id with %2F for / and the like
     /qanat/node-directories/<node id>           `NodeDirectory`, written when it is another than before
     /qanat/partitions/<topic id>/<partition>    `PartitionState`; none until the first change
+    /qanat/replica-faults/<node id>             `ReplicaFaults`, under the broker's lease; none where all are sound
     /qanat/features/format                      `ClusterFormat`; none in clusters from before there were levels
 
 Reserved for later: /qanat/acls/, /qanat/client-quotas/, /qanat/credentials/,
@@ -40,6 +41,7 @@ BROKER_CONFIGS = ROOT + "broker-configs/"
 GROUP_CONFIGS = ROOT + "group-configs/"
 NODE_DIRECTORIES = ROOT + "node-directories/"
 PARTITIONS = ROOT + "partitions/"
+REPLICA_FAULTS = ROOT + "replica-faults/"
 FORMAT = ROOT + "features/format"
 
 _ALL_BROKERS = "default"
@@ -68,6 +70,10 @@ def broker_config(node_id: int | None) -> str:
 
 def node_directory(node_id: int) -> str:
     return f"{NODE_DIRECTORIES}{node_id}"
+
+
+def replica_faults(node_id: int) -> str:
+    return f"{REPLICA_FAULTS}{node_id}"
 
 
 def group_config(group_id: str) -> str:
@@ -137,6 +143,12 @@ class NodeDirectoryKey(Struct, frozen=True):
     node_id: int
 
 
+class ReplicaFaultsKey(Struct, frozen=True):
+    """The faulty replicas of a broker."""
+
+    node_id: int
+
+
 class GroupConfigKey(Struct, frozen=True):
     """A group's settings."""
 
@@ -162,6 +174,7 @@ Key = (
     | BrokerConfigKey
     | GroupConfigKey
     | NodeDirectoryKey
+    | ReplicaFaultsKey
     | PartitionKey
 )
 
@@ -197,6 +210,8 @@ def parse(key: str) -> Key | None:
             return None if (node_id := _number(rest)) is None else NodeDirectoryKey(node_id)
         case "partitions":
             return _partition(rest)
+        case "replica-faults":
+            return None if (node_id := _number(rest)) is None else ReplicaFaultsKey(node_id)
         case _:
             return None
 

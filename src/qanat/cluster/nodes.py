@@ -8,7 +8,8 @@ from enum import Enum, auto
 from msgspec import Struct
 
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.values import SINCE_NOW, BrokerRegistration, Member
+from qanat.cluster.proofs import NOTHING_KNOWN, Evidence
+from qanat.cluster.values import NEVER, SINCE_NOW, BrokerRegistration, Member, PartitionState
 
 
 class Standing(Enum):
@@ -17,13 +18,19 @@ class Standing(Enum):
     STEADY = auto()
     """The same process as then."""
     BACK = auto()
-    """Another process, with everything that the old one had acknowledged."""
+    """Another process, which has proved that its log is sound; how much it holds, the proof says."""
+    UNPROVEN = auto()
+    """Another process, which has not proved yet what it holds."""
     DOUBTFUL = auto()
     """Another process after a crash, of a topic that is not flushed before it is acknowledged: its end may be lost."""
+    FAULTY = auto()
+    """Its log is damaged or cannot be opened."""
     GONE = auto()
     """Not registered; it may come back with everything."""
     EMPTY = auto()
     """Its data directory was lost: whatever it had is gone."""
+    NEW = auto()
+    """Its log was made after it became a member: it is not the one that had everything."""
 
 
 class Node(Struct, frozen=True):
@@ -32,7 +39,13 @@ class Node(Struct, frozen=True):
     epoch: int
     is_stopping: bool
     sound_since: int
-    """Whoever had everything at this revision has it still, flushed or not."""
+    """A replica that had everything at this revision has it still, flushed or not."""
+    clean_epoch: int = NEVER
+    """The epoch whose clean shutdown its data directory shows."""
+    running_since: int = 0
+    """The first epoch of its process, where that is another than `epoch`."""
+    directory_id: str = ""
+    proves_logs: bool = True
 
 
 class Nodes(Struct, frozen=True):
@@ -43,34 +56,92 @@ class Nodes(Struct, frozen=True):
 
     @staticmethod
     def of(image: MetadataImage) -> Nodes:
-        """As the picture shows them. Of whom it is torn, nothing can be said yet: that one counts as away, which costs
-        at most a little time, and not as back with its data."""
+        """As the image shows them. A node whose registration is torn counts as away, which costs at most a little
+        time, and not as back with its data."""
         alive = {
-            node_id: Node(image.broker_epochs[node_id], registration.is_stopping, _sound_since(image, registration))
+            node_id: _node(image, registration)
             for node_id, registration in image.brokers.items()
             if not image.is_torn(node_id)
         }
         return Nodes(alive, dict(image.directories_since))
 
-    def standing(self, member: Member, *, is_flushed: bool) -> Standing:
-        """What has become of a member; `is_flushed` where nothing of the topic is acknowledged before it is on disk."""
-        if self.directories_since.get(member.node_id, 0) > member.since:
-            return Standing.EMPTY
+    def is_steady(self, member: Member) -> bool:
+        """Whether a member is the process that it was."""
         node = self.alive.get(member.node_id)
-        if node is None:
-            return Standing.GONE
-        if node.epoch <= member.since:
-            return Standing.STEADY
-        return Standing.BACK if is_flushed or member.since >= node.sound_since else Standing.DOUBTFUL
+        is_there = node is not None and node.epoch <= member.since
+        return is_there and self.directories_since.get(member.node_id, 0) <= member.since
 
     def is_ready(self, node_id: int) -> bool:
         """Whether a node may be given something to lead."""
         node = self.alive.get(node_id)
         return node is not None and not node.is_stopping
 
+    def is_clean(self, member: Member) -> bool:
+        """Whether a member's broker is back from a clean shutdown of the very run in which it was a member, or is still
+        in that run. An older disk image may show the clean shutdown of an earlier run.
+        """
+        node = self.alive.get(member.node_id)
+        if node is None:
+            return False
+        return node.clean_epoch >= member.since or 0 < node.running_since <= member.since
+
     def as_member(self, node_id: int) -> Member:
         """A node that has everything as of now."""
         return Member(node_id, self.alive[node_id].epoch)
+
+
+class Standings:
+    """How the members of one partition stand. `flushed_since` is None where nothing is flushed before it is
+    acknowledged, else the revision since when it is."""
+
+    def __init__(
+        self, state: PartitionState, nodes: Nodes, flushed_since: int | None, evidence: Evidence = NOTHING_KNOWN
+    ) -> None:
+        self.nodes = nodes
+        self.evidence = evidence
+        self._flushed_since = flushed_since
+        self._leader_epoch = state.leader_epoch
+        self._is_sole = len(state.replicas) == 1
+
+    def of(self, member: Member) -> Standing:
+        nodes, node_id = self.nodes, member.node_id
+        if nodes.directories_since.get(node_id, 0) > member.since:
+            return Standing.EMPTY
+        node = nodes.alive.get(node_id)
+        if node is None:
+            return Standing.GONE
+        if node_id in self.evidence.faults:
+            return Standing.FAULTY
+        if node.epoch <= member.since:
+            return Standing.STEADY
+        # A sole replica has no other copy to compare with; an older broker cannot prove anything.
+        if not self._is_sole and node.proves_logs and (unfit := self._unfit(member, node)) is not None:
+            return unfit
+        is_flushed = self._flushed_since is not None and self._flushed_since <= member.since
+        return Standing.BACK if is_flushed or member.since >= node.sound_since else Standing.DOUBTFUL
+
+    def _unfit(self, member: Member, node: Node) -> Standing | None:
+        """Why a proof does not speak for a member; None where it does."""
+        proof = self.evidence.proofs.get(member.node_id)
+        if proof is None or proof.broker_epoch != node.epoch or proof.directory_id != node.directory_id:
+            return Standing.UNPROVEN
+        if proof.leader_epoch != self._leader_epoch:
+            return Standing.UNPROVEN
+        if proof.generation > member.since:
+            return Standing.NEW
+        return None if proof.is_sound else Standing.FAULTY
+
+
+def _node(image: MetadataImage, registration: BrokerRegistration) -> Node:
+    return Node(
+        image.broker_epochs[registration.node_id],
+        registration.is_stopping,
+        _sound_since(image, registration),
+        registration.clean_epoch,
+        registration.running_since,
+        registration.directory_id,
+        registration.proves_logs,
+    )
 
 
 def _sound_since(image: MetadataImage, registration: BrokerRegistration) -> int:

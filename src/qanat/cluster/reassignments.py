@@ -18,6 +18,7 @@ from qanat.cluster import keys, values
 from qanat.cluster.elections import Rules, led_by_a_member, parted, prefer, recover
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.nodes import Nodes
+from qanat.cluster.proofs import NOTHING_KNOWN, Evidence
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Compare, Operation, Put
 from qanat.cluster.values import NO_LEADER
@@ -47,7 +48,13 @@ def decide_reassignment(
 
 
 def decide_election(
-    image: MetadataImage, name: str, number: int, rules: Rules, *, is_unclean: bool
+    image: MetadataImage,
+    name: str,
+    number: int,
+    rules: Rules,
+    evidence: Evidence = NOTHING_KNOWN,
+    *,
+    is_unclean: bool,
 ) -> PartitionPlan | Rejection:
     """Let the first replica lead again; or, `is_unclean`, let any replica lead where nobody can."""
     topic = image.topics.get(name)
@@ -57,7 +64,7 @@ def decide_election(
     if is_unclean:
         if before.leader != NO_LEADER and before.leader in nodes.alive:
             return Rejection(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-        after = recover(before, nodes)
+        after = recover(before, nodes, evidence)
         if after is before:
             return Rejection(
                 ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -66,7 +73,7 @@ def decide_election(
         return _plan(image, topic, number, after)
     if before.leader == before.target[0]:
         return Rejection(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-    after = prefer(before, nodes, rules)
+    after = prefer(before, nodes, rules, evidence)
     if after is before:
         return Rejection(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,

@@ -29,6 +29,8 @@ LIST_SETTINGS: Mapping[str, str] = {
     "leader.replication.throttled.replicas": "",
 }
 """Settings to which a value can be appended, or from which one can be taken, with what they are by default."""
+FLUSH_SETTINGS = ("flush.messages", "log.flush.interval.messages")
+"""Settings, of a topic and of all, that say whether records are on disk before they are acknowledged."""
 
 CheckConfigs = Callable[[Mapping[str, str]], object]
 
@@ -86,7 +88,9 @@ def decide_all_configs(
         return overrides
     key = keys.topic_config(topic)
     compares = (image.unchanged(keys.topic(topic)), image.unchanged(key))
-    operation = Put(key, values.encode(values.TopicConfig(overrides=overrides))) if overrides else Delete(key)
+    set_at = _flush_set_at(image, key, image.overrides(topic), overrides)
+    config = values.TopicConfig(overrides=overrides, flush_set_at=set_at)
+    operation = Put(key, values.encode(config)) if overrides or set_at else Delete(key)
     return ConfigPlan(f"topic {topic}", overrides, compares, (operation,))
 
 
@@ -109,7 +113,9 @@ def decide_all_broker_configs(
     if isinstance(overrides, Rejection):
         return Rejection(ErrorCode.INVALID_REQUEST, overrides.message)  # As Kafka has it, for brokers.
     key = keys.broker_config(node_id)
-    operation = Put(key, values.encode(values.BrokerConfig(overrides=overrides))) if overrides else Delete(key)
+    set_at = _flush_set_at(image, key, image.broker_overrides(node_id), overrides)
+    config = values.BrokerConfig(overrides=overrides, flush_set_at=set_at)
+    operation = Put(key, values.encode(config)) if overrides or set_at else Delete(key)
     of = "all brokers" if node_id is None else f"broker {node_id}"
     return ConfigPlan(of, overrides, (image.unchanged(key),), (operation,))
 
@@ -135,6 +141,16 @@ def decide_all_group_configs(
     key = keys.group_config(group_id)
     operation = Put(key, values.encode(values.GroupConfig(overrides=overrides))) if overrides else Delete(key)
     return ConfigPlan(f"group {group_id}", overrides, (image.unchanged(key),), (operation,))
+
+
+def _flush_set_at(image: MetadataImage, key: str, before: Mapping[str, str], after: Mapping[str, str]) -> int:
+    """Since when records are flushed as they are after the change.
+
+    What was acknowledged before may not be on disk: after a crash, only a member of later than this is trusted.
+    """
+    if any(before.get(name) != after.get(name) for name in FLUSH_SETTINGS):
+        return values.SINCE_NOW
+    return image.flush_set_at.get(key, 0)
 
 
 def checked(configs: Mapping[str, str | None], check_configs: CheckConfigs) -> dict[str, str] | Rejection:

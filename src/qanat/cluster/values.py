@@ -18,6 +18,7 @@ from qanat.model.errors import QanatError
 from qanat.model.ids import TopicId
 
 NO_LEADER = -1
+NEVER = -1
 
 
 class UnreadableValueError(QanatError):
@@ -68,11 +69,17 @@ class TopicReference(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
+SINCE_NOW = -1
+"""In place of a revision: that of the commit which writes the value."""
+
+
 class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What was set for a topic, under Kafka's names; everything else is default."""
 
     version: int = 1
     overrides: dict[str, str]
+    flush_set_at: int = 0
+    """The revision at which the setting that flushes records before they are acknowledged was last changed."""
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +87,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int = 1
     overrides: dict[str, str]
+    flush_set_at: int = 0
+    """As of a topic, for the default of all topics."""
 
 
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,9 +105,6 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     security_protocol: str = "PLAINTEXT"
-
-
-SINCE_NOW = -1
 
 
 class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +130,12 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     registration's own, and later what that was. None by brokers that do not know it: `is_clean` speaks for them."""
     levels: tuple[int, int] = (1, 1)
     """The first and the last format level that it knows."""
+    clean_epoch: int = NEVER
+    """The epoch in which its data directory was last stopped cleanly; `NEVER` after a crash."""
+    running_since: int = 0
+    """The first epoch of the process, where this registration is not its first: it has lost nothing since."""
+    proves_logs: bool = False
+    """Whether it answers GetReplicaLogInfo: brokers that do not are trusted as they were before."""
 
 
 class NodeDirectory(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +145,29 @@ class NodeDirectory(msgspec.Struct, frozen=True, kw_only=True):
     directory_id: str
     is_first: bool = False
     """Whether none was known before: it replaces nothing, so nothing is lost."""
+
+
+class ReplicaFault(msgspec.Struct, frozen=True, array_like=True):
+    """A replica that its broker cannot vouch for: damaged ranges, or a log that cannot be opened at all."""
+
+    topic_id: str
+    partition: int
+    ranges: tuple[tuple[int, int], ...] = ()
+    """Damaged offsets, each from its first to its next; none where the log is offline."""
+    reason: str = ""
+
+    @property
+    def is_offline(self) -> bool:
+        return not self.ranges
+
+
+class ReplicaFaults(msgspec.Struct, frozen=True, kw_only=True):
+    """Every faulty replica of a broker, under the broker's lease; no key where there is none."""
+
+    version: int = 1
+    broker_epoch: int
+    """Of the process that reports them: what one before it said does not count."""
+    faults: tuple[ReplicaFault, ...]
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
@@ -160,6 +195,8 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     removing: tuple[int, ...] = ()
     is_recovered: bool = False
     """Whether the leader was elected although records may be missing."""
+    damaged: tuple[int, ...] = ()
+    """Replicas that are repaired from the leader: until that is done they are members of nothing."""
 
     @property
     def in_sync_nodes(self) -> tuple[int, ...]:
@@ -182,6 +219,7 @@ class _ShortState(msgspec.Struct, frozen=True, array_like=True):
     adding: tuple[int, ...]
     removing: tuple[int, ...]
     is_recovered: bool
+    damaged: tuple[int, ...] = ()
 
 
 class ProducerIdBlock(msgspec.Struct, frozen=True, kw_only=True):

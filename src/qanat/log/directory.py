@@ -32,6 +32,7 @@ from qanat.log.folders import (
     STRAY,
     DeleteLogJob,
     LostLog,
+    LostLogError,
     SetAsideJob,
     empty_folder,
     lost_logs,
@@ -78,6 +79,10 @@ class LogDirectory:
         self.sound_since: int | None = 0
         """The revision of the metadata store since which nothing was lost here, 0 where nothing ever was; None after a
         crash, until the cluster has been told of it. What was not flushed may be lost with every crash."""
+        self.clean_epoch = -1
+        """The broker's epoch in the run that ended cleanly before this one; -1 where it did not."""
+        self.run_epoch = -1
+        """The broker's epoch in this run."""
         self.is_answered_for = False
         """Whether somebody tells the cluster of crashes: until that is done, no stop counts as clean."""
         self.identity: DirectoryIdentity | None = None
@@ -116,10 +121,12 @@ class LogDirectory:
             raise
         return self.logs[at]
 
-    def begin_create(self, at: TopicPartition, topic_id: str, settings: LogSettings, revision: int = 0) -> CreateLogJob:
+    def begin_create(
+        self, at: TopicPartition, topic_id: str, settings: LogSettings, revision: int = 0, generation: int = 0
+    ) -> CreateLogJob:
         """A job that makes a new, empty log; it is durable under its name, and hosted, when the job is finished.
 
-        `revision` is one of the metadata store at which the topic was known.
+        `revision` is one of the metadata store at which the topic was known, `generation` the epoch of this broker.
         """
         assert at not in self.logs, f"{at} exists"
         self.state.require_working()
@@ -131,7 +138,7 @@ class LogDirectory:
             raise StorageError(f"{at} cannot be opened: {self.offline[at]}")
         # Of a log that had this name before: believed after a crash, it would hide records of this one.
         forgetting = self.begin_checkpoint() if self.remembers(at) else None
-        return CreateLogJob(self, at, PartitionIdentity(topic_id, revision), settings, forgetting)
+        return CreateLogJob(self, at, PartitionIdentity(topic_id, revision, generation), settings, forgetting)
 
     def remembers(self, at: TopicPartition) -> bool:
         """Whether the checkpoint files speak of a partition."""
@@ -181,6 +188,21 @@ class LogDirectory:
         except StorageError:
             return None
 
+    def generation_of(self, at: TopicPartition) -> int:
+        """The epoch of the broker that made a partition's log; 0 where that is not known."""
+        try:
+            return read_partition_identity(self.files, self.folder(at)).generation
+        except StorageError:
+            return 0
+
+    def give_up_lost(self, at: TopicPartition) -> bool:
+        """Let a log go whose folder is gone, so that it can be made anew; False where it is not that."""
+        if not isinstance(self.offline.get(at), LostLogError):
+            return False
+        del self.offline[at]
+        self.topic_ids.pop(at, None)
+        return True
+
     def begin_setting_aside(self, at: TopicPartition) -> SetAsideJob:
         """Take a partition out and keep its folder under another name, for a person to decide about."""
         folder = self.folder(at)
@@ -219,7 +241,7 @@ class LogDirectory:
                 run_now(self.begin_checkpoint())
                 self._catalogue.save(self._generation, self._rows())
                 if self.sound_since is not None or not self.is_answered_for:
-                    marker = f"{self._generation}\n{self.sound_since or 0}\n"
+                    marker = f"{self._generation}\n{self.sound_since or 0}\n{self.run_epoch}\n"
                     replace(self.files, f"{self.path}/{CLEAN_SHUTDOWN}", marker.encode())
         finally:
             for log in self.logs.values():
@@ -235,7 +257,7 @@ class LogDirectory:
     def load(self, topic_settings: TopicSettings) -> None:
         """Open what lies in the directory: by the catalogue after a clean stop, by recovery otherwise."""
         marker = f"{self.path}/{CLEAN_SHUTDOWN}"
-        generation, sound_since = _read_marker(read_whole(self.files, marker) or b"")
+        generation, sound_since, self.clean_epoch = _read_marker(read_whole(self.files, marker) or b"")
         self.was_clean = bool(generation)
         self.sound_since = sound_since if self.was_clean or self.is_new else None
         self.files.remove(marker)
@@ -273,10 +295,14 @@ class LogDirectory:
             self.offline[at] = error
 
 
-def _read_marker(content: bytes) -> tuple[str, int]:
-    """The run that ended well, empty where none did, and since when nothing was lost."""
-    generation, _, sound_since = content.decode(errors="replace").strip().partition("\n")
-    return generation, int(sound_since) if sound_since.isdecimal() else 0
+def _read_marker(content: bytes) -> tuple[str, int, int]:
+    """The run that ended cleanly, empty where none did; since when nothing was lost; the run's broker epoch."""
+    generation, sound_since, epoch, *_ = (*content.decode(errors="replace").strip().split("\n"), "", "")
+    return generation, _number(sound_since, 0), _number(epoch, -1)
+
+
+def _number(text: str, otherwise: int) -> int:
+    return int(text) if text.isascii() and text.isdecimal() else otherwise
 
 
 def open_directory(

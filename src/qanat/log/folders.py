@@ -25,6 +25,10 @@ STRAY = "-stray"
 """Ending of a partition's folder that nobody knows and nobody dares to remove; Kafka's spelling."""
 
 
+class LostLogError(StorageError):
+    """A log whose folder is gone. Where another replica leads, it can be made anew."""
+
+
 class LostLog(NamedTuple):
     """A log that was there when the directory was last written to, and whose folder is gone."""
 
@@ -33,7 +37,7 @@ class LostLog(NamedTuple):
     end_offset: int
 
     def error(self, at: TopicPartition, folder: str) -> StorageError:
-        return StorageError(
+        return LostLogError(
             f"{folder} is gone, and with it the records of {at} up to offset {self.end_offset} (exclusive): "
             "put the folder back from a backup, or make an empty one in its place to go on without them; "
             "then restart the broker"
@@ -45,12 +49,16 @@ def lost_logs(
     hints: Mapping[TopicPartition, Checkpoint],
     accounted: Iterable[TopicPartition],
 ) -> dict[TopicPartition, LostLog]:
-    """Logs with records that the catalogue or the checkpoints speak of, and nobody can account for."""
+    """Logs that the catalogue or the checkpoints speak of, and that have no folder.
+
+    One that was empty when a checkpoint was written may have had records since; one that was empty at a clean stop had
+    none, and is no loss.
+    """
     ends = {at: LostLog("", max(hint.recovery_point, hint.log_start_offset)) for at, hint in hints.items()}
     for at, row in rows.items():
         ends[at] = LostLog(row.topic_id, row.segments[-1].sidecar.next_offset)
     known = dict.fromkeys(accounted)
-    return {at: lost for at, lost in ends.items() if at not in known and lost.end_offset > 0}
+    return {at: lost for at, lost in ends.items() if at not in known and (lost.end_offset > 0 or at not in rows)}
 
 
 def parse_folder(name: str) -> TopicPartition | None:

@@ -60,11 +60,15 @@ class PartitionIdentity(Struct, frozen=True):
 
     topic_id: str
     revision: int = 0
+    generation: int = 0
+    """The epoch of the broker that made the log (0: not known)."""
 
 
 def write_partition_identity(files: Files, directory: str, identity: PartitionIdentity) -> None:
-    """Kafka's file, with a line more, which Kafka does not look at."""
-    content = f"version: 0\ntopic_id: {identity.topic_id}\nrevision: {identity.revision}\n"
+    """Kafka's file, with two lines more, which Kafka does not look at."""
+    content = (
+        f"version: 0\ntopic_id: {identity.topic_id}\nrevision: {identity.revision}\ngeneration: {identity.generation}\n"
+    )
     replace(files, f"{directory}/{names.PARTITION_METADATA}", content.encode())
 
 
@@ -72,5 +76,11 @@ def read_partition_identity(files: Files, directory: str) -> PartitionIdentity:
     """What is written beside a partition; an empty id where that is lost (the metadata store knows it)."""
     content = (read_whole(files, f"{directory}/{names.PARTITION_METADATA}") or b"").decode(errors="replace")
     found = dict(line.split(": ", 1) for line in content.splitlines() if ": " in line)
-    revision = found.get("revision", "").strip()
-    return PartitionIdentity(found.get("topic_id", "").strip(), int(revision) if revision.isdecimal() else 0)
+    return PartitionIdentity(
+        found.get("topic_id", "").strip(), _number(found.get("revision", "")), _number(found.get("generation", ""))
+    )
+
+
+def _number(text: str) -> int:
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdecimal() else 0

@@ -262,12 +262,14 @@ class LogRuntime(PlainAppends):
 
     # Changing
 
-    async def create(self, at: TopicPartition, topic_id: str, settings: LogSettings, revision: int = 0) -> PartitionLog:
+    async def create(
+        self, at: TopicPartition, topic_id: str, settings: LogSettings, revision: int = 0, generation: int = 0
+    ) -> PartitionLog:
         """A new log; its files are made on a worker, because a topic may have a thousand partitions."""
         async with self._lock(at):
             if self.directory.remembers(at):
                 await self.checkpoint()  # In its turn among the others; `begin_create` would write one of its own.
-            job = self.directory.begin_create(at, topic_id, settings, revision)
+            job = self.directory.begin_create(at, topic_id, settings, revision, generation)
             completing = self._workers.complete(self._workers.makers, job, None, survives_full_disk=True)
             await self._workers.to_the_end(completing)
             return self.directory.logs[at]

@@ -108,6 +108,7 @@ _SERVED = (
     ServedApi(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, "describe_share_group_offsets"),
     ServedApi(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, "alter_share_group_offsets"),
     ServedApi(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, "delete_share_group_offsets"),
+    ServedApi(ApiKey.GET_REPLICA_LOG_INFO, 0, 0, "get_replica_log_info"),
 )
 
 SERVED: dict[int, ServedApi] = {int(served.key): served for served in _SERVED}

@@ -47,16 +47,16 @@ def is_steady(truth: MemoryStore, member: values.Member) -> bool:
     return entry is not None and entry.create_revision <= member.since
 
 
-def has_its_disk(truth: MemoryStore, member: values.Member) -> bool:
-    """Whether it has the data directory that it had when it was found to have everything."""
+def has_its_disk(truth: MemoryStore, machine: Machine, member: values.Member) -> bool:
+    """Whether it has the data that it had when it was found to have everything."""
     entry = truth.peek(keys.node_directory(member.node_id))
-    return entry is not None and entry.mod_revision <= member.since
+    return entry is not None and max(entry.mod_revision, machine.lied_at) <= member.since
 
 
-def is_vouched_for(truth: MemoryStore, member: values.Member, *, is_synced: bool) -> bool:
+def is_vouched_for(truth: MemoryStore, machine: Machine, member: values.Member, *, is_synced: bool) -> bool:
     """Whether it must have what it had; not where its disk, or what was not flushed, may be lost, and the store has not
     been told to drop it: a controller that cannot reach the store drops nobody."""
-    return is_steady(truth, member) or (is_synced and has_its_disk(truth, member))
+    return is_steady(truth, member) or (is_synced and has_its_disk(truth, machine, member))
 
 
 def _problems_of(
@@ -79,7 +79,7 @@ def _problems_of(
     problems = []
     for member in state.in_sync:
         other = next(one for one in machines if one.node_id == member.node_id)
-        if other.node is None or other is machine or not is_vouched_for(truth, member, is_synced=is_synced):
+        if other.node is None or other is machine or not is_vouched_for(truth, other, member, is_synced=is_synced):
             continue
         log = other.node.broker.hosting.logs.get(at)
         if log is None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from qanat.adapters.memory_store import MemoryStore
 from qanat.cluster import keys
 from qanat.cluster.store import Lease
+from qanat.log import names
+from qanat.log.folders import empty_folder, parse_folder
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.sim.clusters.loop import SimLoop
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 _RETURNS_APART = 0.3
 """How often a machine that comes back cannot reach the others at first."""
+_FLIPS_IN_LOGS = 0.8
+"""How often a flipped bit is one of records, and not of the files beside them."""
 _SETTLED_S = 3.0
 """How long a machine that lost something is left alone afterwards."""
 
@@ -54,7 +58,7 @@ class Faults:
             await asyncio.sleep(self._random.expovariate(1 / 0.8))
             name = self._random.choice(self._plan.faults)
             self.counts[name] = self.counts.get(name, 0) + 1
-            doing.append(asyncio.create_task(FAULTS[name](self)))
+            doing.append(asyncio.create_task((FAULTS.get(name) or APART[name])(self)))
         await asyncio.gather(*doing)
 
     async def heal(self) -> None:
@@ -230,6 +234,49 @@ class Faults:
         """A machine comes back empty, as a new one would."""
         await self._lose(Machine.lose_disk)
 
+    async def lying_disk(self) -> None:
+        """All lose power, and one disk comes back damaged, as it was a while ago, or without one of its folders."""
+        if self._plan.replicas < 3 or self._busy or not all(machine.is_up for machine in self._machines):
+            return
+        machine, lie = self._random.choice(self._machines), self._random.choice(("flip", "flip", "older", "folder"))
+        self._busy.update(one.node_id for one in self._machines)
+        try:
+            older = machine.disk.crash("keep_all")
+            await asyncio.sleep(self._random.uniform(0.0, 3.0))
+            if len(self._in_sync_besides(machine)) < self._plan.min_in_sync:
+                return
+            for one in self._machines:
+                one.lose_power(self._random.choice(("drop_all", "random")))
+            machine.lied_at = self._truth.revision
+            if lie == "older":
+                machine.disk = older
+            else:
+                self._damage(machine, lie)
+            for one in self._random.sample(self._machines, len(self._machines)):
+                await asyncio.sleep(self._random.expovariate(1 / 0.2))
+                await self._start(one)
+            await asyncio.sleep(_SETTLED_S)
+        finally:
+            self._busy.clear()
+
+    def _damage(self, machine: Machine, lie: str) -> None:
+        disk, base = machine.disk, f"/data/broker-{machine.node_id}"
+        folders = [f"{base}/{name}" for name in disk.list(base) if parse_folder(name) is not None]
+        if not folders:
+            return
+        folder = self._random.choice(folders)
+        if lie == "folder":
+            empty_folder(disk, folder)
+            disk.remove_directory(folder)
+            disk.sync_directory(base)
+            return
+        paths = [f"{folder}/{name}" for name in disk.list(folder)]
+        logs = [path for path in paths if path.endswith(names.LOG) and disk.durable_bytes(path)]
+        others = [path for path in paths if path not in logs and disk.durable_bytes(path)]
+        chosen = logs if logs and self._random.random() < _FLIPS_IN_LOGS else others
+        if chosen:
+            disk.rot(self._random.choice(chosen))
+
     async def _lose(self, lose: Callable[[Machine], None]) -> None:
         async def act(machine: Machine) -> None:
             lose(machine)
@@ -282,4 +329,6 @@ FAULTS: dict[str, Callable[[Faults], Coroutine[Any, Any, None]]] = {
     "disk error": Faults.disk_error,
     "lost disk": Faults.lost_disk,
 }
+APART: dict[str, Callable[[Faults], Coroutine[Any, Any, None]]] = {"lying disk": Faults.lying_disk}
+"""Faults that are drawn apart from the others, so that what every seed stood for before stays so."""
 NEED_FSYNC = ("power loss of all",)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from qanat.adapters.memory_store import MemoryStore
 from qanat.cluster import keys, values
 from qanat.cluster.store import Operation, Put
-from qanat.cluster.values import NO_LEADER, PartitionState
+from qanat.cluster.values import NO_LEADER, Member, PartitionState
 from qanat.log.partition_log import PartitionLog
 from qanat.model.ids import TopicPartition
 from qanat.sim.clusters.checks import committing_problems, decoded_state, epoch_at, has_its_disk, is_steady
@@ -90,7 +90,7 @@ class Ledger:
         problems = []
         members = [(member, "in sync") for member in state.in_sync if is_steady(self._truth, member)]
         if self._is_synced:
-            members += [(member, "eligible") for member in state.eligible if has_its_disk(self._truth, member)]
+            members += [(one, "eligible") for one in state.eligible if self._has_its_disk(one)]
         for member, standing in members:
             log = self._log(member.node_id, at)
             if log is None or state.is_recovered:
@@ -100,6 +100,10 @@ class Ledger:
             elif end_offset and epoch_at(log, end_offset - 1) != epoch:
                 problems.append(f"two histories: {at}@{end_offset - 1} was committed otherwise than {member} has it")
         return problems
+
+    def _has_its_disk(self, member: Member) -> bool:
+        machine = next(machine for machine in self._machines if machine.node_id == member.node_id)
+        return has_its_disk(self._truth, machine, member)
 
     def _log(self, node_id: int, at: TopicPartition) -> PartitionLog | None:
         node = next(machine.node for machine in self._machines if machine.node_id == node_id)

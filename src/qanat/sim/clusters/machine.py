@@ -109,6 +109,8 @@ class Machine:
         self.owner = Owner(self.host)
         self.node: Node | None = None
         self.starts = 0
+        self.lied_at = 0
+        """The store's revision when the disk last came back otherwise than it was: earlier members may lack records."""
 
     @property
     def is_up(self) -> bool:

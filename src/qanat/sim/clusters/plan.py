@@ -12,6 +12,10 @@ _FEW_KINDS = 0.3
 """How often a life meets few kinds of faults, and each of them often."""
 
 
+_LIES = 0.3
+"""How often a disk may lie, of those lives in which that must cost nothing."""
+
+
 class Plan(Struct, frozen=True):
     """What a seed stands for."""
 
@@ -50,6 +54,9 @@ class Plan(Struct, frozen=True):
         if random.random() < _FEW_KINDS:
             faults = tuple(random.sample(kinds, random.randint(1, 3)))
         transactors = random.randint(0, 1)
+        # Drawn apart: what every seed stood for before stays so.
+        if is_synced and replicas > 2 and Random(f"lies {seed}").random() < _LIES:
+            faults += ("lying disk",) * max(len(faults) // 2, 1)
         return Plan(
             brokers=brokers,
             replicas=replicas,
@@ -66,6 +73,5 @@ class Plan(Struct, frozen=True):
             rivals=random.choice((0, 0, 1)) if transactors else 0,
             slow_share=random.choice((0.0, 0.0, 0.1, 0.3)),
             work_s=random.choice((0.0005, 0.0005, 0.01)),
-            # Drawn apart: what every seed stood for before stays so.
             reads_nearby=brokers > 1 and Random(f"nearby {seed}").random() < 0.25,
         )

@@ -16,6 +16,7 @@ from qanat.wire.kafka.messages import (
     describe_configs,
     describe_log_dirs,
     elect_leaders,
+    get_replica_log_info,
     init_producer_id,
     list_partition_reassignments,
     update_features,
@@ -84,6 +85,19 @@ def guard_describe_log_dirs(request: describe_log_dirs.DescribeLogDirsRequest, a
     if asker.may_cluster(Operation.DESCRIBE):
         return GRANTED
     return Denied(describe_log_dirs.DescribeLogDirsResponse(error_code=_DENIED, results=[]))
+
+
+def guard_replica_log_info(request: get_replica_log_info.GetReplicaLogInfoRequest, asker: Asker) -> Verdict:
+    if asker.may_cluster(Operation.CLUSTER_ACTION):
+        return GRANTED
+    info = get_replica_log_info
+    rows = [
+        info.TopicPartitionLogInfo(
+            topic.topic_id, [info.PartitionLogInfo(number, -1, -1, -1, _DENIED) for number in topic.partitions]
+        )
+        for topic in request.topic_partitions
+    ]
+    return Denied(info.GetReplicaLogInfoResponse(broker_epoch=-1, topic_partition_log_info_list=rows))
 
 
 def needs_cluster(operation: Operation, refusal: Callable[[], Any]) -> Guard:

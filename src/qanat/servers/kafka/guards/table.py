@@ -76,4 +76,5 @@ GUARDS: dict[int, Guard] = {
     ApiKey.DESCRIBE_PRODUCERS: records.guard_describe_producers,
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.guard_describe,
     ApiKey.LIST_TRANSACTIONS: transactions.guard_list,
+    ApiKey.GET_REPLICA_LOG_INFO: cluster.guard_replica_log_info,
 }

@@ -17,7 +17,7 @@ from qanat.cluster import elections, reassignments
 from qanat.cluster.controller import Commit, PartitionChange, commits
 from qanat.cluster.elections import Rules
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.nodes import Nodes, Standing
+from qanat.cluster.nodes import Standing, Standings
 from qanat.cluster.store import CreatedAt
 from qanat.cluster.values import Member, PartitionState
 from qanat.sim.clusters.bug_bank.bug import Patches
@@ -40,12 +40,13 @@ def take_an_empty_disk_for_the_old_one(patches: Patches) -> None:
 
 def take_a_crash_for_a_stop(patches: Patches) -> None:
     """C13: after a crash, a member of a topic that is not flushed is trusted."""
-    standing = Nodes.standing
+    standing = Standings.of
 
-    def trusted(nodes: Nodes, member: Member, *, is_flushed: bool) -> Standing:
-        return standing(nodes, member, is_flushed=True)
+    def trusted(standings: Standings, member: Member) -> Standing:
+        found = standing(standings, member)
+        return Standing.BACK if found is Standing.DOUBTFUL else found
 
-    patches.put(Nodes, "standing", trusted)
+    patches.put(Standings, "of", trusted)
 
 
 def let_eligible_replicas_stay(patches: Patches) -> None:
@@ -100,8 +101,8 @@ def drop_a_member_without_a_word(patches: Patches) -> None:
     """C13: the last members of an in-sync set are forgotten when they are gone, and whoever is there leads."""
     members = elections._members
 
-    def forgotten(state: PartitionState, nodes: Nodes, rules: Rules) -> PartitionState:
-        after = members(state, nodes, rules)
+    def forgotten(state: PartitionState, look: Standings, rules: Rules) -> PartitionState:
+        after, nodes = members(state, look, rules), look.nodes
         alive = [nodes.as_member(node_id) for node_id in state.target if nodes.is_ready(node_id)]
         if alive and not any(member.node_id in nodes.alive for member in after.in_sync):
             return replace(after, in_sync=tuple(alive[:1]))

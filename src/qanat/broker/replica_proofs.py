@@ -1,0 +1,201 @@
+"""What the controller has asked brokers to prove of their logs, and how long it has waited for them.
+
+One request at a time to each broker, for many partitions at once (GetReplicaLogInfo). A broker that does not answer, or
+has not made a log yet, is asked again until the partition needs it no more. `cluster.elections` says whom a
+partition waits for and what a proof is worth; after `unclean.recovery.timeout.ms` it decides on what there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from qanat.broker.replica_logs import PartitionRef, ReplicaLog, parse_topic_id
+from qanat.cluster.elections import Awaited
+from qanat.cluster.proofs import NOTHING_KNOWN, Evidence, Proof
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicId
+from qanat.telemetry.events import event as tell
+from qanat.wire.kafka.registry import ApiKey
+
+if TYPE_CHECKING:
+    from qanat.broker.broker import Broker
+    from qanat.wire.kafka.messages.get_replica_log_info import (
+        GetReplicaLogInfoRequest,
+        GetReplicaLogInfoResponse,
+        PartitionLogInfo,
+    )
+
+_AT_ONCE = 2_000
+"""Partitions of one request."""
+_CALL_S = 5.0
+_RETRY_S = 0.1
+_TOLD_AT_ONCE = 20
+
+
+class ReplicaProofs:
+    """Gathers proofs; `on_news` is told of topics whose elections may be decided now."""
+
+    def __init__(self, broker: Broker, on_news: Callable[[Iterable[str]], None]) -> None:
+        self._broker = broker
+        self._on_news = on_news
+        self._proofs: dict[PartitionRef, dict[int, Proof]] = {}
+        self._since_ms: dict[PartitionRef, int] = {}
+        """Since when each partition has waited for somebody."""
+        self._wanted: dict[int, dict[PartitionRef, int]] = {}
+        """Of each broker the partitions that it is to prove, with their leader epochs."""
+        self._asking: dict[int, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def evidence(self, topic_id: str, number: int) -> Evidence:
+        """What is known of a partition's copies."""
+        ref = topic_id, number
+        proofs, faults = self._proofs.get(ref), self._broker.metadata.image.replica_faults.get(ref)
+        if not proofs and not faults and ref not in self._since_ms:
+            return NOTHING_KNOWN
+        return Evidence(proofs or {}, faults or {}, is_overdue=self._is_overdue(ref))
+
+    def expect(self, topic_id: str, number: int, leader_epoch: int, whom: Awaited) -> None:
+        """A partition waits for some brokers, or for none (any more)."""
+        ref = topic_id, number
+        if not whom:
+            self._forget(ref)
+            return
+        self._since_ms.setdefault(ref, self._broker.steady_ms())
+        self._set_timer()
+        for node_id in whom.unproven:
+            self._wanted.setdefault(node_id, {})[ref] = leader_epoch
+            if node_id not in self._asking:
+                task = self._asking[node_id] = self._broker.park(self._ask(node_id))
+                task.add_done_callback(lambda _, node_id=node_id: self._asking.pop(node_id, None))  # type: ignore[misc]
+
+    def clear(self) -> None:
+        """Somebody else is the controller now."""
+        self._proofs.clear()
+        self._since_ms.clear()
+        self._wanted.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _forget(self, ref: PartitionRef) -> None:
+        self._proofs.pop(ref, None)
+        self._since_ms.pop(ref, None)
+        for wanted in self._wanted.values():
+            wanted.pop(ref, None)
+
+    # Waiting
+
+    def _timeout_ms(self) -> int:
+        return self._broker.settings.unclean_recovery_timeout_ms
+
+    def _is_overdue(self, ref: PartitionRef) -> bool:
+        since_ms = self._since_ms.get(ref)
+        return since_ms is not None and self._broker.steady_ms() - since_ms >= self._timeout_ms()
+
+    def _set_timer(self) -> None:
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._timeout_ms() / 1000 + 0.01, self._look_for_overdue)
+
+    def _look_for_overdue(self) -> None:
+        self._timer = None
+        overdue = [ref for ref in self._since_ms if self._is_overdue(ref)]
+        for topic_id, number in overdue[:_TOLD_AT_ONCE]:
+            tell("partition has waited long enough for its replicas", level="warning", partition=number, topic=topic_id)
+        self._on_news(self._names(overdue))
+        if len(overdue) < len(self._since_ms):
+            self._set_timer()
+
+    def _names(self, refs: Iterable[PartitionRef]) -> list[str]:
+        topics = self._broker.metadata.image.topics_by_id
+        found = (topics.get(TopicId.parse(topic_id)) for topic_id, _ in refs)
+        return list(dict.fromkeys(topic.name for topic in found if topic is not None))
+
+    # Asking
+
+    async def _ask(self, node_id: int) -> None:
+        """Ask a broker until there is nothing left to ask, or it is gone."""
+        while (wanted := self._wanted.get(node_id)) and node_id in self._broker.metadata.image.brokers:
+            piece = dict(list(wanted.items())[:_AT_ONCE])
+            try:
+                proofs = await self.gather(node_id, piece)
+            except QanatError as fault:
+                tell("broker does not prove its logs", level="debug", node=node_id, reason=str(fault))
+                proofs = {}
+            for ref, proof in proofs.items():
+                if wanted.get(ref) == piece[ref]:
+                    del wanted[ref]
+                if ref in self._since_ms:
+                    self._proofs.setdefault(ref, {})[node_id] = proof
+            if proofs:
+                self._on_news(self._names(proofs))
+            if len(proofs) < len(piece):
+                await asyncio.sleep(_RETRY_S)
+        self._wanted.pop(node_id, None)
+
+    async def gather(self, node_id: int, wanted: Mapping[PartitionRef, int]) -> dict[PartitionRef, Proof]:
+        """What a broker proves now of these partitions, each given with its leader epoch."""
+        if node_id == self._broker.node_id:
+            return self._own(await self._broker.replica_logs.describe(list(wanted)), wanted)
+        request = _request(node_id, list(wanted))
+        response = await self._broker.peers.call(node_id, ApiKey.GET_REPLICA_LOG_INFO, request, _CALL_S)
+        return _proofs_of(response, wanted)
+
+    def _own(
+        self, described: Mapping[PartitionRef, ReplicaLog], wanted: Mapping[PartitionRef, int]
+    ) -> dict[PartitionRef, Proof]:
+        broker = self._broker
+        epoch, directory_id = broker.broker_epoch, broker.membership.registration.directory_id
+        return {
+            ref: Proof(
+                epoch,
+                directory_id,
+                wanted[ref],
+                log.generation,
+                log.last_epoch,
+                log.end_offset,
+                log.damage,
+                log.is_offline,
+            )
+            for ref, log in described.items()
+            if log.leader_epoch == wanted[ref]
+        }
+
+
+def _request(node_id: int, refs: Sequence[PartitionRef]) -> GetReplicaLogInfoRequest:
+    from qanat.wire.kafka.messages.get_replica_log_info import GetReplicaLogInfoRequest, TopicPartitions
+
+    by_topic: dict[str, list[int]] = {}
+    for topic_id, number in refs:
+        by_topic.setdefault(topic_id, []).append(number)
+    topics = [TopicPartitions(TopicId.parse(topic_id).value.bytes, numbers) for topic_id, numbers in by_topic.items()]
+    return GetReplicaLogInfoRequest(broker_id=node_id, topic_partitions=topics)
+
+
+def _proofs_of(response: GetReplicaLogInfoResponse, wanted: Mapping[PartitionRef, int]) -> dict[PartitionRef, Proof]:
+    """A broker whose image is another than ours proves nothing: it may be about to change its log."""
+    proofs = {}
+    for topic in response.topic_partition_log_info_list:
+        topic_id = parse_topic_id(topic.topic_id)
+        for row in topic.partition_log_info:
+            ref = topic_id, row.partition
+            is_told = row.error_code in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR)
+            if is_told and wanted.get(ref) == row.current_leader_epoch:
+                proofs[ref] = _proof(response, row)
+    return proofs
+
+
+def _proof(response: GetReplicaLogInfoResponse, row: PartitionLogInfo) -> Proof:
+    return Proof(
+        response.broker_epoch,
+        response.directory_id,
+        row.current_leader_epoch,
+        row.log_generation,
+        row.last_written_leader_epoch,
+        row.log_end_offset,
+        tuple((one.first_offset, one.next_offset) for one in row.damage),
+        row.error_code == ErrorCode.KAFKA_STORAGE_ERROR,
+    )

@@ -1,0 +1,195 @@
+"""Disks that lie: one copy comes back damaged, older or without its folder after all replicas lost power.
+
+Nothing that was acknowledged is lost, the copy is repaired from its peers, and it does not lead before that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.sim.stage import AT, TOPIC, Stage, play
+
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_configs import ConfigAct, ConfigChange, decide_configs
+from qanat.log.runtime.upkeep import Upkeep
+from qanat.sim.clusters.machine import Machine
+
+_LOG = "00000000000000000000.log"
+_CHECKPOINTED_S = 130.0
+"""After so long, checkpoints speak of every record."""
+
+
+def folder_of(machine: Machine) -> str:
+    return f"/data/broker-{machine.node_id}/{AT}"
+
+
+def flip(machine: Machine, byte: int) -> None:
+    machine.disk.rot(f"{folder_of(machine)}/{_LOG}", 8 * byte)
+
+
+def lose_folder(machine: Machine) -> None:
+    disk, folder = machine.disk, folder_of(machine)
+    for name in disk.list(folder):
+        disk.remove(f"{folder}/{name}")
+    disk.remove_directory(folder)
+    disk.sync_directory(folder.rpartition("/")[0])
+
+
+async def send_ten(stage: Stage) -> list[bytes]:
+    values = [b"%d" % number for number in range(10)]
+    for number, value in enumerate(values):
+        assert await stage.send(value) == number
+    await stage.whole_again()
+    return values
+
+
+async def flush_always(machine: Machine) -> None:
+    """Have records on disk before they are acknowledged, from now on."""
+    assert machine.node is not None
+    broker, change = machine.node.broker, ConfigChange("flush.messages", ConfigAct.SET, "1")
+    decided = await broker.carry_out(lambda image: decide_configs(image, TOPIC, [change], broker.check_topic))
+    assert not isinstance(decided, Rejection)
+
+
+async def start_all(stage: Stage) -> None:
+    await asyncio.gather(*(machine.start() for machine in stage.machines))
+
+
+@pytest.mark.parametrize("waited_s", [1.0, _CHECKPOINTED_S], ids=["above the checkpoint", "below the checkpoint"])
+@pytest.mark.parametrize("byte", [1, 14, 70], ids=["base offset", "leader epoch", "record"])
+def test_t8_one_flipped_bit_costs_nothing_and_is_repaired(waited_s: float, byte: int) -> None:
+    async def script(stage: Stage) -> None:
+        values = await send_ten(stage)
+        await asyncio.sleep(waited_s)
+        first = stage.machines[stage.state.replicas[0]]
+        for machine in stage.machines:
+            machine.lose_power("drop_all")
+        batch = len(first.disk.durable_bytes(f"{folder_of(first)}/{_LOG}")) // 10
+        flip(first, 4 * batch + byte)
+        await start_all(stage)
+        await stage.whole_again()
+        assert await stage.read() == values
+        assert await stage.send(b"more") == 10
+
+    play(script)
+
+
+def test_c70_a_disk_put_back_to_an_older_image_does_not_lead_and_catches_up() -> None:
+    async def script(stage: Stage) -> None:
+        for number in range(5):
+            assert await stage.send(b"%d" % number) == number
+        old = stage.leader
+        image = old.disk.crash("keep_all")
+        for number in range(5, 10):
+            assert await stage.send(b"%d" % number) == number
+        await stage.whole_again()
+        epoch = stage.state.leader_epoch
+        for machine in stage.machines:
+            machine.lose_power("keep_all")
+        old.disk, old.lied_at = image, stage.revision
+        await start_all(stage)
+        await stage.until(lambda: stage.state.leader_epoch > epoch, "somebody is elected")
+        assert stage.leader is not old
+        await stage.whole_again()
+        assert await stage.read() == [b"%d" % number for number in range(10)]
+
+    play(script)
+
+
+def test_c70_an_image_of_an_earlier_clean_stop_does_not_lead() -> None:
+    async def script(stage: Stage) -> None:
+        for number in range(5):
+            assert await stage.send(b"%d" % number) == number
+        old = stage.machines[stage.state.replicas[0]]
+        await old.stop()
+        image = old.disk.crash("keep_all")
+        await old.start()
+        await stage.whole_again()
+        for number in range(5, 10):
+            assert await stage.send(b"%d" % number) == number
+        await stage.whole_again()
+        for machine in stage.machines:
+            machine.lose_power("keep_all")
+        old.disk, old.lied_at = image, stage.revision
+        await old.start()
+        await asyncio.sleep(5.0)  # Alone, and shorter than the bound.
+        assert stage.state.leader < 0
+        await asyncio.gather(*(machine.start() for machine in stage.machines if machine is not old))
+        await stage.whole_again()
+        assert await stage.read() == [b"%d" % number for number in range(10)]
+
+    play(script)
+
+
+@pytest.mark.parametrize("waited_s", [0.0, _CHECKPOINTED_S], ids=["before a checkpoint", "after a checkpoint"])
+@pytest.mark.parametrize("is_clean", [False, True], ids=["power loss", "clean stop"])
+def test_a_missing_folder_is_no_new_replica_and_is_made_anew_from_a_leader(waited_s: float, is_clean: bool) -> None:
+    async def script(stage: Stage) -> None:
+        values = await send_ten(stage)
+        await asyncio.sleep(waited_s)
+        first = stage.machines[stage.state.replicas[0]]
+        for machine in stage.machines:
+            if is_clean:
+                await machine.stop()
+            else:
+                machine.lose_power("keep_all")
+        lose_folder(first)
+        await start_all(stage)
+        await stage.whole_again()
+        assert await stage.read() == values
+        assert await stage.send(b"more") == 10
+
+    play(script)
+
+
+def test_an_election_waits_for_those_that_are_away_after_an_unclean_stop_of_all_but_not_for_ever() -> None:
+    async def script(stage: Stage) -> None:
+        values = await send_ten(stage)
+        for machine in stage.machines:
+            machine.lose_power("keep_all")
+        for machine in stage.machines[:2]:
+            await machine.start()
+        await asyncio.sleep(20.0)
+        assert stage.state.leader < 0, "broker 2 may have more"
+        await asyncio.sleep(20.0)
+        assert stage.state.leader >= 0
+        assert await stage.read() == values
+
+    play(script)
+
+
+def test_damage_that_a_running_leader_meets_moves_leadership_and_is_repaired() -> None:
+    async def script(stage: Stage) -> None:
+        values = await send_ten(stage)
+        old = stage.leader
+        batch = len(old.disk.durable_bytes(f"{folder_of(old)}/{_LOG}")) // 10
+        flip(old, 4 * batch + 70)
+        assert old.node is not None
+        await Upkeep(old.node.broker.runtime, lambda seconds: None).scrub()
+        await stage.until(lambda: stage.leader is not old, "another leads")
+        await stage.until(lambda: not stage.state.damaged, "it is repaired")
+        await stage.whole_again()
+        assert await stage.read() == values
+
+    play(script)
+
+
+def test_flushing_that_is_switched_on_while_a_crashed_replica_is_in_doubt_does_not_make_it_trusted() -> None:
+    async def script(stage: Stage) -> None:
+        await send_ten(stage)
+        state = stage.state
+        last = stage.machines[state.leader]
+        for machine in stage.machines:
+            if machine is not last:
+                machine.lose_power("drop_all")
+        await stage.until(lambda: stage.state.in_sync_nodes == (last.node_id,), "it is alone")
+        last.lose_power("drop_all")
+        await last.start()
+        await asyncio.sleep(1.0)
+        assert stage.state.leader < 0, "the others may have more"
+        await flush_always(last)
+        await asyncio.sleep(40.0)
+        assert stage.state.leader < 0, "what was acknowledged before was not flushed"
+
+    play(script, is_synced=False)
