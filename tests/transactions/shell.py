@@ -270,3 +270,16 @@ class Shell:
         except QanatError as fault:
             return fault.code
         return ErrorCode.NONE
+
+
+def who(reply: ProducerReply) -> ProducerIdAndEpoch:
+    assert reply.error is ErrorCode.NONE
+    return ProducerIdAndEpoch(reply.producer_id, reply.producer_epoch)
+
+
+def at_epoch(shell: Shell, epoch: int) -> ProducerIdAndEpoch:
+    """A producer whose id has had all epochs up to this one."""
+    started = shell.begin()
+    record = shell.record()
+    shell.shard.ledger.apply(record.changed(shell.wall_ms, producer_epoch=epoch))
+    return ProducerIdAndEpoch(started.producer_id, epoch)

@@ -21,7 +21,7 @@ from tests.log.batches import (
     replicate,
     stored,
 )
-from tests.transactions.shell import MINUTE, SECOND, A, B, Shell, Written
+from tests.transactions.shell import MINUTE, SECOND, A, B, Shell, Written, at_epoch, who
 
 from qanat.groups.replies import CommitReply, FetchReply
 from qanat.groups.requests import CommitTransactionOffsets, FetchOffsets, OffsetToCommit
@@ -39,26 +39,12 @@ from qanat.transactions.requests import (
     EndTransaction,
     InitProducer,
     ListTransactions,
-    ProducerIdAndEpoch,
 )
 from qanat.transactions.settings import TransactionSettings
 from qanat.transactions.states import TransactionState
 
 NEW = EPOCH_PER_TRANSACTION
 DAY = 24 * 60 * MINUTE
-
-
-def who(reply: ProducerReply) -> ProducerIdAndEpoch:
-    assert reply.error is ErrorCode.NONE
-    return ProducerIdAndEpoch(reply.producer_id, reply.producer_epoch)
-
-
-def at_epoch(shell: Shell, epoch: int) -> ProducerIdAndEpoch:
-    """A producer whose id has had all epochs up to this one."""
-    started = shell.begin()
-    record = shell.record()
-    shell.shard.ledger.apply(record.changed(shell.wall_ms, producer_epoch=epoch))
-    return ProducerIdAndEpoch(started.producer_id, epoch)
 
 
 # C30 to C33: the partition's side
@@ -261,7 +247,7 @@ def test_c35_version_2_a_retry_while_the_markers_are_written_waits() -> None:
     shell.flush()
     assert first.reply(ProducerReply).error is ErrorCode.NONE
     assert retry.reply(ProducerReply).error is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert other.reply(ProducerReply).error is ErrorCode.INVALID_TXN_STATE
+    assert other.reply(ProducerReply).error is ErrorCode.CONCURRENT_TRANSACTIONS
     assert add.replies[0].error is ErrorCode.CONCURRENT_TRANSACTIONS  # type: ignore[union-attr]
 
 

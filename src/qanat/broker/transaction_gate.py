@@ -4,6 +4,12 @@ A write that was long on its way could otherwise open a transaction that nobody
 will ever end (KIP-890). Partitions in which the producer has written already
 need no question. That the transaction does not end between the coordinator's
 yes and the write is seen to by the log (`log.producers.Announced`).
+
+A producer of version 2 begins its next transaction while the markers of its
+last one are on their way. Where one of them comes between the question and the
+answer, the question is asked again: the epoch says which transaction is meant,
+so that the coordinator refuses a write of the one that has ended. A classic
+producer has one epoch for both, and is refused.
 """
 
 from __future__ import annotations
@@ -29,6 +35,8 @@ from qanat.wire.kafka.registry import ApiKey
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
 
+_ATTEMPTS = 3
+"""How often a coordinator is asked about a write that a marker overtakes; only a repeated marker can be the second."""
 _CALL_S = 5.0
 """How long another broker may take to say whether a partition is part of a transaction."""
 
@@ -52,13 +60,16 @@ class TransactionGate:
         outcomes = dict.fromkeys(partitions, ErrorCode.NONE)
         if not asked or not self._broker.transactions.settings.transaction_partition_verification_enable:
             return outcomes
-        announced = {one: one.log.producers.announce(producer_id) for one in asked}
-        outcomes |= await self._ask(transactional_id, producer_id, producer_epoch, asked, client_version)
-        for partition in asked:
-            is_so = outcomes[partition] is ErrorCode.NONE
-            if is_so and not partition.log.producers.confirm(producer_id, producer_epoch, announced[partition]):
-                outcomes[partition] = ErrorCode.INVALID_TXN_STATE
-        return outcomes
+        for _ in range(_ATTEMPTS):
+            announced = {one: one.log.producers.announce(producer_id) for one in asked}
+            outcomes |= await self._ask(transactional_id, producer_id, producer_epoch, asked, client_version)
+            allowed = [one for one in asked if outcomes[one] is ErrorCode.NONE]
+            asked = [
+                one for one in allowed if not one.log.producers.confirm(producer_id, producer_epoch, announced[one])
+            ]
+            if not asked or client_version == CLASSIC:
+                return outcomes | dict.fromkeys(asked, ErrorCode.INVALID_TXN_STATE)
+        return outcomes | dict.fromkeys(asked, ErrorCode.CONCURRENT_TRANSACTIONS)
 
     async def _ask(
         self, transactional_id: str, producer_id: int, producer_epoch: int, asked: list[Partition], client_version: int

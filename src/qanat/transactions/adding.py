@@ -15,7 +15,12 @@ from qanat.transactions.turn import Turn
 
 
 def add(turn: Turn, request: AddPartitions) -> AddReply:
-    current = _ongoing_or_error(turn, request)
+    before = turn.get(request.transactional_id)
+    if before is not None and before.state.is_prepared:
+        # Before any other check: the producer may have the producer id that follows the last epoch, and it becomes
+        # current only when the markers are written (KAFKA-18660).
+        return AddReply(ErrorCode.CONCURRENT_TRANSACTIONS)
+    current = _current_or_error(turn, request)
     if isinstance(current, ErrorCode):
         return AddReply(current)
     is_new = current.state is not TransactionState.ONGOING
@@ -36,9 +41,11 @@ def add(turn: Turn, request: AddPartitions) -> AddReply:
 
 def verify(turn: Turn, request: VerifyPartitions) -> VerifyReply:
     """What is not part of the transaction can only be an old write that was long on its way: the client must abort."""
-    current = _ongoing_or_error(turn, request)
+    current = _current_or_error(turn, request)
     if isinstance(current, ErrorCode):
         return VerifyReply(dict.fromkeys(request.partitions, current))
+    if current.state.is_prepared:
+        return VerifyReply(dict.fromkeys(request.partitions, ErrorCode.CONCURRENT_TRANSACTIONS))
     known = dict.fromkeys(current.partitions)
     return VerifyReply(
         {
@@ -48,12 +55,10 @@ def verify(turn: Turn, request: VerifyPartitions) -> VerifyReply:
     )
 
 
-def _ongoing_or_error(turn: Turn, request: AddPartitions | VerifyPartitions) -> TransactionRecord | ErrorCode:
+def _current_or_error(turn: Turn, request: AddPartitions | VerifyPartitions) -> TransactionRecord | ErrorCode:
     current = turn.get(request.transactional_id)
     if current is None or current.producer_id != request.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if current.producer_epoch != request.producer_epoch:
         return ErrorCode.PRODUCER_FENCED
-    if current.state.is_prepared:
-        return ErrorCode.CONCURRENT_TRANSACTIONS
     return current

@@ -8,6 +8,9 @@ A classic client keeps its epoch. One of version 2 gets the next with every end
 (KIP-890), and the markers carry it: what it sent before can no longer be taken
 for part of its next transaction (C35). Its retry is known by the epoch: one
 less than ours, and the same verdict.
+
+While the markers are on their way, version 2 is asked to come back whatever id
+and epoch it names; a classic client only if they are its own.
 """
 
 from __future__ import annotations
@@ -31,46 +34,56 @@ def end(turn: Turn, request: EndTransaction) -> ProducerReply | ProducerIdNeeded
     current = turn.get(request.transactional_id)
     if current is None:
         return ProducerReply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    is_version_2 = request.client_version >= EPOCH_PER_TRANSACTION
-    is_retry = is_version_2 and _is_retry(current, request)
-    if current.producer_id != request.producer_id and not is_retry:
-        return ProducerReply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if current.producer_epoch != request.producer_epoch and not is_retry:
-        return ProducerReply(ErrorCode.PRODUCER_FENCED)
-    if is_version_2 and not is_retry:
-        if current.state.is_prepared:
-            # The producer cannot have this epoch yet: it is told of it only now.
-            return ProducerReply(ErrorCode.PRODUCER_FENCED)
-        if current.state is TransactionState.ONGOING or not request.is_commit:
-            return _prepare_next_epoch(turn, request, current)
-        return ProducerReply(ErrorCode.INVALID_TXN_STATE)
+    if request.client_version < EPOCH_PER_TRANSACTION:
+        return _end_classic(turn, request, current)
+    if current.state.is_prepared:
+        # Before any other check: the producer already has what its last end brought it, and after the last epoch
+        # that is a producer id which becomes current only when the markers are written (KAFKA-18464, KAFKA-18660).
+        return ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if _is_retry(current, request):
+        return _again(current, is_commit=request.is_commit)
+    error = _identity_error(current, request)
+    if error is not ErrorCode.NONE:
+        return ProducerReply(error)
+    if current.state is TransactionState.ONGOING or not request.is_commit:
+        return _prepare_next_epoch(turn, request, current)
+    return ProducerReply(ErrorCode.INVALID_TXN_STATE)
+
+
+def _end_classic(turn: Turn, request: EndTransaction, current: TransactionRecord) -> ProducerReply:
+    """The end of a client that keeps its epoch: what it holds is always what we hold, unless it is fenced."""
+    error = _identity_error(current, request)
+    if error is not ErrorCode.NONE:
+        return ProducerReply(error)
+    if current.state.is_prepared:
+        return ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS)
     if current.state is TransactionState.ONGOING:
         return _prepare(turn, current, is_commit=request.is_commit)
     return _again(current, is_commit=request.is_commit)
 
 
+def _identity_error(current: TransactionRecord, request: EndTransaction) -> ErrorCode:
+    if current.producer_id != request.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return ErrorCode.NONE if current.producer_epoch == request.producer_epoch else ErrorCode.PRODUCER_FENCED
+
+
 def _is_retry(current: TransactionRecord, request: EndTransaction) -> bool:
     """Whether the request is one of version 2 that was decided before, and whose answer got lost."""
-    if current.client_version < EPOCH_PER_TRANSACTION or current.state in (
-        TransactionState.EMPTY,
-        TransactionState.ONGOING,
-    ):
+    is_complete = current.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+    if current.client_version < EPOCH_PER_TRANSACTION or not is_complete:
         return False
     if current.producer_id == request.producer_id:
         return current.producer_epoch == request.producer_epoch + 1
     is_before = current.previous_producer_id == request.producer_id and current.producer_epoch == 0
-    return is_before and request.producer_epoch == LAST_EPOCH - 1 and not current.state.is_prepared
+    return is_before and request.producer_epoch == LAST_EPOCH - 1
 
 
 def _again(current: TransactionRecord, *, is_commit: bool) -> ProducerReply:
-    """What is told to somebody who wants to end what is not ongoing (any more)."""
-    if current.state is TransactionState.EMPTY:
+    """The answer to a client that ends what is not ongoing (any more)."""
+    verdict = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+    if current.state is not verdict:
         return ProducerReply(ErrorCode.INVALID_TXN_STATE)
-    was_commit = current.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
-    if was_commit is not is_commit:
-        return ProducerReply(ErrorCode.INVALID_TXN_STATE)
-    if current.state.is_prepared:
-        return ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS)
     return ProducerReply(ErrorCode.NONE, current.producer_id, current.producer_epoch)
 
 
@@ -100,6 +113,8 @@ def _prepare_next_epoch(
         client_version=EPOCH_PER_TRANSACTION,
     )
     _write_prepared(turn, record)
+    # A producer that does not hear the answer may say who it was (KIP-360): it is given the same epoch.
+    turn.state.last_epochs[request.transactional_id] = current.producer_epoch
     if next_producer_id != NO_PRODUCER_ID:
         return ProducerReply(ErrorCode.NONE, next_producer_id, 0)
     return ProducerReply(ErrorCode.NONE, record.producer_id, record.producer_epoch)

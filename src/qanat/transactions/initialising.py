@@ -26,11 +26,12 @@ def initialise(turn: Turn, request: InitProducer) -> ProducerReply | ProducerIdN
     current = turn.get(request.transactional_id)
     if current is None:
         return _begin(turn, request)
+    if current.state.is_prepared:
+        # Before any other check: the producer may have the id that becomes current only when the markers are written.
+        return ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS)
     last_epoch = turn.state.last_epochs.get(request.transactional_id)
     if request.expected is not None and not _is_current(current, last_epoch, request.expected):
         return ProducerReply(ErrorCode.PRODUCER_FENCED)
-    if current.state.is_prepared:
-        return ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS)
     if current.state is TransactionState.ONGOING:
         abort_and_fence(turn, current)
         if request.expected is not None:

@@ -1,7 +1,8 @@
 """Produce in a transaction: which writes need a word of the coordinator first, and what it says in a writer's terms.
 
 Up to version 11 the coordinator is asked whether the partition was added; from
-version 12 on it is told (KIP-890).
+version 12 on it is told (KIP-890), and a producer that writes before the
+markers of its last transaction are out hears of it by its own name.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ FirstWrites = dict[ProducerIdAndEpoch, list[int]]
 
 _ABORTABLE_FROM, _ADDS_FROM = 11, 12
 _TRY_AGAIN = (
-    ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -65,6 +65,7 @@ async def ask_gate(
 
 
 def _as_told(error: ErrorCode, version: int) -> ErrorCode:
-    if error in _TRY_AGAIN:
+    is_early = error is ErrorCode.CONCURRENT_TRANSACTIONS and version < _ADDS_FROM
+    if is_early or error in _TRY_AGAIN:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return abortable_as(error, version, known_from=_ABORTABLE_FROM)
