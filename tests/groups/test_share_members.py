@@ -242,6 +242,38 @@ def test_a_group_remembers_of_which_partitions_it_keeps_a_state() -> None:
     assert shell.ask(ListSharedTopics("other"), SharedTopicsReply).error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_offsets_that_are_set_found_a_group_without_members() -> None:
+    shell = Shell()
+    at = SharedTopic(shell.topics.topic_id("orders") or b"", "orders", (1,))
+    asked = ListSharedTopics(GROUP, must_be_empty=True, may_be_new=True)
+    assert shell.ask(asked, SharedTopicsReply).error is ErrorCode.NONE
+    assert shell.log == [], "a question founds nothing"
+    assert shell.ask(ChangeSharedTopics(GROUP, (at,)), SharedTopicsReply).error is ErrorCode.NONE
+
+    shell.crash()
+    described = shell.ask(DescribeShareGroup(GROUP), ShareDescribeReply)
+    assert (described.state, described.epoch, described.members) == ("Empty", 0, ())
+    assert shell.ask(ListSharedTopics(GROUP), SharedTopicsReply).topics == (at,)
+    assert told(shell, join("a", "orders")).member_epoch == 1
+    told(shell, beat("a", -1))
+    assert shell.ask(DeleteGroup(GROUP), DeleteGroupReply).error is ErrorCode.NONE
+
+
+def test_no_share_group_is_founded_by_taking_offsets_away_nor_where_another_kind_has_the_name() -> None:
+    shell = Shell()
+    topic_id = shell.topics.topic_id("orders") or b""
+    founding = ChangeSharedTopics(GROUP, (SharedTopic(topic_id, "orders", (0,)),))
+    gone = ChangeSharedTopics(GROUP, removed=(topic_id,))
+    assert shell.ask(gone, SharedTopicsReply).error is ErrorCode.GROUP_ID_NOT_FOUND
+
+    shell.ask(consumers.join("c"), ConsumerHeartbeatReply)
+    classic = Shell()
+    classic.ask(CommitOffsets(GROUP, (OffsetToCommit("orders", 0, 5),)), CommitReply)
+    for one in (shell, classic):
+        assert one.ask(founding, SharedTopicsReply).error is ErrorCode.GROUP_ID_NOT_FOUND
+        assert one.shard.ledger.shares == {}
+
+
 def test_a_group_is_the_same_after_a_crash_and_silent_members_are_missed() -> None:
     shell = Shell()
     for name in "abc":

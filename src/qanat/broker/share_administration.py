@@ -51,9 +51,11 @@ class ShareAdministration:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def topics(self, group_id: str, *, must_be_empty: bool = False) -> SharedTopicsReply:
+    async def topics(
+        self, group_id: str, *, must_be_empty: bool = False, may_be_new: bool = False
+    ) -> SharedTopicsReply:
         """Of which partitions a group keeps a state."""
-        asked = ListSharedTopics(group_id, must_be_empty)
+        asked = ListSharedTopics(group_id, must_be_empty, may_be_new)
         reply = await self._broker.groups.ask(group_id, asked)
         assert isinstance(reply, SharedTopicsReply)
         return reply
@@ -79,7 +81,10 @@ class ShareAdministration:
         return Standing(at.partition, found.start_offset, max(found.leader_epoch, 0), lag)
 
     async def move(self, group_id: str, topic: str, offsets: Mapping[int, int]) -> list[Moved]:
-        """Let an empty group begin anew at these offsets; the caller has seen that it is one (`topics`)."""
+        """Let an empty group begin anew at these offsets; the caller has seen that it is one (`topics`).
+
+        A group that does not exist is founded, without members, by the first offset that can be set.
+        """
         known = self._broker.metadata.image.topics.get(topic)
         refused = [self._refusal(topic, number, offset) for number, offset in offsets.items()]
         kept = {number: offset for (number, offset), no in zip(offsets.items(), refused, strict=True) if no is None}

@@ -228,10 +228,15 @@ class ListSharedTopics(Struct, frozen=True):
     group_id: str
     must_be_empty: bool = False
     """Refuse where the group has members, which would be disturbed by what is to follow."""
+    may_be_new: bool = False
+    """A group that does not exist counts as an empty one, unless its name belongs to a group of another kind."""
 
 
 class ChangeSharedTopics(Struct, frozen=True):
-    """Keep a state of more partitions, or of fewer; the state itself is the shell's to make and to forget."""
+    """Keep a state of more partitions, or of fewer; the state itself is the shell's to make and to forget.
+
+    The first partitions found a group that does not exist.
+    """
 
     group_id: str
     added: tuple[SharedTopic, ...] = ()

@@ -28,10 +28,17 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.testing import EmbeddedBroker
 from qanat.wire.compression import Codec
+from qanat.wire.kafka.messages import alter_share_group_offsets as altering
 from qanat.wire.kafka.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from qanat.wire.kafka.messages.end_txn import EndTxnRequest
 from qanat.wire.kafka.messages.init_producer_id import InitProducerIdRequest
 from qanat.wire.kafka.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from qanat.wire.kafka.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from qanat.wire.kafka.messages.share_group_describe import ShareGroupDescribeRequest
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
 
@@ -52,6 +59,14 @@ def begin_transaction(client: RawClient, transactional_id: str, identity: tuple[
         v3_and_below_topics=partitions,
     )
     assert client.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 3, request)
+
+
+def set_offset(client: RawClient, group: str, offset: int) -> int:
+    """The error of the group, or of the only partition."""
+    rows = [altering.AlterShareGroupOffsetsRequestPartition(0, offset)]
+    topics = [altering.AlterShareGroupOffsetsRequestTopic("orders", rows)]
+    answer = client.ask(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, altering.AlterShareGroupOffsetsRequest(group, topics))
+    return int(answer.error_code or answer.responses[0].partitions[0].error_code)
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -113,6 +128,23 @@ def test_a_group_begins_at_the_end_unless_told_otherwise(scene: Scene) -> None:
     assert late.take() == [(1, 1, 1)]
     scene.begin("other")
     assert scene.member("b", "other").take() == [(0, 1, 1)]
+
+
+def test_offsets_are_set_before_the_group_has_its_first_member(scene: Scene) -> None:
+    scene.make()
+    produce(scene.client, "orders", *(b"%d" % number for number in range(20)))
+    assert set_offset(scene.client, "new", 8) == 0
+    described = scene.client.ask(ApiKey.SHARE_GROUP_DESCRIBE, 1, ShareGroupDescribeRequest(["new"])).groups[0]
+    assert (described.error_code, described.group_state, described.members) == (0, "Empty", [])
+    scene.restart()
+    assert scene.member("a", "new").take() == [(8, 19, 1)]
+
+
+def test_no_offset_is_set_for_a_group_of_another_kind(scene: Scene) -> None:
+    scene.make()
+    offsets = [OffsetCommitRequestTopic("orders", bytes(16), [OffsetCommitRequestPartition(0, 0)])]
+    scene.client.ask(ApiKey.OFFSET_COMMIT, 2, OffsetCommitRequest("classic", topics=offsets))
+    assert set_offset(scene.client, "classic", 0) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_group_may_begin_so_long_ago(scene: Scene) -> None:

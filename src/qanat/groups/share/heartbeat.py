@@ -14,7 +14,7 @@ from qanat.groups.requests import ShareHeartbeat
 from qanat.groups.share import removal, sessions
 from qanat.groups.share.group import ShareGroup
 from qanat.groups.share.records import ShareCurrentRecord, ShareMemberRecord
-from qanat.groups.share.requirements import epoch_refusal, malformed, no_share_group, unknown_member
+from qanat.groups.share.requirements import epoch_refusal, is_taken, malformed, no_share_group, unknown_member
 from qanat.groups.share.subscriptions import refresh
 from qanat.groups.share.target import assign
 from qanat.groups.turn import Turn
@@ -36,10 +36,9 @@ def heartbeat(turn: Turn, request: ShareHeartbeat) -> ShareHeartbeatReply:
 
 def _group(turn: Turn, request: ShareHeartbeat) -> ShareGroup | Refusal:
     """The group; a first member founds it where there is no other of its name."""
-    ledger, group_id = turn.state.ledger, request.group_id
-    group = ledger.shares.get(group_id)
-    is_taken = group_id in turn.state.groups or group_id in ledger.consumers
-    if group is None and (is_taken or request.member_epoch != JOINING):
+    group_id = request.group_id
+    group = turn.state.ledger.shares.get(group_id)
+    if group is None and (is_taken(turn, group_id) or request.member_epoch != JOINING):
         return no_share_group(group_id)
     if group is None:
         return ShareGroup(group_id)

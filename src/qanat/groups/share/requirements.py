@@ -6,6 +6,7 @@ from qanat.groups.consumer.requirements import JOINING, LEAVING, LONGEST_NAME, R
 from qanat.groups.requests import ShareHeartbeat
 from qanat.groups.share.group import ShareGroup
 from qanat.groups.share.records import ShareCurrentRecord
+from qanat.groups.turn import Turn
 from qanat.model.error_codes import ErrorCode
 
 
@@ -25,6 +26,11 @@ def _missing(request: ShareHeartbeat) -> str | None:
     if request.member_epoch == JOINING and not request.topics:
         return "SubscribedTopicNames must be set in first request."
     return None
+
+
+def is_taken(turn: Turn, group_id: str) -> bool:
+    """Whether a group of another kind has this name."""
+    return group_id in turn.state.groups or group_id in turn.state.ledger.consumers
 
 
 def epoch_refusal(current: ShareCurrentRecord, epoch: int) -> Refusal | None:

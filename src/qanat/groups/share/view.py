@@ -12,6 +12,7 @@ from qanat.groups.replies import (
 from qanat.groups.requests import ChangeSharedTopics, DescribeShareGroup, ListSharedTopics
 from qanat.groups.share.group import ShareGroup
 from qanat.groups.share.records import ShareMemberRecord
+from qanat.groups.share.requirements import is_taken
 from qanat.groups.share.subscriptions import change_topics
 from qanat.groups.share.target import ASSIGNOR
 from qanat.groups.turn import TopicView, Turn
@@ -56,7 +57,8 @@ def listed(group: ShareGroup) -> ListedGroup:
 def list_topics(turn: Turn, request: ListSharedTopics) -> SharedTopicsReply:
     group = turn.state.ledger.shares.get(request.group_id)
     if group is None:
-        return SharedTopicsReply(ErrorCode.GROUP_ID_NOT_FOUND)
+        is_new = request.may_be_new and not is_taken(turn, request.group_id)
+        return SharedTopicsReply() if is_new else SharedTopicsReply(ErrorCode.GROUP_ID_NOT_FOUND)
     if request.must_be_empty and group.members:
         return SharedTopicsReply(ErrorCode.NON_EMPTY_GROUP)
     is_there = turn.state.topics.topic_name
@@ -65,8 +67,9 @@ def list_topics(turn: Turn, request: ListSharedTopics) -> SharedTopicsReply:
 
 def change(turn: Turn, request: ChangeSharedTopics) -> SharedTopicsReply:
     """By an administrator, while nobody is at work: members would go on with what they hold."""
-    reply = list_topics(turn, ListSharedTopics(request.group_id, must_be_empty=True))
+    asked = ListSharedTopics(request.group_id, must_be_empty=True, may_be_new=bool(request.added))
+    reply = list_topics(turn, asked)
     if reply.error is ErrorCode.NONE:
-        group = turn.state.ledger.shares[request.group_id]
+        group = turn.state.ledger.shares.get(request.group_id) or ShareGroup(request.group_id)
         change_topics(turn, group, request.added, request.removed)
     return reply

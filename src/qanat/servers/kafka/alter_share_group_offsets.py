@@ -2,6 +2,8 @@
 
 v0   the only one
 
+A group that does not exist yet is created, without members: offsets can be set before the first consumer joins.
+
 Deviation: an offset outside the log is refused. Kafka 4.1.0 answers without rows and changes nothing.
 """
 
@@ -31,7 +33,7 @@ def handle(request: AlterShareGroupOffsetsRequest, context: Context) -> object:
 
 
 async def _alter(request: AlterShareGroupOffsetsRequest, context: Context) -> AlterShareGroupOffsetsResponse:
-    error = await refusal(request.group_id, context)
+    error = await refusal(request.group_id, context, may_be_new=True)
     if error is not ErrorCode.NONE:
         return AlterShareGroupOffsetsResponse(error_code=error, error_message=told(error, request.group_id))
     return AlterShareGroupOffsetsResponse(
@@ -39,11 +41,12 @@ async def _alter(request: AlterShareGroupOffsetsRequest, context: Context) -> Al
     )
 
 
-async def refusal(group_id: str, context: Context) -> ErrorCode:
+async def refusal(group_id: str, context: Context, *, may_be_new: bool = False) -> ErrorCode:
     """Why nothing can be done to a group: it is none of ours, or has members."""
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
-    return (await context.broker.share_administration.topics(group_id, must_be_empty=True)).error
+    found = await context.broker.share_administration.topics(group_id, must_be_empty=True, may_be_new=may_be_new)
+    return found.error
 
 
 def told(error: ErrorCode, group_id: str) -> str | None:
