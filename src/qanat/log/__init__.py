@@ -9,7 +9,7 @@ One log, from the disk up:
 - `sidecar`, `segment`              one `.log` file with all that belongs to it
 - `producers`, `snapshots`          idempotent producers' sequences and open transactions
 - `leader_epochs`                   which leader wrote from which offset on
-- `admission`                       what a client's batch must satisfy
+- `admission`, `record_faults`      what a client's batch must satisfy; which records of it do not
 - `partition_log`                   all of it together: append, read, bounds
 - `reading`, `lookup`, `warming`    slices of mapped segments; records by time; what is not in memory
 

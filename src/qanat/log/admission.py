@@ -3,7 +3,7 @@
 Pure and safe on any thread: large batches are admitted on a worker. The fast
 way looks at the header and the checksum only; a batch is opened where the
 topic is compacted (every record needs a key) or stores another codec than the
-batch came with.
+batch came with, and where it is refused for records of it (`record_faults`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from qanat.log.files import Buffer
+from qanat.log.record_faults import named
 from qanat.log.settings import NEVER_MS, CompressionType, LogSettings, TimestampType
 from qanat.model.errors import (
     BatchExceedsSegmentError,
@@ -60,16 +61,28 @@ def admit(batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_
     if not settings.keeps_batches:
         return _adapted(header, batch, settings, now_ms, decompressed_limit_bytes)
     if header.max_timestamp > now_ms + settings.message_timestamp_after_max_ms:
-        _check_timestamps(header, settings, now_ms)
+        _check_records(header, batch, settings, now_ms, decompressed_limit_bytes)
     return Admitted(header, batch)
+
+
+def _check_records(
+    header: BatchHeader, batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_bytes: int
+) -> None:
+    """Keys, where the topic is compacted, and timestamps; who is refused is told for which records."""
+    try:
+        if settings.is_compacted:
+            check_records(batch, decompressed_limit_bytes, keys_required=True)
+        if settings.message_timestamp_type is not _LOG_APPEND_TIME:
+            _check_timestamps(header, settings, now_ms)
+    except InvalidRecordError as fault:
+        raise named(fault, header, batch, settings, now_ms, decompressed_limit_bytes) from None
 
 
 def _adapted(
     header: BatchHeader, batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_bytes: int
 ) -> Admitted:
     """The batch as a topic with wishes of its own stores it."""
-    if settings.is_compacted:
-        check_records(batch, decompressed_limit_bytes, keys_required=True)
+    _check_records(header, batch, settings, now_ms, decompressed_limit_bytes)
     if settings.compression_type is not _AS_PRODUCED:
         codec = Codec.from_name(settings.compression_type)
         if header.codec != codec:
@@ -79,8 +92,6 @@ def _adapted(
     if settings.message_timestamp_type is _LOG_APPEND_TIME:
         batch = with_log_append_time(batch, now_ms)
         header = read_header(batch)
-    else:
-        _check_timestamps(header, settings, now_ms)
     return Admitted(header, batch)
 
 

@@ -6,6 +6,9 @@ where, and what to do. Bugs are assertions, not members of this tree.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from qanat.model.error_codes import ErrorCode
 
 
@@ -37,13 +40,25 @@ class TooManyElementsError(MalformedMessageError):
     """A message that may be valid, but would take more work to read than was allowed for it."""
 
 
+class RecordFault(NamedTuple):
+    """A record that a batch is refused for."""
+
+    batch_index: int
+    message: str
+
+
 class InvalidRecordError(QanatError):
     """A well-formed batch with a content that is refused."""
 
     code = ErrorCode.INVALID_RECORD
 
+    def __init__(self, message: str, records: Sequence[RecordFault] = ()) -> None:
+        super().__init__(message)
+        self.records = tuple(records)
+        """Those at fault; none where it is the batch as a whole, or where they are not known."""
 
-class InvalidTimestampError(QanatError):
+
+class InvalidTimestampError(InvalidRecordError):
     """A record's timestamp lies further from the broker's clock than the topic allows."""
 
     code = ErrorCode.INVALID_TIMESTAMP

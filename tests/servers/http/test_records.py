@@ -173,3 +173,12 @@ def test_reading_begins_at_a_time(node: ServedNode) -> None:
     late = node.get("/api/v1/topics/timed/records?from=1700000000005").json
     assert [message["value"] for message in late["messages"]] == [5, 6, 7, 8, 9]
     assert node.get("/api/v1/topics/timed/records?from=2200-01-01T00:00:00Z").json["messages"] == []
+
+
+def test_a_record_without_a_key_does_not_take_others_with_it_into_refusal(node: ServedNode) -> None:
+    node.post("/api/v1/topics", {"name": "latest", "partitions": 1, "configs": {"cleanup.policy": "compact"}})
+    rows = [{"key": "a", "value": 1}, {"value": 2}, {"key": "b", "value": 3}]
+    answer = node.post("/api/v1/topics/latest/records", rows)
+    assert (answer.status, answer.json["produced"], answer.json["failed"]) == (207, 2, 1)
+    assert answer.json["results"][1]["problem"]["error"] == "INVALID_RECORD"
+    assert [row["value"] for row in consumed(node, "latest")] == [1, 3]

@@ -9,6 +9,7 @@ acks=0 is not answered; acks=1 is answered after the append; acks=all once the b
 topic's `flush.messages` asks for that.
 A batch in a transaction waits for a word of the coordinator where it is the producer's first in the partition.
 In place of a batch, a file of batches beside the broker may be named, which becomes part of the log (`wire.staged`).
+A batch is taken whole or not at all; one that is refused for records of it names them (KIP-467).
 Deviation: timestamps are judged by a batch's header, not record by record.
 """
 
@@ -21,13 +22,14 @@ from qanat.broker.broker import Broker
 from qanat.broker.partition import Partition
 from qanat.broker.partition_end import Written
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import QanatError, UnsupportedCompressionError
+from qanat.model.errors import InvalidRecordError, QanatError, UnsupportedCompressionError
 from qanat.servers.kafka.dispatch import Context
 from qanat.servers.kafka.new_leaders import name_leaders
 from qanat.servers.kafka.transactional_produce import FirstWrites, ask_gate, first_writes
 from qanat.wire.batch_header import HEADER_SIZE, read_header
 from qanat.wire.compression import Codec
 from qanat.wire.kafka.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -288,7 +290,9 @@ def _too_few(partition: Partition) -> str:
 def _refuse_append(part: Part, fault: QanatError) -> None:
     partition, _, result = part
     _refuse(result, fault.code, str(fault))
-    if fault.code in _TELLS_START:
+    if isinstance(fault, InvalidRecordError):
+        result.record_errors = [BatchIndexAndErrorMessage(*one) for one in fault.records]
+    if result.record_errors or fault.code in _TELLS_START:
         result.log_start_offset = partition.log.log_start_offset
 
 
