@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Callable
 
@@ -146,6 +147,33 @@ def test_a_topic_with_a_codec_stores_that_codec_and_the_same_records(kind: str, 
     assert all(getattr(admitted.header, name) == getattr(read_header(content), name) for name in kept)
     if wanted == sent:
         assert admitted.batch is content
+
+
+def stored_bytes(**settings: object) -> int:
+    words = random.Random(1).choices([b"%d" % number for number in range(3000)], k=10_000)
+    admitted = admit(batch([(b"k", b" ".join(words))]), log_settings(**settings), NOW, LIMIT)
+    return len(admitted.batch)
+
+
+@pytest.mark.parametrize(
+    ("kind", "levels", "default", "same_as_default"),
+    [("gzip", (1, 9), -1, -1), ("lz4", (3, 12), 9, 1), ("zstd", (-50, 19), 3, 3)],
+)
+def test_a_topics_level_counts_where_a_batch_is_re_encoded(
+    kind: str, levels: tuple[int, int], default: int, same_as_default: int
+) -> None:
+    def at(level: int) -> int:
+        return stored_bytes(compression_type=kind, **{f"compression_{kind}_level": level})
+
+    assert at(levels[0]) > 1.02 * at(levels[1])
+    assert at(default) == at(same_as_default) == stored_bytes(compression_type=kind)
+    others = {f"compression_{other}_level": 1 for other in ("gzip", "lz4", "zstd") if other != kind}
+    assert stored_bytes(compression_type=kind, **others) == at(default), "the other codecs' levels are not meant"
+
+
+def test_a_batch_that_has_the_codec_already_keeps_the_producers_level() -> None:
+    content = batch([(b"k", b"v" * 5000)], codec=Codec.ZSTD)
+    assert admit(content, log_settings(compression_type="zstd", compression_zstd_level=22), NOW, LIMIT).batch is content
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])

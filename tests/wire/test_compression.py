@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -43,6 +44,31 @@ def test_what_is_compressed_comes_back(codec: Codec, data: bytes) -> None:
 def test_any_buffer_is_taken(codec: Codec) -> None:
     for buffer in (MIXED, bytearray(MIXED), memoryview(MIXED)):
         assert bytes(decompress(codec, memoryview(compress(codec, buffer)), len(MIXED))) == MIXED
+
+
+@pytest.mark.parametrize(
+    ("codec", "levels"),
+    [
+        (Codec.GZIP, (1, 6, 9)),
+        (Codec.LZ4, (1, 4, 17)),
+        (Codec.ZSTD, (-131072, -5, 9, 19, 22)),
+    ],
+)
+def test_a_higher_level_makes_it_smaller(codec: Codec, levels: tuple[int, ...]) -> None:
+    words = random.Random(1).choices([b"%d" % number for number in range(3000)], k=10_000)
+    text = b" ".join(words)
+    packed = [compress(codec, text, level) for level in levels]
+    sizes = [len(one) for one in packed]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > 1.02 * sizes[-1]
+    for one in packed:
+        assert bytes(decompress(codec, one, LIMIT)) == text
+
+
+def test_levels_are_read_by_other_libraries() -> None:
+    assert gzip.decompress(compress(Codec.GZIP, MIXED, 9)) == MIXED
+    assert lz4.frame.decompress(bytes(compress(Codec.LZ4, MIXED, 12))) == MIXED
+    assert not lz4.frame.get_frame_info(bytes(compress(Codec.LZ4, MIXED, 12)))["block_linked"], "Java refuses these"
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -62,18 +62,16 @@ _ROWS = (
         "`consume`, alone or with `delete`: gone once every share group of `consume.groups` is past them.",
         "log.cleanup.policy",
     ),
-    _idle(
+    _log(
         "compression.gzip.level",
         Form(SettingKind.INT, 1, 9, also=-1),
-        "-1",
-        "Level for `compression.type` gzip; the codec's default is used.",
+        "With `compression.type` gzip: the level at which batches are re-encoded; -1 for a fast one.",
         "compression.gzip.level",
     ),
-    _idle(
+    _log(
         "compression.lz4.level",
         _int(1, 17),
-        "9",
-        "Level for `compression.type` lz4; the codec's default is used.",
+        "With `compression.type` lz4: the level at which batches are re-encoded; 9, as in Kafka, is the fast one.",
         "compression.lz4.level",
     ),
     _log(
@@ -82,11 +80,10 @@ _ROWS = (
         "Codec on disk; anything but `producer` re-encodes batches that came otherwise.",
         "compression.type",
     ),
-    _idle(
+    _log(
         "compression.zstd.level",
         _int(-131072, 22),
-        "3",
-        "Level for `compression.type` zstd; the codec's default is used.",
+        "With `compression.type` zstd: the level at which batches are re-encoded.",
         "compression.zstd.level",
     ),
     TopicSetting(

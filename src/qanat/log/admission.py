@@ -86,7 +86,7 @@ def _adapted(
     if settings.compression_type is not _AS_PRODUCED:
         codec = Codec.from_name(settings.compression_type)
         if header.codec != codec:
-            batch = reencode(batch, codec, decompressed_limit_bytes)
+            batch = reencode(batch, codec, decompressed_limit_bytes, settings.compression_level)
             header = read_header(batch)
             _check_size(len(batch), settings)
     if settings.message_timestamp_type is _LOG_APPEND_TIME:

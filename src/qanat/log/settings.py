@@ -50,6 +50,10 @@ class CleanupPolicy(StrEnum):
     CONSUME_OR_DELETE = "consume,delete"
 
 
+FAST_LZ4 = 9
+"""Kafka's default level of lz4, by which it means the one compressor that is not among the levels: the fast one."""
+_QUICK_LEVEL_MAX = {CompressionType.GZIP: 6, CompressionType.LZ4: 8, CompressionType.ZSTD: 9}
+"""Up to these levels 64 KiB take two milliseconds or so; at the highest ones they take twenty to a hundred."""
 _COMPACTED = (CleanupPolicy.COMPACT, CleanupPolicy.BOTH)
 _EXPIRED = (CleanupPolicy.DELETE, CleanupPolicy.BOTH, CleanupPolicy.CONSUME_OR_DELETE)
 _CONSUMED = (CleanupPolicy.CONSUME, CleanupPolicy.CONSUME_OR_DELETE)
@@ -78,6 +82,12 @@ class LogSettings(Settings, frozen=True):
     """fsync at least this often where `flush.messages` alone would wait longer."""
     compression_type: CompressionType = CompressionType.PRODUCER
     """Codec on disk; anything but `producer` re-encodes batches that came otherwise."""
+    compression_gzip_level: Annotated[int, Meta(ge=-1, le=9)] = -1
+    """Level at which batches are re-encoded as gzip; -1 for a fast one."""
+    compression_lz4_level: Annotated[int, Meta(ge=1, le=17)] = FAST_LZ4
+    """Level at which batches are re-encoded as lz4; 9 for the fast one."""
+    compression_zstd_level: Annotated[int, Meta(ge=-131072, le=22)] = 3
+    """Level at which batches are re-encoded as zstd."""
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
     """Whether records keep the producer's timestamp or get the broker's."""
     message_timestamp_before_max_ms: NotNegative = NEVER_MS
@@ -128,6 +138,25 @@ class LogSettings(Settings, frozen=True):
             and self.message_timestamp_type is TimestampType.CREATE_TIME
             and self.message_timestamp_before_max_ms == NEVER_MS
         )
+
+    @cached_property
+    def compression_level(self) -> int | None:
+        """At which `compression_type` is written; None for the codec's fast one."""
+        match self.compression_type:
+            case CompressionType.GZIP:
+                return None if self.compression_gzip_level < 0 else self.compression_gzip_level
+            case CompressionType.LZ4:
+                return None if self.compression_lz4_level == FAST_LZ4 else self.compression_lz4_level
+            case CompressionType.ZSTD:
+                return self.compression_zstd_level
+            case _:
+                return None
+
+    @cached_property
+    def compresses_slowly(self) -> bool:
+        """Whether re-encoding even a small batch may take more than a few milliseconds."""
+        level = self.compression_level
+        return level is not None and level > _QUICK_LEVEL_MAX.get(self.compression_type, level)
 
     @cached_property
     def is_synced(self) -> bool:

@@ -13,6 +13,7 @@ are read, Java's is written, since everybody reads that one.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from struct import Struct
@@ -38,6 +39,8 @@ _OUTPUT_FULL = "failed to write whole buffer"
 _WINDOW_TOO_LARGE = "too much memory"
 """How zstd refuses a frame whose window is beyond 128 MiB."""
 
+_GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
+"""By which zlib writes gzip's frame."""
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -83,29 +86,41 @@ _NAMES = {
 }
 
 
-def compress(codec: Codec, data: Buffer) -> bytes | bytearray:
-    """`data` in the codec's format, at the fast level of each."""
+def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes | bytearray:
+    """`data` in the codec's format, at a level of its own, or else at the fast one of each.
+
+    A level is a number of the codec's own library: gzip 1 to 9, lz4 1 to 17 (beyond 12 nothing gets smaller),
+    zstd up to 22 and far below zero. Snappy has none.
+    """
     match codec:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
+            if level is not None:
+                return _compressed_gzip(data, level)
             from isal import igzip_lib  # Half of what this module costs to import, for what brokers rarely do.
 
             return bytes(igzip_lib.compress(data, 1, flag=igzip_lib.COMP_GZIP))
         case Codec.SNAPPY:
             return b"".join(_xerial_chunks(data))
         case Codec.LZ4:
-            return _compressed_lz4(data)
+            return _compressed_lz4(data, 1 if level is None else level)
         case Codec.ZSTD:
-            return copied(memoryview(cramjam.zstd.compress(data, level=1)))
+            return copied(memoryview(cramjam.zstd.compress(data, level=1 if level is None else level)))
 
 
-def _compressed_lz4(data: Buffer) -> bytearray:
+def _compressed_gzip(data: Buffer, level: int) -> bytes:
+    """By zlib: the quick library has no such levels."""
+    compressor = zlib.compressobj(level, zlib.DEFLATED, _GZIP_WINDOW_BITS)
+    return compressor.compress(data) + compressor.flush()
+
+
+def _compressed_lz4(data: Buffer, level: int) -> bytearray:
     """A frame of independent blocks: Java refuses linked ones ("Dependent block stream is unsupported").
 
     No checksum of the content, as Java writes it: the batch has its own. The library's default is its slowest level.
     """
-    compressor = cramjam.lz4.Compressor(level=1, content_checksum=False, block_linked=False)
+    compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     for start in range(0, len(data), PIECE_BYTES):
         compressor.compress(bytes(data[start : start + PIECE_BYTES]))
     return copied(memoryview(compressor.finish()))

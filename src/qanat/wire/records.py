@@ -234,12 +234,12 @@ def sealed(
     return closed(batch, header, codec)
 
 
-def closed(batch: bytearray, header: BatchHeader, codec: Codec) -> bytearray:
+def closed(batch: bytearray, header: BatchHeader, codec: Codec, level: int | None = None) -> bytearray:
     """`header` and the records after the 61 free bytes of `batch`, with codec, length and checksum set."""
     if header.record_count == 0:
         codec = Codec.NONE
     if codec is not Codec.NONE:
-        batch = copied(compress(codec, memoryview(batch)[HEADER_SIZE:]), HEADER_SIZE)
+        batch = copied(compress(codec, memoryview(batch)[HEADER_SIZE:], level), HEADER_SIZE)
     header = header._replace(
         attributes=header.attributes & ~CODEC_MASK | codec, batch_length=len(batch) - BYTES_BEFORE_LENGTH, crc=0
     )
@@ -248,10 +248,10 @@ def closed(batch: bytearray, header: BatchHeader, codec: Codec) -> bytearray:
     return batch
 
 
-def reencode(batch: Buffer, codec: Codec, limit_bytes: int) -> bytearray:
+def reencode(batch: Buffer, codec: Codec, limit_bytes: int, level: int | None = None) -> bytearray:
     """The same batch in another compression; the records' bytes stay as they are."""
     header, payload = open_batch(batch, limit_bytes)
-    return closed(copied(payload, HEADER_SIZE), header, codec)
+    return closed(copied(payload, HEADER_SIZE), header, codec, level)
 
 
 def give_producer(

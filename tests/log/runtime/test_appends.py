@@ -247,6 +247,29 @@ def test_a_small_batch_that_inflates_to_much_is_opened_by_a_worker(codec: Codec,
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_slow"),
+    [
+        ({"compression_type": "zstd"}, False),
+        ({"compression_type": "zstd", "compression_zstd_level": 9}, False),
+        ({"compression_type": "zstd", "compression_zstd_level": 10}, True),
+        ({"compression_type": "gzip"}, False),
+        ({"compression_type": "gzip", "compression_gzip_level": 9}, True),
+        ({"compression_type": "lz4"}, False),
+        ({"compression_type": "lz4", "compression_lz4_level": 10}, True),
+        ({"compression_type": "snappy", "compression_zstd_level": 22}, False),
+        ({"compression_zstd_level": 22}, False),
+    ],
+)
+def test_a_small_batch_is_packed_by_a_worker_where_the_level_is_slow(settings: dict[str, Any], is_slow: bool) -> None:
+    async def main() -> None:
+        async with running_log(**settings) as (runtime, log):
+            assert (runtime.append_now(log, SMALL, 0) is None) is is_slow
+            assert (await runtime.append(log, SMALL, 0)).base_offset == (0 if is_slow else 1)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("codec", REAL_CODECS)
 def test_a_bomb_beyond_all_bounds_is_refused_by_the_worker(codec: Codec) -> None:
     async def main() -> None:

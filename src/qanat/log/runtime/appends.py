@@ -45,8 +45,9 @@ class Appends:
 
     async def admit(self, batch: Buffer, settings: LogSettings) -> Admitted:
         """Check a client's batch, on a worker where that takes long."""
-        is_large = len(batch) > WRITTEN_ON_LOOP_BYTES or (len(batch) > OPENED_ON_LOOP_BYTES and is_opened(settings))
-        if not is_large:
+        size = len(batch)
+        is_large = size > WRITTEN_ON_LOOP_BYTES or (size > OPENED_ON_LOOP_BYTES and is_opened(settings))
+        if not is_large and not settings.compresses_slowly:
             try:
                 return admit(batch, settings, self._clock_ms(), self.opened_on_loop_bytes)
             except InflatesTooFarError:

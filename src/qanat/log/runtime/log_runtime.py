@@ -118,7 +118,7 @@ class LogRuntime(PlainAppends):
         settings, size = log.settings, len(batch)
         if size > OPENED_ON_LOOP_BYTES and (size > WRITTEN_ON_LOOP_BYTES or is_opened(settings)):
             return None
-        if log in self._lines or (settings.is_flushed and not self._commits.has_room()):
+        if log in self._lines or (settings.is_flushed and not self._commits.has_room()) or settings.compresses_slowly:
             return None
         now_ms = self.clock_ms()
         try:
