@@ -52,6 +52,9 @@ class Consumption:
         known = [start for start in starts if start is not None]
         if partition.is_retired or not known or len(known) < len(groups):
             return
+        if not partition.knows_high_watermark:
+            self._moved[partition] = None  # A new leader: the next round sees all that is committed.
+            return
         try:
             partition.log.advance_log_start(min(*known, partition.log.high_watermark))
         except QanatError:

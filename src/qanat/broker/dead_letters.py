@@ -131,7 +131,11 @@ class DeadLetters:
             raise UndeliverableError(f"{target}, led by broker {leader}, cannot be written: {error.name}")
 
     async def _records(self, partition: Partition, dying: Dying) -> list[Record]:
-        """The records themselves, as far as they are still there."""
+        """The records themselves, as far as they are still there.
+
+        They were given to members, so they are committed; a leader that has just been elected may not see that yet.
+        """
+        await partition.have_high_watermark()
         found: list[Record] = []
         breaths = Breaths()
         offset, end_offset = max(dying.first_offset, partition.log.log_start_offset), dying.last_offset + 1

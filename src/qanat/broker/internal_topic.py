@@ -156,7 +156,12 @@ class InternalTopic(Generic[Hosted]):
 
 
 async def replay(partition: Partition, take: Callable[[memoryview], None]) -> None:
-    """Hand over every batch of a partition, from its start to its end."""
+    """Hand over every batch of a partition, from its start to its end.
+
+    It waits until all of them are committed: a shard decides by nothing that another leader could still undo. The
+    wait ends with the leadership; clients are told COORDINATOR_LOAD_IN_PROGRESS meanwhile (`Loads`).
+    """
+    await partition.have_high_watermark()
     log, breaths = partition.log, Breaths()
     offset = log.log_start_offset
     while offset < log.end_offset:

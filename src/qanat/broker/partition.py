@@ -8,6 +8,9 @@ what every member of the in-sync set has (`replication.leader`), and so do ackno
 Rule 1: once this exists, the high watermark moves only in `partition_end`, the only place that wakes waiting consumers.
         Followers wait for the end of the log, and are woken by every append.
 Rule 2: one object is one leadership. When it is over (`retire`), whoever waits is told so.
+Rule 3: a new leader's high watermark is the one that it had as a follower, which lags behind what its predecessor
+        acknowledged. Whoever decides by what a partition holds first asks `knows_high_watermark`, or waits for it
+        (`have_high_watermark`).
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.prompt import Prompt
 from qanat.log.settings import TimestampType
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import NotLeaderError, OffsetOutOfRangeError
+from qanat.model.errors import NotLeaderError, OffsetNotAvailableError, OffsetOutOfRangeError
 from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, TopicPartition
 from qanat.replication.leader import Leader
 from qanat.wire.control import Marker
@@ -52,6 +55,7 @@ class Partition(PartitionEnd):
     """The leader's side of one partition."""
 
     __slots__ = (
+        "_known",
         "_starting",
         "_waiting_followers",
         "at",
@@ -75,6 +79,8 @@ class Partition(PartitionEnd):
         self.min_insync_replicas = 1
         self.why_retired = ErrorCode.NONE
         self._waiting_followers: dict[Wake, None] = {}
+        self._known: Prompt[None] | None = None
+        """Settled when the high watermark is known; one for all who wait, however often they lose patience."""
         self._starting: list[tuple[int, Prompt[None]]] = []
         """Who waits for every member of the in-sync set to start at an offset."""
         log.become_leader(LeaderEpoch(leader_epoch))
@@ -261,6 +267,36 @@ class Partition(PartitionEnd):
             self._advance_to(end_offset, log_end)
 
     # Reading
+
+    @property
+    def knows_high_watermark(self) -> bool:
+        """Whether the high watermark has reached where the log ended when this leader epoch began.
+
+        Everything that any leader before has acknowledged lies below that end. Until the in-sync followers have
+        confirmed it, records that were acknowledged are still hidden from consumers here (KIP-207).
+        """
+        return self.leader is None or self.log.high_watermark >= self.epoch_start
+
+    def require_high_watermark(self) -> None:
+        """Raise a retriable error where what the last leader acknowledged is not all visible yet."""
+        if not self.knows_high_watermark:
+            raise OffsetNotAvailableError(f"{self.at}: the leader has just been elected; ask again")
+
+    async def have_high_watermark(self, timeout_s: float | None = None) -> None:
+        """Wait until everything that was acknowledged before this leader epoch is visible here.
+
+        Raises `OffsetNotAvailableError` after the timeout, and `NotLeaderError` when the leadership ends.
+        """
+        if self.knows_high_watermark:
+            return
+        if self._known is None or self._known.done():
+            self._known = self._when_committed(self.epoch_start)
+        assert self._known is not None, "the high watermark is below the start of the epoch"
+        done, _ = await asyncio.wait([self._known], timeout=timeout_s)
+        if done:
+            self._known.result()
+        else:
+            self.require_high_watermark()
 
     def end_of_reading(self, *, is_committed: bool) -> int:
         """How far a consumer may read."""

@@ -76,7 +76,7 @@ class ShareAdministration:
             return Standing(at.partition)
         partition = self._broker.partition(topic, at.partition)
         lag = UNKNOWN_LAG
-        if isinstance(partition, Partition):
+        if isinstance(partition, Partition) and partition.knows_high_watermark:
             lag = max(partition.log.high_watermark - found.start_offset - found.done_count, 0)
         return Standing(at.partition, found.start_offset, max(found.leader_epoch, 0), lag)
 
@@ -112,6 +112,9 @@ class ShareAdministration:
         first, end = 0, offset
         if isinstance(partition, Partition):
             first, end = partition.log.log_start_offset, partition.log.high_watermark
+            if offset > end and not partition.knows_high_watermark:
+                text = f"The leader of {topic}-{number} has just been elected: ask again."
+                return Moved(number, ErrorCode.OFFSET_NOT_AVAILABLE, text)
         if not first <= offset <= end:
             text = f"Offset {offset} is not in the log of {topic}-{number}, which goes from {first} to {end}."
             return Moved(number, ErrorCode.OFFSET_OUT_OF_RANGE, text)

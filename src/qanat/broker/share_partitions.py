@@ -58,6 +58,8 @@ class SharePartitions:
         if partition.log.end_offset == 0:
             return
         shard = await self.states.topic.shard(partition.at.partition)
+        while shard is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and not partition.is_retired:
+            shard = await self.states.topic.shard(partition.at.partition)
         if isinstance(shard, ErrorCode):
             return  # Whoever uses it next takes up what was under way.
         topics, consumption = self._broker.metadata.image.topics_by_id, self._broker.consumption

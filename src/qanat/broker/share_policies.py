@@ -11,6 +11,9 @@ from qanat.groups.share.beginning import Edge, Since, parse_beginning
 from qanat.groups.share.rules import ShareRules
 from qanat.log.runtime.log_runtime import LogRuntime
 
+_PATIENCE_S = 1.0
+"""How long a first fetch waits for a new leader to know how far its partition is committed."""
+
 
 class SharePolicies:
     """Looks settings up with every request, so that a change takes effect at once."""
@@ -29,15 +32,17 @@ class SharePolicies:
         return policy
 
     async def first_offset(self, group_id: str, partition: Partition) -> int:
-        """Where a group begins in a partition that is new to it."""
+        """Where a group begins in a partition that is new to it; raises what `have_high_watermark` raises."""
         own = self._own_settings(group_id)
         log = partition.log
         match parse_beginning(own.share_auto_offset_reset):
             case Edge.EARLIEST:
                 return log.log_start_offset
             case Edge.LATEST:
+                await partition.have_high_watermark(_PATIENCE_S)
                 return log.high_watermark
             case Since(ago_ms):
+                await partition.have_high_watermark(_PATIENCE_S)
                 found = await self._runtime.find_timestamp(log, self._runtime.clock_ms() - ago_ms)
                 return log.high_watermark if found is None else min(found.offset, log.high_watermark)
 

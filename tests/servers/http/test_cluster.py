@@ -241,3 +241,32 @@ def wait_until_nothing_is_led_by(broker: RunningBroker, node_id: int) -> None:
             return
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+def test_keys_are_written_once_though_a_leader_is_killed_right_after_it_answered(
+    cluster: list[RunningBroker],
+) -> None:
+    wait_for_three(cluster[0])
+    made = {"name": "orders", "partitions": 1, "replication_factor": 3}
+    assert ask(cluster[0], "POST", "/api/v1/topics", made)[0] == 201
+    keys = range(24)
+
+    def produce(broker: RunningBroker, number: int) -> Any:
+        """Under its key, again and again, until it is acknowledged."""
+        deadline = time.monotonic() + PATIENCE_S
+        body = {"topic": "orders", "partition": 0, "value": f"order-{number}"}
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                status, told = ask(broker, "POST", "/produce", body, key=f"key-{number}")
+                if status == 200:
+                    return told
+            time.sleep(0.05)
+        raise AssertionError(f"order {number} was not acknowledged")
+
+    with ThreadPoolExecutor(len(keys)) as pool:
+        list(pool.map(lambda number: produce(cluster[1], 1000 + number), keys))  # So that every shard is taken over.
+        first = list(pool.map(lambda number: produce(cluster[1], number), keys))
+        cluster[2].process.kill()
+        assert list(pool.map(lambda number: produce(cluster[0], number), keys)) == first
+    values = values_of("orders", cluster[:2])
+    assert sorted(values) == sorted(f"order-{number}" for number in (*keys, *(1000 + number for number in keys)))

@@ -5,7 +5,7 @@ neither. A key belongs to a caller (its principal) and to one partition of that 
 requests are written one transaction after the other, under a transactional id of its own.
 
 Rule 1: whoever begins with a shard takes its transactional id over first, which ends what was left open, and then
-        reads the notes. Whoever is fenced does both again before it answers.
+        reads the notes to their end. Whoever is fenced does both again before it answers.
 Rule 2: a request under a key is written as a whole or not at all.
 Rule 3: what is answered can be read: readers of committed records see the records before the answer goes out.
 """
@@ -34,6 +34,7 @@ from qanat.servers.http.exchange import Reply
 from qanat.servers.http.incoming import Outgoing, now_ms
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.produced import ProducedOrNot, told_many, told_one
+from qanat.servers.http.reading import EARLIEST, LATEST
 from qanat.servers.http.told import records_of
 from qanat.servers.http.transaction import FENCED, Transactions
 
@@ -191,16 +192,25 @@ class Shard:
         self._notes.setdefault(note.at_ms // _HOUR_MS, {})[_digest(note.key)] = offset
 
     async def _take_over(self) -> None:
-        """Fence whoever was here before, then read what was noted."""
+        """Fence whoever was here before, then read what was noted, to the end.
+
+        The end is the one that ListOffsets tells: a leader that has just been elected does not answer that before it
+        knows what its predecessor acknowledged, while a fetch would just find less. Whoever had the id before us is
+        fenced, and its transaction is over, so all that it noted lies before this end.
+        """
         await self._transactions.take_over()
         reading, nobody = self._door.reading, self._door.asking.nobody
         number = self._at.partition
-        while True:
+        end_offset = (await reading.offsets_at(nobody, TOPIC, [number], LATEST))[number]
+        if self._position > end_offset:
+            # What was read is not there any more: a replica that lacked it was elected.
+            self._notes, self._position = {}, 0
+        while self._position < end_offset:
             (row,) = await reading.fetch(
                 nobody, TOPIC, {number: self._position}, max_bytes=_LOAD_BYTES, wait_ms=0, is_committed=True
             )
             if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and row.log_start_offset != self._position:
-                self._position = (await reading.offsets_at(nobody, TOPIC, [number], -2))[number]
+                self._position = (await reading.offsets_at(nobody, TOPIC, [number], EARLIEST))[number]
                 continue
             if row.error_code:
                 raise problem_of(row.error_code, "idempotency keys cannot be read now")
@@ -211,7 +221,7 @@ class Shard:
                 elif raw[4] is not None:
                     self._remember(_DECODE(raw[4]), offset)
             if self._position == before:
-                break
+                raise problem_of(ErrorCode.OFFSET_NOT_AVAILABLE, "idempotency keys cannot be read now")
         self._is_ours = True
 
     def _forget_old(self) -> None:

@@ -101,6 +101,9 @@ def _judge(partition: Partition | ErrorCode, offset: int) -> ErrorCode:
     settings = partition.log.settings
     if settings.is_compacted and not settings.is_expired:
         return ErrorCode.POLICY_VIOLATION
+    if not partition.knows_high_watermark and not 0 <= offset <= partition.log.high_watermark:
+        # A new leader does not see all that is committed yet: it would delete too little, or refuse what is there.
+        return ErrorCode.OFFSET_NOT_AVAILABLE
     if not _HIGH_WATERMARK <= offset <= partition.log.high_watermark:
         return ErrorCode.OFFSET_OUT_OF_RANGE
     return ErrorCode.NONE

@@ -13,7 +13,7 @@ from collections import Counter
 from qanat.broker.partition import Partition
 from qanat.log.lookup import newest_timestamp
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import OffsetNotAvailableError, QanatError
+from qanat.model.errors import QanatError
 from qanat.model.ids import Offset
 from qanat.servers.kafka.dispatch import Context
 from qanat.wire.kafka.messages.list_offsets import (
@@ -88,9 +88,8 @@ async def _find(context: Context, partition: Partition, timestamp: int, *, is_co
     log = partition.log
     match timestamp:
         case -1:
-            if log.high_watermark < partition.epoch_start and partition.leader is not None:
-                # A new leader does not yet know how far its predecessor had told consumers: it must not tell less.
-                raise OffsetNotAvailableError(f"{partition.at}: the leader has just been elected; ask again")
+            # A new leader does not yet know how far its predecessor had told consumers: it must not tell less.
+            partition.require_high_watermark()
             return -1, partition.end_of_reading(is_committed=is_committed)
         case -2 | -4:
             return -1, log.log_start_offset
@@ -101,6 +100,9 @@ async def _find(context: Context, partition: Partition, timestamp: int, *, is_co
             if timestamp < 0:
                 return -1, -1
     found = await context.broker.runtime.find_timestamp(log, timestamp)
-    if found is None or found.offset >= partition.end_of_reading(is_committed=is_committed):
+    if found is None:
+        return -1, -1
+    if found.offset >= partition.end_of_reading(is_committed=is_committed):
+        partition.require_high_watermark()
         return -1, -1
     return found
