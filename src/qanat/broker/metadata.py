@@ -78,6 +78,13 @@ class MetadataKeeper:
                 await self._hear_why([compare.key for compare in compares], result)
                 return False
 
+    async def has_deleted(self, topic: str) -> bool:
+        """Whether a topic that existed is certainly gone, by the store itself; False where it cannot be asked now."""
+        try:
+            return await self.store.get(keys.topic(topic)) is None
+        except StoreUnavailableError:
+            return False
+
     async def _hear_why(self, names: Sequence[str], refused: Refused) -> None:
         """Return once the image has what stood in the way of a commit."""
         loop = asyncio.get_running_loop()

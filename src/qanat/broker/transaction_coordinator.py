@@ -22,6 +22,7 @@ from qanat.broker.partition import EndMarker, Partition
 from qanat.cluster.topic_names import TRANSACTIONS_TOPIC
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
 from qanat.transactions.decisions import Decision, Markers, coordinator_error
 from qanat.transactions.record_codec import decode_record, encode_record
 from qanat.transactions.replies import AddReply, ProducerIdNeeded, ProducerReply, Reply, VerifyReply, refused
@@ -194,8 +195,7 @@ class HostedTransactions(HostedShard[Request, Reply, Decision]):
             if ErrorCode.TRANSACTION_COORDINATOR_FENCED in outcomes.values():
                 self.end(ErrorCode.NOT_COORDINATOR)
                 return
-            topics = self._broker.metadata.image.topics
-            left = [at for at, code in outcomes.items() if code not in _NOTHING_TO_END and at.topic in topics]
+            left = await self._without_deleted([at for at, code in outcomes.items() if code not in _NOTHING_TO_END])
             if not left:
                 break
             await asyncio.sleep(pause_s)
@@ -205,3 +205,11 @@ class HostedTransactions(HostedShard[Request, Reply, Decision]):
             # Where that could not be written, this shard has ended, and has told everybody who waited.
             if (over := self._ending.pop(markers.transactional_id, None)) is not None:
                 over.set_result(None)
+
+    async def _without_deleted(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Those whose topics exist. One that the image lacks may have been created a moment ago: the store is asked,
+        and a marker is given up only where the store says that there is no such topic."""
+        metadata = self._broker.metadata
+        unknown = dict.fromkeys(at.topic for at in partitions if at.topic not in metadata.image.topics)
+        deleted = [topic for topic in unknown if await metadata.has_deleted(topic)]
+        return [at for at in partitions if at.topic not in deleted]

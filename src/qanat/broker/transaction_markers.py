@@ -67,9 +67,12 @@ class MarkerWriter:
         return outcomes
 
     def _leader_of(self, at: TopicPartition) -> int:
+        """Who leads it by our image, which may not have the topic yet, or not all of its partitions."""
         image = self._broker.metadata.image
         topic = image.topics.get(at.topic)
-        return NO_LEADER if topic is None else image.state(topic, at.partition).leader
+        if topic is None or at.partition >= len(topic.partitions):
+            return NO_LEADER
+        return image.state(topic, at.partition).leader
 
     async def _send(
         self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition]
