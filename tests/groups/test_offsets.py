@@ -18,7 +18,7 @@ from qanat.groups.requests import (
 )
 from qanat.groups.settings import GroupSettings
 from qanat.model.error_codes import ErrorCode
-from qanat.model.ids import TopicPartition
+from qanat.model.ids import KEPT_OFFSET, TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 PAYMENTS = TopicPartition("payments", 0)
@@ -162,6 +162,21 @@ def test_an_offset_committed_to_an_empty_group_ages_from_its_commit() -> None:
     commit(shell, PAYMENTS, 1)
     shell.advance(2 * DAY)
     assert (fetch(shell, ORDERS)[0], fetch(shell, PAYMENTS)[0]) == (-1, 1)
+
+
+def test_an_offset_that_is_to_be_kept_outlives_all_others_and_goes_with_its_group() -> None:
+    shell = Shell()
+    kept = OffsetToCommit("orders", 0, 17, metadata=KEPT_OFFSET)
+    shell.ask(CommitTransactionOffsets("g", 7, 0, (kept,)), CommitReply)
+    shell.end_transaction(7, is_commit=True)
+    commit(shell, PAYMENTS, 1)
+    shell.advance(8 * DAY)
+    assert (fetch(shell, ORDERS)[0], fetch(shell, PAYMENTS)[0]) == (17, -1)
+    shell.crash()
+    shell.advance(800 * DAY)
+    assert fetch(shell, ORDERS)[0] == 17
+    assert shell.ask(DeleteGroup("g"), DeleteGroupReply).error is ErrorCode.NONE
+    assert fetch(shell, ORDERS)[0] == -1
 
 
 def test_old_clients_choose_the_retention_themselves() -> None:

@@ -96,13 +96,17 @@ class Producer:
             self._sequences[at] = (self._sequences.get(at, 0) + count) & INT32_MAX
         return offsets
 
-    async def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int], deadline: Deadline) -> None:
-        """Let a group's offsets be part of the transaction."""
+    async def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int], deadline: Deadline, *, metadata: str = ""
+    ) -> None:
+        """Let a group's offsets be part of the transaction; `metadata` is a note that is kept with each."""
         name = self._transactional_id or ""
         adding = AddOffsetsToTxnRequest(name, self._producer_id, self._epoch, group)
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for at, offset in offsets.items():
-            topics.setdefault(at.topic, []).append(TxnOffsetCommitRequestPartition(at.partition, offset))
+            topics.setdefault(at.topic, []).append(
+                TxnOffsetCommitRequestPartition(at.partition, offset, committed_metadata=metadata)
+            )
         committing = TxnOffsetCommitRequest(
             name,
             group,

@@ -2,7 +2,8 @@
 
 An offset ages only while nobody can need it: from the moment when the group
 lost its last member, or since its commit where the group's consumers do not
-read the topic, or where the group never had members.
+read the topic, or where the group never had members. One that was committed with
+`KEPT_OFFSET` as its metadata does not age at all: it ends by request or with its topic.
 
 Differs from Kafka: an offset committed to a group that is already empty ages
 from its commit and not from the moment when the group became empty.
@@ -24,7 +25,7 @@ from qanat.groups.share.removal import bury as bury_shares
 from qanat.groups.timers import Timer, TimerKind
 from qanat.groups.turn import Turn
 from qanat.model.error_codes import ErrorCode
-from qanat.model.ids import NO_TIMESTAMP, TopicPartition
+from qanat.model.ids import KEPT_OFFSET, NO_TIMESTAMP, TopicPartition
 
 
 def delete_group(turn: Turn, request: DeleteGroup) -> DeleteGroupReply:
@@ -101,6 +102,8 @@ def _is_expired(turn: Turn, group: ClassicGroup, record: OffsetCommitRecord) -> 
 
 
 def _is_old(turn: Turn, record: OffsetCommitRecord, since_ms: int) -> bool:
+    if record.metadata == KEPT_OFFSET:
+        return False
     if record.expire_timestamp_ms != NO_TIMESTAMP:
         return turn.now.wall_ms >= record.expire_timestamp_ms
     return turn.now.wall_ms - since_ms >= turn.state.settings.offsets_retention_ms

@@ -24,6 +24,9 @@ NO_PRODUCER_ID = ProducerId(-1)
 NO_PRODUCER_EPOCH = ProducerEpoch(-1)
 NO_SEQUENCE = Sequence(-1)
 
+KEPT_OFFSET = "qanat.offset.retention=forever"
+"""The metadata of a committed offset that does not expire. Other brokers keep it as the note that it is."""
+
 
 class TopicPartition(NamedTuple):
     """A partition by name; printed the way Kafka names its directory.

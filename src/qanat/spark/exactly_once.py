@@ -3,6 +3,9 @@
 One transaction carries the rows and, as an offset of a consumer group that nobody joins, the number of the batch. Who
 comes later takes the transactional id over, which ends whatever was left open, and reads that number: a batch that is
 already there is not written again.
+
+The number must outlive any pause of the query, and nobody reads the group meanwhile: it is committed as one that does
+not expire (`KEPT_OFFSET`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from itertools import chain
 
 from qanat.connection.committed import committed_offsets
 from qanat.model.errors import QanatError
-from qanat.model.ids import TopicPartition
+from qanat.model.ids import KEPT_OFFSET, TopicPartition
 from qanat.spark.options import Access
 from qanat.spark.outgoing import EncodedBatch
 from qanat.spark.sending import Sender
@@ -40,7 +43,7 @@ def commit_once(
             return False
         try:
             sender.send_all(chain([first], coming))
-            sender.run(producer.commit_offsets(group, {mark: batch_id}, cluster.deadline()))
+            sender.run(producer.commit_offsets(group, {mark: batch_id}, cluster.deadline(), metadata=KEPT_OFFSET))
         except BaseException:
             # What cannot be aborted now is aborted by whoever takes the id over; the first fault is the one to tell.
             with suppress(QanatError):
