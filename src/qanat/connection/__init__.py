@@ -14,6 +14,7 @@
 - `share_offsets` the same for share groups
 - `sizes`         how large partitions are
 - `fetching`      records out of partitions
+- `batch_sizes`   how large their batches are, one by one
 - `producing`     records into partitions
 - `assignors`     who of a consumer group reads what
 - `membership`    one member of a consumer group: join, live, commit, leave

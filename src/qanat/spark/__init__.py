@@ -17,6 +17,7 @@
 - `schemas`        the columns
 - `lookups`        what the driver asks of the brokers
 - `batch_reader`   a batch read on the driver
+- `trigger_bytes`  how far a micro-batch goes that may have so many bytes
 - `stream_reader`  a streaming read on the driver
 - `kept_memory`    memory that stays with one of Spark's Python processes
 - `reading`        an executor's part of either: batches fetched ahead and turned into Arrow

@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from qanat.connection.batch_sizes import SizedBatch, batch_sizes
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.committed import commit_offsets, committed_offsets
 from qanat.connection.deadline import Deadline
@@ -17,8 +18,9 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.given import OptionError
-from qanat.spark.offsets import EARLIEST, LATEST, Bound, Offsets, OffsetsError
+from qanat.spark.offsets import EARLIEST, LATEST, Bound, OffsetRange, Offsets, OffsetsError
 from qanat.spark.options import Access, Subscription
+from qanat.spark.trigger_bytes import cut_by_bytes
 
 Result = TypeVar("Result")
 
@@ -108,6 +110,17 @@ class Lookups:
         """How large the logs are that hold these partitions."""
         wanted = set(partitions)
         return self._ask(lambda cluster, deadline: partition_bytes(cluster, wanted, deadline))
+
+    def cut_by_bytes(self, start: Offsets, end: Offsets, max_bytes: int) -> Offsets:
+        """The end of a micro-batch of at most so many bytes: its batches are read, and their sizes added up."""
+
+        async def cut(cluster: Cluster, deadline: Deadline) -> Offsets:
+            async def look(wanted: OffsetRange, share: int) -> list[SizedBatch]:
+                return await batch_sizes(cluster, wanted.at, wanted.start, wanted.end, share, deadline)
+
+            return await cut_by_bytes(start, end, max_bytes, look)
+
+        return self.run(cut)
 
     def commit(self, group: str, offsets: Offsets) -> None:
         self.run(lambda cluster, deadline: commit_offsets(cluster, group, offsets, deadline))

@@ -183,22 +183,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return time.monotonic() - self._triggered_at < self._options.max_trigger_delay_s
 
     def _limit(self, begin: Offsets, end: Offsets) -> Offsets:
-        most = self._options.max_offsets_per_trigger
-        rows = lag(begin, end)
-        if self._options.max_bytes_per_trigger is not None and rows > 0:
-            fitting = int(
-                rows * min(1.0, self._options.max_bytes_per_trigger / max(1, self._bytes_between(begin, end)))
-            )
-            most = min(max(1, fitting), most or fitting)
-        return end if most is None else limited(begin, end, max(1, most))
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            end = limited(begin, end, max(1, options.max_offsets_per_trigger))
+        if options.max_bytes_per_trigger is not None and not self._is_all_small(begin, end):
+            end = self._lookups.cut_by_bytes(begin, end, options.max_bytes_per_trigger)
+        return end
 
-    def _bytes_between(self, begin: Offsets, end: Offsets) -> int:
-        """About how many bytes lie between two positions: by the mean size of a record in each partition."""
-        wanted = ranges(begin, end)
-        places: list[TopicPartition] = [one.at for one in wanted]
-        sizes, first = self._lookups.bytes_of(places), self._lookups.earliest(places)
-        latest = self._lookups.latest(places)
-        return sum(one.size * sizes.get(one.at, 0) // max(1, latest[one.at] - first[one.at]) for one in wanted)
+    def _is_all_small(self, begin: Offsets, end: Offsets) -> bool:
+        """Whether even the whole logs have no more bytes than a micro-batch may: then none need be counted."""
+        places = [one.at for one in ranges(begin, end)]
+        sizes = self._lookups.bytes_of(places)
+        most = self._options.max_bytes_per_trigger
+        return most is not None and len(sizes) == len(places) and sum(sizes.values()) <= most
 
 
 @told_plainly

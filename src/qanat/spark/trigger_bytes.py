@@ -1,0 +1,84 @@
+"""How far a micro-batch goes that may have so many bytes.
+
+The bytes are those of whole batches, as the log stores them and as executors fetch them.
+
+Rule 1: a micro-batch never has more than the limit, but for one whose first batch alone is larger: it has that one.
+Rule 2: partitions get about as many bytes each; what one of them does not need goes to the others.
+Rule 3: where every next batch is larger than the limit, the partition that is furthest behind goes on, so that each
+        has its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from qanat.connection.batch_sizes import SizedBatch
+from qanat.model.ids import TopicPartition
+from qanat.spark.offsets import OffsetRange, Offsets, ranges
+
+LEAST_BYTES, MOST_BYTES = 64 * 1024, 4 * 1024 * 1024
+"""Of one partition, looked at in one go."""
+AT_ONCE = 8
+"""Partitions that are looked at at the same time: so many times the most bytes are in memory."""
+
+Look = Callable[[OffsetRange, int], Awaitable[list[SizedBatch]]]
+"""The first batches of a range, about so many bytes of them and at least one."""
+
+
+@dataclass(slots=True)
+class _Taking:
+    """What a micro-batch takes of one partition."""
+
+    left: OffsetRange
+    taken_bytes: int = 0
+    is_full: bool = False
+    seen: deque[SizedBatch] = field(default_factory=deque)
+    """Batches that were looked at and not taken yet."""
+    seen_end: int = 0
+
+    def take(self) -> int:
+        batch = self.seen.popleft()
+        self.left = self.left._replace(start=batch.next_offset)
+        self.taken_bytes += batch.size
+        return batch.size
+
+    @property
+    def is_open(self) -> bool:
+        return not self.is_full and self.left.size > 0
+
+
+async def cut_by_bytes(start: Offsets, end: Offsets, max_bytes: int, look: Look) -> dict[TopicPartition, int]:
+    """The end moved back so that at most `max_bytes` lie before it."""
+    takings = [_Taking(one, seen_end=one.start) for one in ranges(start, end)]
+    left_bytes, has_any = max_bytes, False
+    while open_ones := [one for one in takings if one.is_open]:
+        await _look_at_more(open_ones, left_bytes, look)
+        one = min(open_ones, key=lambda one: one.taken_bytes)  # The first of several, in the order of partitions.
+        if one.seen[0].size > left_bytes:
+            one.is_full = True
+        else:
+            has_any = has_any or one.seen[0].size > 0
+            left_bytes -= one.take()
+    behind = [one for one in takings if one.left.size > 0]
+    if behind and not has_any:
+        max(behind, key=lambda one: one.left.size).take()
+    return {**end, **{one.left.at: one.left.start for one in takings}}
+
+
+async def _look_at_more(takings: list[_Taking], left_bytes: int, look: Look) -> None:
+    """See to it that the next batch of each is known."""
+    unseen = [one for one in takings if not one.seen]
+    share = min(max(left_bytes // len(takings), LEAST_BYTES), MOST_BYTES)
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def look_at(one: _Taking) -> list[SizedBatch]:
+        async with turn:
+            return await look(one.left._replace(start=one.seen_end), share)
+
+    found = await asyncio.gather(*map(look_at, unseen))
+    for one, batches in zip(unseen, found, strict=True):
+        one.seen.extend(batches)
+        one.seen_end = batches[-1].next_offset
