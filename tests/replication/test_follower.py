@@ -44,3 +44,11 @@ def test_c21_a_leader_that_starts_later_makes_us_begin_anew() -> None:
 
 def test_an_empty_copy_that_is_ahead_of_its_leader_begins_anew() -> None:
     assert next_step(ErrorCode.OFFSET_OUT_OF_RANGE, None, None, 3, 50, 50) == StartAt(3)
+
+
+def test_a_leader_that_starts_exactly_where_we_end_has_lost_nothing_of_ours() -> None:
+    assert next_step(ErrorCode.OFFSET_OUT_OF_RANGE, None, None, 10, 0, 10) == Wait(is_stale=False)
+
+
+def test_c03_the_very_first_epoch_is_one_to_go_back_to() -> None:
+    assert next_step(ErrorCode.NONE, Epoch(4, 50), Epoch(0, 12), 0, 0, 30) == Cut(12)

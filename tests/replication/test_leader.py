@@ -176,3 +176,102 @@ def test_a_replica_that_left_the_partition_is_forgotten() -> None:
     made.stored((0, 2), (0, 2), 2)
 
     assert not made.asked(1, 5, 10, 10, 3)
+
+
+def test_a_follower_that_had_everything_has_the_whole_lag_time_from_then_on() -> None:
+    made = leader(0, 1)
+    made.asked(1, 5, 10, 10, 90)
+
+    assert made.change_wanted(ALIVE, 10, 20, 190) is None
+    assert made.change_wanted(ALIVE, 10, 20, 191) == Change((0,), {})
+
+
+def test_a_follower_that_asks_for_less_than_the_end_of_before_has_not_caught_up() -> None:
+    made = leader(0, 1)
+    made.asked(1, 5, 0, 10, 80)
+    made.asked(1, 5, 9, 30, 90)
+
+    assert made.change_wanted(ALIVE, 0, 30, 101) == Change((0,), {})
+
+
+def test_what_the_process_before_asked_for_does_not_make_a_new_process_caught_up() -> None:
+    made = leader(0, 1)
+    made.asked(1, 5, 0, 10, 80)
+    made.asked(1, 6, 10, 30, 90)
+
+    assert made.change_wanted(ALIVE, 0, 30, 101) == Change((0,), {})
+
+
+def test_the_time_of_catching_up_never_goes_back() -> None:
+    made = leader(0, 1)
+    made.asked(1, 5, 10, 10, 90)
+    made.asked(1, 5, 10, 10, 40)
+
+    assert made.change_wanted(ALIVE, 10, 20, 190) is None
+
+
+def test_a_leader_is_not_its_own_follower() -> None:
+    assert not leader().asked(0, 5, 10, 10, 1)
+
+
+def test_a_leader_that_is_not_in_sync_does_not_let_itself_in() -> None:
+    made = leader(1)
+    made.asked(1, 5, 10, 10, 1)
+
+    assert made.change_wanted({0: 5, 1: 5}, 10, 10, 1) is None
+
+
+def test_a_member_that_is_no_replica_holds_up_commitment_until_it_is_dropped() -> None:
+    made = Leader(0, 0, 100)
+    made.stored((0, 1), (0, 1, 2), 0)
+    made.asked(1, 5, 10, 10, 1)
+
+    assert made.committed(10) is None
+    assert made.change_wanted(ALIVE, 10, 10, 1) == Change((0, 1), {})
+
+
+def test_one_member_is_enough_unless_more_are_asked_for_and_none_is_not() -> None:
+    made = Leader(0, 0, 100)
+    made.stored((0, 1, 2), (0,), 0)
+    assert made.committed(10) == 10
+
+    made.stored((0, 1, 2), (), 1)
+    assert made.committed(10) is None
+
+
+def test_the_shared_start_is_the_lowest_of_all_members_and_0_for_one_that_has_not_asked() -> None:
+    made = leader()
+    made.asked(1, 5, 10, 10, 1, start_offset=4)
+    assert made.shared_start(6) == 0, "broker 2 has not said where it starts"
+
+    made.asked(2, 5, 10, 10, 1, start_offset=5)
+    assert made.shared_start(6) == 4
+    made.asked(1, 5, 10, 10, 2, start_offset=7)
+    assert made.shared_start(6) == 5
+    made.asked(2, 5, 10, 10, 2, start_offset=7)
+    assert made.shared_start(6) == 6, "the leader counts, too"
+
+
+def test_a_leader_alone_shares_its_start_with_nobody() -> None:
+    assert leader(0).shared_start(6) == 6
+
+
+def test_a_follower_holds_what_it_said_and_nothing_before_it_has_asked() -> None:
+    made = leader()
+    assert made.held_by(1) == (0, -1)
+    assert made.held_by(7) == (0, -1), "no replica at all"
+
+    made.asked(1, 5, 10, 12, 1, start_offset=3)
+    assert made.held_by(1) == (3, 10)
+
+
+def test_a_change_is_under_way_from_when_it_is_wanted_until_it_is_settled() -> None:
+    made = leader(0)
+    assert not made.is_changing
+    made.asked(1, 5, 10, 10, 1)
+    change = made.change_wanted(ALIVE, 10, 10, 1)
+    assert change is not None
+    assert made.is_changing
+
+    made.settled(change)
+    assert not made.is_changing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from tests.sim.stage import AT, TOPIC, Stage, play
 
 from qanat.adapters.memory_store import MemoryStore
@@ -20,6 +21,7 @@ from qanat.connection.producer import Producer
 from qanat.model.error_codes import ErrorCode
 from qanat.sim.clusters.checks import believed_leader_problems
 from qanat.sim.clusters.machine import PORT, Machine, wall_ms
+from qanat.sim.disk_faults import DiskFaults
 from qanat.wire.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -270,30 +272,65 @@ def _with_two_replicas(stage: Stage):  # type: ignore[no-untyped-def]
     return replace(stage.plan, replicas=2)
 
 
-def test_c23_a_leader_whose_disk_fails_leads_no_more_and_acknowledges_nothing() -> None:
+@pytest.mark.parametrize("act", ["sync", "write", "read-only"])
+def test_c23_a_leader_whose_disk_fails_leads_no_more_and_acknowledges_nothing(act: str) -> None:
     async def script(stage: Stage) -> None:
         broken = stage.leader
         await stage.send(b"before")
-        broken.disk.fail_next("sync")
-        assert await stage.send_to(broken, b"perhaps", seconds=2.0) is None or stage.leader is not broken
+        _fail(broken, act)
+        assert await _produce(broken, b"never acknowledged", -1) is not ErrorCode.NONE
         await stage.until(lambda: stage.leader is not broken, "another one leads")
         await stage.until(lambda: broken.node_id not in stage.state.in_sync_nodes, "it is not in sync")
         assert broken.is_up
+        assert await _produce(broken, b"never acknowledged", -1) is not ErrorCode.NONE
         assert await stage.send(b"after") is not None
+        found = await stage.read()
+        assert [value for value in found if value != b"never acknowledged"] == [b"before", b"after"]
+        assert found.count(b"never acknowledged") <= 1, "a follower may have fetched it before the disk failed"
 
     play(script)
 
 
-def test_c23_a_follower_whose_disk_fails_leaves_the_in_sync_set() -> None:
+def test_c23_a_leader_whose_disk_is_full_acknowledges_nothing_and_goes_on_when_there_is_room() -> None:
+    async def script(stage: Stage) -> None:
+        full = stage.leader
+        await stage.send(b"before")
+        _fail(full, "full")
+        for _ in range(3):
+            assert await _produce(full, b"never acknowledged", -1) is ErrorCode.KAFKA_STORAGE_ERROR
+        full.disk.faults = DiskFaults()
+        assert await stage.send(b"after") == 1
+        assert await stage.read() == [b"before", b"after"]
+        await stage.whole_again()
+
+    play(script)
+
+
+@pytest.mark.parametrize("act", ["sync", "write", "full", "read-only"])
+def test_c23_a_follower_whose_disk_fails_leaves_the_in_sync_set_and_holds_up_nobody(act: str) -> None:
     async def script(stage: Stage) -> None:
         broken = stage.followers[0]
-        broken.disk.fail_next("sync")
-        assert await stage.send(b"one") is not None
+        await stage.send(b"zero")
+        _fail(broken, act)
+        assert await stage.send(b"one") == 1
         await stage.until(lambda: broken.node_id not in stage.state.in_sync_nodes, "it is not in sync")
         assert broken.is_up
-        assert await stage.send(b"two") is not None
+        assert stage.leader is not broken
+        assert await stage.send(b"two") == 2
+        assert await stage.read() == [b"zero", b"one", b"two"]
 
     play(script)
+
+
+def _fail(machine: Machine, act: str) -> None:
+    """Let a disk fail from now on: one operation, or every one that changes it."""
+    match act:
+        case "sync" | "write":
+            machine.disk.fail_next(act)
+        case "full":
+            machine.disk.faults = DiskFaults(capacity_bytes=0)
+        case "read-only":
+            machine.disk.faults = DiskFaults(is_read_only=True)
 
 
 def test_c24_the_check_of_every_step_sees_a_member_that_lacks_what_is_committed() -> None:

@@ -1,0 +1,66 @@
+"""Whether a follower's copy is the beginning of the leader's log, and where it stops being that."""
+
+from __future__ import annotations
+
+import pytest
+from tests.broker.test_partition import led
+from tests.log.batches import batch
+from tests.log.directories import running_log
+
+from qanat.broker.fetching import Fetch, Found, Wanted, diverges
+from qanat.broker.partition import Partition
+from qanat.log.leader_epochs import EpochEnd
+from qanat.model.error_codes import ErrorCode
+
+MANY = 1024 * 1024
+
+
+def found(partition: Partition, offset: int, last_fetched_epoch: int) -> Found:
+    """What a follower is told that has everything below `offset`, the last of it written in this epoch."""
+    wanted = Wanted(partition, offset, MANY, partition.leader_epoch, last_fetched_epoch)
+    fetch = Fetch([wanted], MANY, 1, is_committed=False, is_follower=True)
+    assert fetch.try_now()
+    return fetch.found[0]
+
+
+@pytest.mark.parametrize(
+    ("offset", "last_fetched_epoch", "parting"),
+    [
+        (2, 1, None),
+        (4, 3, None),
+        (4, -1, None),
+        (3, 1, EpochEnd(1, 2)),  # It went on in an epoch that ended before.
+        (2, 2, EpochEnd(1, 2)),  # It knows an epoch that the leader never had.
+        (1, 2, EpochEnd(1, 2)),
+        (5, 3, EpochEnd(3, 4)),  # It has more than the leader.
+    ],
+)
+async def test_a_copy_parts_from_its_leader_where_the_epoch_of_its_last_record_ended(
+    offset: int, last_fetched_epoch: int, parting: EpochEnd | None
+) -> None:
+    async with running_log() as (runtime, log):
+        Partition(log, runtime, b"", 1).append_own(batch(2))
+        partition = led(runtime, log)
+        partition.append_own(batch(2))
+
+        told = found(partition, offset, last_fetched_epoch)
+
+        assert told.error is ErrorCode.NONE
+        assert told.diverging == parting
+        assert (told.read is None) == (parting is not None), "records only for a copy that is the beginning"
+
+
+async def test_an_empty_copy_is_the_beginning_of_an_empty_log_in_its_own_epoch() -> None:
+    async with running_log() as (runtime, log):
+        partition = led(runtime, log)
+
+        assert not diverges(Wanted(partition, 0, MANY, 3, last_fetched_epoch=3), partition)
+
+
+async def test_a_copy_whose_epoch_is_before_all_that_the_leader_knows_is_out_of_range() -> None:
+    async with running_log() as (runtime, log):
+        partition = led(runtime, log)
+        partition.append_own(batch(2))
+
+        assert found(partition, 2, 1).diverging == EpochEnd(1, 0)
+        assert found(partition, 2, 9).error is ErrorCode.OFFSET_OUT_OF_RANGE

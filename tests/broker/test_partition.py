@@ -1,0 +1,172 @@
+"""A partition that this broker leads: who waits for what, and what becomes of them when leading is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.log.batches import batch
+from tests.log.directories import Gate, WatchedFiles, running_log, until
+
+from qanat.adapters.memory_files import MemoryFiles
+from qanat.broker.partition import EndMarker, Partition
+from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.appends import WRITTEN_ON_LOOP_BYTES
+from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import NotLeaderError
+from qanat.replication.leader import Leader
+
+TOPIC_ID = b"\1" * 16
+ME, OTHER = 0, 1
+EPOCH = 3
+
+
+@asynccontextmanager
+async def leading(
+    files: WatchedFiles | None = None, *, is_alone: bool = False, **settings: object
+) -> AsyncIterator[tuple[LogRuntime, Partition]]:
+    """A partition of two replicas, both in sync, of which the other has asked for nothing yet; or of one."""
+    async with running_log(files, **settings) as (runtime, log):
+        yield runtime, led(runtime, log, is_alone=is_alone)
+
+
+def led(runtime: LogRuntime, log: PartitionLog, *, is_alone: bool = False) -> Partition:
+    leader = None
+    if not is_alone:
+        leader = Leader(ME, log.end_offset, lag_max_ms=1000)
+        leader.stored((ME, OTHER), (ME, OTHER), 0)
+    partition = Partition(log, runtime, TOPIC_ID, EPOCH, leader)
+    runtime.on_flushed = lambda _: partition.advance()
+    return partition
+
+
+def follow(partition: Partition, offset: int, start_offset: int = 0) -> None:
+    """The other replica has everything below an offset."""
+    assert partition.leader is not None
+    assert partition.leader.asked(OTHER, 1, offset, partition.log.end_offset, 0, start_offset)
+    partition.advance()
+    partition.note_starts()
+
+
+async def test_a_batch_is_acknowledged_when_every_member_has_it_and_not_before() -> None:
+    async with leading() as (_, partition):
+        durable = partition.append_own(batch(2)).durable
+        assert durable is not None
+        follow(partition, 1)
+        assert not durable.done()
+
+        follow(partition, 2)
+        await asyncio.wait_for(durable, 10)
+        assert partition.log.high_watermark == 2
+
+
+async def test_acknowledgements_are_given_in_the_order_of_offsets_whoever_asked_first() -> None:
+    async with leading() as (_, partition):
+        partition.append_own(batch(1))
+        second = partition.append_own(batch(1)).durable
+        first = partition._when_committed(1)
+        assert first is not None
+        assert second is not None
+        await until(lambda: partition.log.flushed_offset == 2)
+
+        follow(partition, 1)
+        assert first.done()
+        assert not second.done()
+
+
+async def test_a_retired_partition_tells_everybody_who_waits_that_it_does_not_lead() -> None:
+    async with leading() as (_, partition):
+        woken: list[str] = []
+        durable = partition.append_own(batch(1)).durable
+        started = partition.when_started(1)
+        partition.wait_for_more(lambda: woken.append("consumer"))
+        partition.wait_for_more(lambda: woken.append("follower"), is_follower=True)
+
+        partition.retire(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+        assert woken == ["consumer", "follower"]
+        for waiting in (durable, started):
+            assert waiting is not None
+            assert isinstance(waiting.exception(), NotLeaderError)
+        assert partition.is_retired
+        assert partition.why_retired is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition.retire()
+        assert woken == ["consumer", "follower"], "each is woken once"
+
+
+async def test_nothing_is_committed_or_acknowledged_once_a_partition_is_retired() -> None:
+    async with leading() as (_, partition):
+        partition.append_own(batch(1))
+        partition.retire()
+        follow(partition, 1)
+
+        assert partition.log.high_watermark == 0
+        durable, started = partition.when_durable(), partition.when_started(1)
+        for waiting in (durable, started):
+            assert waiting is not None
+            assert isinstance(waiting.exception(), NotLeaderError)
+
+
+async def test_nothing_is_written_to_a_retired_partition() -> None:
+    async with leading() as (_, partition):
+        partition.retire()
+
+        for write in (
+            lambda: partition.append_now(batch(1)),
+            lambda: partition.append_own(batch(1)),
+            lambda: partition.append_marker(EndMarker(7, 0, 0, is_commit=True)),
+        ):
+            with pytest.raises(NotLeaderError):
+                write()
+        with pytest.raises(NotLeaderError):
+            await partition.append(batch(1))
+        assert partition.log.end_offset == 0
+
+
+async def test_a_batch_that_waited_for_the_disk_while_the_partition_was_retired_is_not_acknowledged() -> None:
+    """A sole replica that is to have followers is led on in the same epoch: the log itself would take the batch."""
+    gate, files, large = Gate(), WatchedFiles(MemoryFiles()), batch([(b"key", bytes(WRITTEN_ON_LOOP_BYTES))])
+    async with leading(files, is_alone=True, max_message_bytes=2 * len(large)) as (runtime, partition):
+        files.before_write = gate
+        writing = asyncio.create_task(partition.append(large))
+        await until(lambda: gate.is_reached)
+        partition.retire()
+        led(runtime, partition.log)
+        gate.open()
+
+        with pytest.raises(NotLeaderError):
+            await writing
+
+
+async def test_the_start_is_shared_when_every_member_has_it() -> None:
+    async with leading() as (_, partition):
+        partition.append_own(batch(4))
+        await until(lambda: partition.log.flushed_offset == 4)
+        follow(partition, 4)
+        partition.log.advance_log_start(3)
+        started = partition.when_started(3)
+        assert started is not None
+
+        follow(partition, 4, start_offset=2)
+        assert not started.done()
+        follow(partition, 4, start_offset=3)
+        assert started.done()
+        assert partition.when_started(3) is None
+
+
+async def test_a_sole_replica_acknowledges_what_is_on_disk_and_not_before() -> None:
+    gate, files = Gate(), WatchedFiles(MemoryFiles())
+    async with leading(files, is_alone=True) as (_, partition):
+        files.before_sync = gate
+        durable = partition.append_own(batch(1)).durable
+        assert durable is not None
+        await until(lambda: gate.is_reached)
+        assert not durable.done()
+        assert partition.log.high_watermark == 0
+
+        gate.open()
+        await asyncio.wait_for(durable, 10)
+        await until(lambda: partition.log.high_watermark == 1)
