@@ -26,7 +26,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard performance spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-peers bench-three bench-http bench-failover sim sim-log bug-bank growth stores chaos restart queue fuzz docs dist clean distclean
+.PHONY: guard performance spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-peers bench-three bench-http bench-failover sim sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -92,6 +92,9 @@ sim: $(READY) ## whole clusters under seeded faults, then logs; make sim SECONDS
 
 bug-bank: $(READY) ## known bugs put back into the product: the simulation must find each; ARGS="never_truncate" for one
 	@$(BIN)/python -m qanat.sim.clusters.bug_bank $(ARGS)
+
+mutants: $(READY) ## break one line of the correctness core at a time: a test must notice; ARGS="--sample 200" or "--line FILE:LINE"
+	@$(BIN)/python -m tools.mutants --jobs 2 $(ARGS)
 
 growth: $(READY) ## what metadata costs as a simulated cluster grows to 100 brokers; ARGS="--sizes 30:3000"
 	@$(BIN)/python -m qanat.sim.clusters.growth $(ARGS)

@@ -221,7 +221,7 @@ def test_bytes_dropped_from_the_page_cache_are_not_resident(tmp_path: Path) -> N
     assert file.is_resident(10, 100)
 
 
-def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c66_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pwritev = os.pwritev
 
     def write_a_little(fd: int, chunks: list[bytes], position: int) -> int:
@@ -247,7 +247,7 @@ def test_a_failed_sync_is_told_and_keeps_the_descriptor(tmp_path: Path, monkeypa
     assert "unsynced" in repr(file)
 
 
-def test_a_failed_close_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c65_a_failed_close_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -345,7 +345,7 @@ def test_each_refusal_has_its_fault(number: int, kind: type[StorageError]) -> No
     assert str(error).startswith(f"cannot write /data/file: {os.strerror(number)}")
 
 
-def test_too_few_descriptors_are_named(tmp_path: Path) -> None:
+def test_c66_too_few_descriptors_are_named(tmp_path: Path) -> None:
     result = run(
         """
         import resource, sys
@@ -401,7 +401,7 @@ def test_two_adapters_of_one_process_exclude_each_other(tmp_path: Path) -> None:
     lock.release()
 
 
-def test_new_folders_are_made_durable_from_the_top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c64_new_folders_are_made_durable_from_the_top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = OsFiles()
     acts: list[str] = []
     mkdir, sync_directory = os.mkdir, OsFiles.sync_directory

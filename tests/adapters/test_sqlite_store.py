@@ -121,7 +121,7 @@ def test_what_was_committed_is_there_after_opening_again(path: Path) -> None:
     run(test())
 
 
-def test_commits_are_on_disk_when_they_return(path: Path) -> None:
+def test_c68_commits_are_on_disk_when_they_return(path: Path) -> None:
     database = SqliteDatabase(str(path), busy_timeout_ms=100)
 
     assert database.rows("PRAGMA journal_mode") == [("wal",)]
@@ -260,7 +260,7 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged(path: Path) -> None
         run(check(max(int(line) for line in lines if line.endswith("\n"))))
 
 
-def test_a_torn_write_ahead_log_loses_only_its_tail(path: Path, tmp_path: Path) -> None:
+def test_c68_a_torn_write_ahead_log_loses_only_its_tail(path: Path, tmp_path: Path) -> None:
     async def test() -> None:
         async with opened(path) as store:
             for number in range(30):
@@ -288,7 +288,7 @@ def test_a_torn_write_ahead_log_loses_only_its_tail(path: Path, tmp_path: Path) 
     run(test())
 
 
-def test_a_missing_shared_memory_file_is_made_again(path: Path, tmp_path: Path) -> None:
+def test_c68_a_missing_shared_memory_file_is_made_again(path: Path, tmp_path: Path) -> None:
     async def test() -> None:
         async with opened(path) as store:
             await store.commit([], [Put("/n/0", b"")])
@@ -299,7 +299,7 @@ def test_a_missing_shared_memory_file_is_made_again(path: Path, tmp_path: Path) 
     run(test())
 
 
-def test_a_lock_held_by_another_process_is_an_error_and_not_a_stop(path: Path) -> None:
+def test_c68_a_lock_held_by_another_process_is_an_error_and_not_a_stop(path: Path) -> None:
     async def test() -> None:
         async with opened(path, busy_timeout_ms=200) as store:
             await store.commit([], [Put("/n/0", b"")])
@@ -322,7 +322,7 @@ def test_a_lock_held_by_another_process_is_an_error_and_not_a_stop(path: Path) -
     run(test())
 
 
-def test_a_full_disk_is_told_and_freeing_some_heals(tmp_path: Path) -> None:
+def test_c68_a_full_disk_is_told_and_freeing_some_heals(tmp_path: Path) -> None:
     printed = in_small_file_system(
         """
         async def main():
@@ -390,7 +390,7 @@ def test_a_read_only_file_system_is_told(tmp_path: Path) -> None:
     assert "file system" in printed
 
 
-def test_after_a_failed_fsync_nothing_more_is_accepted(path: Path) -> None:
+def test_c65_after_a_failed_fsync_nothing_more_is_accepted(path: Path) -> None:
     """The kernel's second answer would be a lie (C65). The fourth sync is that of the second commit, after those of
     the log's header, of the folder and of the first commit."""
     if shutil.which("strace") is None:
@@ -573,7 +573,7 @@ def test_a_reboot_ends_all_leases(path: Path) -> None:
     run(test())
 
 
-def test_nothing_asks_the_wall_clock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c71_nothing_asks_the_wall_clock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> float:
         raise AssertionError("the wall clock was asked")
 

@@ -283,3 +283,71 @@ def test_c13_what_was_in_sync_before_a_crash_stays_doubtful_however_often_the_br
     assert Standings(state(), back_again, None, proved).of(Member(0, 10)) is Standing.DOUBTFUL
     assert Standings(state(), back_again, None, proved).of(Member(0, 31)) is Standing.BACK
     assert Standings(state(), back_again, 0, proved).of(Member(0, 10)) is Standing.BACK
+
+
+def test_a_preferred_replica_takes_over_only_from_another_that_leads_and_only_when_it_may_lead() -> None:
+    nobody = replace(state(), leader=NO_LEADER)
+    assert prefer(nobody, nodes(0, 1, 2), TWO) is nobody, "whoever leads is elected, not preferred"
+    led = state(1)
+    assert prefer(led, nodes(1, 2, 0, stopping=(0,)), TWO) is led
+    assert prefer(led, nodes(0, 1, 2), TWO).leader == 0
+
+
+def test_c14_an_operator_gets_no_leader_where_no_replica_is_alive_or_one_leads() -> None:
+    waiting = replace(state(0, 0), leader=NO_LEADER)
+    led = state(1, 1)
+
+    assert recover(waiting, nodes()) is waiting
+    assert recover(led, nodes(0, 1, 2)) is led
+
+
+def test_a_leader_after_an_unclean_election_is_marked_until_the_next_one() -> None:
+    recovered = settle(state(0, 0), nodes(1, 2), Rules(is_unclean_allowed=True))
+    assert recovered.is_recovered
+
+    after = settle(replace(recovered, in_sync=(Member(1, 10), Member(2, 10))), nodes(2), Rules())
+    assert (after.leader, after.is_recovered) == (2, False)
+
+
+def test_who_was_eligible_and_is_in_sync_again_is_not_eligible_as_well() -> None:
+    before = replace(state(0, 0), eligible=(Member(1, 10), Member(2, 10)))
+
+    after = with_in_sync(before, (0, 1), {1: 12}, Rules(min_insync_replicas=3))
+    assert (after.in_sync_nodes, [one.node_id for one in after.eligible]) == ((0, 1), [2])
+
+
+def test_c20_a_move_that_adds_or_removes_ends_when_its_target_is_in_sync_and_no_other_state_is_one() -> None:
+    adding = replace(state(0, 0, 1, 2), adding=(2,))
+    removing = replace(state(0, 0, 1, 2), removing=(2,))
+
+    after = settle(adding, nodes(0, 1, 2), TWO)
+    assert (after.replicas, after.adding, after.leader_epoch) == ((0, 1, 2), (), 0)
+    after = settle(removing, nodes(0, 1, 2), TWO)
+    assert (after.replicas, after.removing, after.in_sync_nodes, after.leader_epoch) == ((0, 1), (), (0, 1), 1)
+
+
+def test_a_leader_that_stops_goes_on_where_no_other_member_is_ready() -> None:
+    before = state(0, 0, 1)
+
+    assert settle(before, nodes(0, 1, stopping=(0, 1)), TWO) is before
+    assert settle(before, nodes(0, 1, stopping=(0,)), TWO).leader == 1
+
+
+def test_a_stopping_member_leads_where_no_other_is_left() -> None:
+    after = settle(state(0, 0, 1), nodes(1, stopping=(1,)), Rules())
+
+    assert (after.leader, after.leader_epoch) == (1, 1)
+
+
+def test_what_is_eligible_and_stops_is_not_elected() -> None:
+    before = replace(state(0, 0), eligible=(Member(1, 10),))
+
+    assert settle(before, nodes(1, stopping=(1,)), TWO).leader == NO_LEADER
+
+
+def test_a_member_is_empty_only_where_its_directory_is_newer_than_its_membership() -> None:
+    known = Nodes({1: Node(1, False, 0)}, {1: 10})
+
+    assert known.standing(Member(1, 10), is_flushed=True) is Standing.STEADY
+    assert known.standing(Member(1, 9), is_flushed=True) is Standing.EMPTY
+    assert Nodes({1: Node(0, False, 0)}, {}).standing(Member(1, 0), is_flushed=True) is Standing.STEADY

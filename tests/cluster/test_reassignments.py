@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from qanat.cluster import keys, values
+from qanat.cluster.elections import Rules
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.reassignments import PartitionPlan, decide_reassignment
+from qanat.cluster.reassignments import PartitionPlan, decide_election, decide_reassignment
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Entry, Revision, Snapshot
 from qanat.cluster.values import NO_LEADER, Member, PartitionState
@@ -79,3 +82,83 @@ def test_c20_a_move_is_not_taken_back_where_nobody_from_before_is_in_sync() -> N
 
     assert isinstance(refused, Rejection)
     assert refused.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(("name", "number"), [("other", 0), ("t", -1), ("t", 1), ("t", 2)])
+def test_a_partition_that_does_not_exist_is_neither_moved_nor_given_a_leader(name: str, number: int) -> None:
+    image = _image(_moving(0, (0, 1)), (0, 1))
+
+    for refused in (
+        decide_reassignment(image, name, number, [0, 1]),
+        decide_election(image, name, number, Rules(), is_unclean=False),
+    ):
+        assert isinstance(refused, Rejection)
+        assert refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("target", [[], [0, 9], [0, 1, 0]])
+def test_a_move_to_nobody_to_a_stranger_or_to_one_broker_twice_is_refused(target: list[int]) -> None:
+    refused = decide_reassignment(_image(_moving(0, (0, 1)), (0, 1, 2, 3)), "t", 0, target)
+
+    assert isinstance(refused, Rejection)
+    assert refused.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_where_nothing_is_moved_nothing_can_be_taken_back() -> None:
+    before = PartitionState(leader=0, leader_epoch=7, replicas=(0, 1), in_sync=(Member(0, 1), Member(1, 1)))
+    refused = decide_reassignment(_image(before, (0, 1)), "t", 0, None)
+
+    assert isinstance(refused, Rejection)
+    assert refused.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_a_move_that_only_adds_or_only_removes_can_be_taken_back() -> None:
+    both = (Member(0, 1), Member(1, 1))
+    adding = PartitionState(leader=0, leader_epoch=7, replicas=(0, 1, 2), in_sync=both, adding=(2,))
+    removing = PartitionState(leader=0, leader_epoch=7, replicas=(0, 1), in_sync=both, removing=(1,))
+
+    assert _after(adding, None).replicas == (0, 1)
+    after = _after(removing, None)
+    assert (after.replicas, after.removing, after.leader_epoch) == ((0, 1), (), 7)
+
+
+def test_a_newcomer_of_a_move_that_is_changed_on_the_way_is_still_one() -> None:
+    after = _after(_moving(0, (0, 1)), [2, 1])
+
+    assert (after.adding, after.removing) == ((2,), (3, 0))
+
+
+# Leaders chosen by hand
+
+
+def _elected(state: PartitionState, alive: Sequence[int], *, is_unclean: bool) -> PartitionState | ErrorCode:
+    plan = decide_election(_image(state, alive), "t", 0, Rules(), is_unclean=is_unclean)
+    return plan.after if isinstance(plan, PartitionPlan) else plan.code
+
+
+def _led(leader: int, *in_sync: int) -> PartitionState:
+    members = tuple(Member(node_id, 1) for node_id in in_sync)
+    return PartitionState(leader=leader, leader_epoch=7, replicas=(0, 1), in_sync=members)
+
+
+def test_the_preferred_replica_leads_in_a_new_epoch_when_it_is_in_sync_and_alive() -> None:
+    after = _elected(_led(1, 1, 0), (0, 1), is_unclean=False)
+
+    assert isinstance(after, PartitionState)
+    assert (after.leader, after.leader_epoch, after.in_sync_nodes) == (0, 8, (1, 0))
+    assert _elected(_led(0, 1, 0), (0, 1), is_unclean=False) is ErrorCode.ELECTION_NOT_NEEDED
+    assert _elected(_led(1, 1), (0, 1), is_unclean=False) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert _elected(_led(1, 1, 0), (1,), is_unclean=False) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+
+def test_c14_an_unclean_election_by_hand_is_for_partitions_that_nobody_leads() -> None:
+    after = _elected(_led(NO_LEADER, 1), (0,), is_unclean=True)
+
+    assert isinstance(after, PartitionState)
+    assert (after.leader, after.leader_epoch, after.in_sync_nodes, after.is_recovered) == (0, 8, (0,), True)
+    assert _elected(_led(1, 1), (0, 1), is_unclean=True) is ErrorCode.ELECTION_NOT_NEEDED
+    assert _elected(_led(NO_LEADER, 1), (), is_unclean=True) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    assert _elected(_led(1, 1), (0,), is_unclean=True) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE

@@ -27,7 +27,7 @@ def test_what_was_written_is_read(offsets: dict[TopicPartition, int]) -> None:
     assert decode_offsets(encode_offsets(offsets)) == offsets
 
 
-def test_a_file_torn_at_any_length_counts_as_empty() -> None:
+def test_c62_a_file_torn_at_any_length_counts_as_empty() -> None:
     content = encode_offsets({A0: 1234, A12: 99, DASHED: 10})
     for length in range(len(content)):
         assert decode_offsets(content[:length]) == {}, content[:length]

@@ -68,7 +68,7 @@ def content_of(directory: LogDirectory) -> dict[TopicPartition, Any]:
 # One process at a time
 
 
-def test_a_second_process_is_refused_by_name_and_pid(tmp_path: Path) -> None:
+def test_c68_a_second_process_is_refused_by_name_and_pid(tmp_path: Path) -> None:
     program = """
 import sys
 from qanat.app.compose import open_log_directory
@@ -153,7 +153,7 @@ def test_a_clean_start_reads_no_batches_and_finds_everything() -> None:
     assert content_of(directory) == content
 
 
-def test_the_marker_is_written_last_and_removed_first() -> None:
+def test_c67_the_marker_is_written_last_and_removed_first() -> None:
     files, catalogue = WatchedFiles(MemoryFiles()), MemoryCatalogue()
     filled(files, catalogue).close()
     changes = [(act, path) for act, path in files.acts if act in ("create", "sync", "rename", "remove")]
@@ -319,7 +319,7 @@ def test_a_sealed_segment_that_lost_its_end_stays_readable_through_a_clean_start
 
 
 @pytest.mark.parametrize("mode", ["drop_all", "random"])
-def test_a_crash_at_any_point_of_closing_loses_nothing(mode: CrashMode) -> None:
+def test_c67_a_crash_at_any_point_of_closing_loses_nothing(mode: CrashMode) -> None:
     operation = 0
     while True:
         disk, catalogue = SimDisk(5), MemoryCatalogue()
@@ -346,7 +346,7 @@ def test_a_crash_at_any_point_of_closing_loses_nothing(mode: CrashMode) -> None:
         assert content_of(opened(image, catalogue)) == content
 
 
-def test_a_crash_at_any_point_of_opening_loses_nothing() -> None:
+def test_c67_a_crash_at_any_point_of_opening_loses_nothing() -> None:
     for operation in range(1, 30):
         disk, catalogue = SimDisk(6), MemoryCatalogue()
         directory = filled(disk, catalogue)
@@ -443,7 +443,7 @@ def test_what_is_no_partition_is_left_alone() -> None:
     assert [name for name in others if not files.exists(f"{PATH}/{name}/kept")] == []
 
 
-def test_a_deleted_partition_is_gone_for_good_whenever_the_power_fails() -> None:
+def test_c63_a_deleted_partition_is_gone_for_good_whenever_the_power_fails() -> None:
     operation = 0
     while True:
         operation += 1
@@ -600,7 +600,7 @@ def test_while_a_log_is_being_cut_checkpoints_promise_no_more_than_will_be_left(
 @pytest.mark.parametrize(
     "content", [b"", b"0\n", b"0\n1\na 0 999999\n", b"1\n1\na 0 3\n", b"0\n1\na 0 -5\n", b"\xff\xfe"]
 )
-def test_a_checkpoint_is_never_believed_over_the_log(name: str, content: bytes) -> None:
+def test_c62_a_checkpoint_is_never_believed_over_the_log(name: str, content: bytes) -> None:
     files = MemoryFiles()
     filled(files, MemoryCatalogue())
     write_volatile(files, f"{PATH}/{name}", content)

@@ -75,7 +75,7 @@ def test_a_segment_is_closed_when_its_first_record_is_old_enough() -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 2, 4]
 
 
-def test_a_clock_that_jumps_back_closes_nothing() -> None:
+def test_c71_a_clock_that_jumps_back_closes_nothing() -> None:
     log = new_log(segment_ms=1000)
     for now in (NOW, NOW - 10_000, NOW + 5):
         append(log, batch(), now_ms=now)

@@ -117,7 +117,7 @@ CANNOT_BE_TOLD = {
 @pytest.mark.parametrize(
     ("kind", "harm"), [(kind, harm) for kind in KINDS for harm in HARMS if (harm, kind) not in CANNOT_BE_TOLD]
 )
-def test_every_memory_aid_can_be_lost_and_the_log_answers_the_same(kind: str, harm: str) -> None:
+def test_c62_every_memory_aid_can_be_lost_and_the_log_answers_the_same(kind: str, harm: str) -> None:
     log = busy_log()
     folder = image(log.files)
     every = companions(folder, kind)
@@ -193,7 +193,7 @@ def test_files_that_are_not_ours_are_left_alone() -> None:
     assert answers(opened) == answers(log)
 
 
-def test_a_swap_file_stands_for_its_segments_whatever_is_left_of_them() -> None:
+def test_c63_a_swap_file_stands_for_its_segments_whatever_is_left_of_them() -> None:
     log = new_log(segment_bytes=100 * SIZE, cleanup_policy="compact")
     for number in range(9):
         append(log, batch([(b"a", b"%d" % number), (b"b", b"-")], writer=Writer(7, 0, 2 * number)))

@@ -79,7 +79,7 @@ def test_open_transactions_come_back() -> None:
     assert loaded.first_unstable_offset(100) == 16
 
 
-def test_a_torn_snapshot_is_not_believed_at_any_length() -> None:
+def test_c62_a_torn_snapshot_is_not_believed_at_any_length() -> None:
     content = encode_snapshot(one_producer())
     for length in range(len(content)):
         assert decode_snapshot(content[:length]) is None, length

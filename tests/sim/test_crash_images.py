@@ -25,7 +25,7 @@ GROUPS, SEEDS_PER_GROUP = 10, 7
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_every_image_recovers_to_what_was_promised(group: int) -> None:
+def test_c63_every_image_recovers_to_what_was_promised(group: int) -> None:
     outcome = Outcome()
     for seed in range(group * SEEDS_PER_GROUP, (group + 1) * SEEDS_PER_GROUP):
         Sweep(seed, per_cut=1, steps=26, outcome=outcome).run()

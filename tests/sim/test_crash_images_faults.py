@@ -39,7 +39,7 @@ def assert_images_are_sound(rig: LogRig) -> None:
 
 
 @pytest.mark.parametrize(("act", "ending"), [("sync", ".log"), ("sync_directory", ""), ("rename", ".tmp")])
-def test_a_failed_flush_acknowledges_nothing_and_no_later_flush_makes_up_for_it(act: Act, ending: str) -> None:
+def test_c65_a_failed_flush_acknowledges_nothing_and_no_later_flush_makes_up_for_it(act: Act, ending: str) -> None:
     disk = SimDisk(1)
     rig = rig_on(disk)
     rig.append(LARGE)
@@ -57,7 +57,7 @@ def test_a_failed_flush_acknowledges_nothing_and_no_later_flush_makes_up_for_it(
 
 
 @pytest.mark.parametrize("room_bytes", range(0, 760, 20))
-def test_a_disk_that_fills_up_in_mid_batch_leaves_the_log_as_it_was(room_bytes: int) -> None:
+def test_c66_a_disk_that_fills_up_in_mid_batch_leaves_the_log_as_it_was(room_bytes: int) -> None:
     disk = SimDisk(1)
     rig = rig_on(disk, segment_bytes=8192)
     used = sum(disk.open(f"{DIRECTORY}/{name}").size() for name in disk.list(DIRECTORY))

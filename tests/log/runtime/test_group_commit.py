@@ -67,7 +67,7 @@ def test_an_append_is_not_acknowledged_before_its_sync_is_over() -> None:
     asyncio.run(main())
 
 
-def test_what_is_acknowledged_survives_the_worst_power_loss() -> None:
+def test_c64_what_is_acknowledged_survives_the_worst_power_loss() -> None:
     async def main() -> None:
         disk = SimDisk(1)
         async with running_log(disk, segment_bytes=300) as (runtime, log):
@@ -300,7 +300,7 @@ def test_waiting_for_records_that_were_cut_off_ends() -> None:
     asyncio.run(main())
 
 
-def test_the_first_failed_sync_fails_the_directory_for_good() -> None:
+def test_c65_the_first_failed_sync_fails_the_directory_for_good() -> None:
     async def main() -> None:
         files, catalogue, gate = WatchedFiles(MemoryFiles()), MemoryCatalogue(), Gate()
         async with running_log(files, catalogue=catalogue) as (runtime, log):
@@ -358,7 +358,7 @@ def test_a_failed_write_fails_the_directory_and_nothing_is_acknowledged_after_it
     asyncio.run(main())
 
 
-def test_a_failed_sync_of_the_folder_fails_the_directory() -> None:
+def test_c64_a_failed_sync_of_the_folder_fails_the_directory() -> None:
     async def main() -> None:
         files = WatchedFiles(MemoryFiles())
         async with running_log(files, segment_bytes=200) as (runtime, log):
