@@ -11,8 +11,13 @@ from qanat.broker.fetching import Fetch, Found, Wanted, diverges
 from qanat.broker.partition import Partition
 from qanat.log.leader_epochs import EpochEnd
 from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import LeaderEpoch, Offset
 
 MANY = 1024 * 1024
+
+
+def ended(epoch: int, offset: int) -> EpochEnd:
+    return EpochEnd(LeaderEpoch(epoch), Offset(offset))
 
 
 def found(partition: Partition, offset: int, last_fetched_epoch: int) -> Found:
@@ -29,10 +34,10 @@ def found(partition: Partition, offset: int, last_fetched_epoch: int) -> Found:
         (2, 1, None),
         (4, 3, None),
         (4, -1, None),
-        (3, 1, EpochEnd(1, 2)),  # It went on in an epoch that ended before.
-        (2, 2, EpochEnd(1, 2)),  # It knows an epoch that the leader never had.
-        (1, 2, EpochEnd(1, 2)),
-        (5, 3, EpochEnd(3, 4)),  # It has more than the leader.
+        (3, 1, ended(1, 2)),  # It went on in an epoch that ended before.
+        (2, 2, ended(1, 2)),  # It knows an epoch that the leader never had.
+        (1, 2, ended(1, 2)),
+        (5, 3, ended(3, 4)),  # It has more than the leader.
     ],
 )
 async def test_a_copy_parts_from_its_leader_where_the_epoch_of_its_last_record_ended(
@@ -62,5 +67,5 @@ async def test_a_copy_whose_epoch_is_before_all_that_the_leader_knows_is_out_of_
         partition = led(runtime, log)
         partition.append_own(batch(2))
 
-        assert found(partition, 2, 1).diverging == EpochEnd(1, 0)
+        assert found(partition, 2, 1).diverging == ended(1, 0)
         assert found(partition, 2, 9).error is ErrorCode.OFFSET_OUT_OF_RANGE

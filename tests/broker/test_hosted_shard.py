@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
 from tests.broker.test_partition import EPOCH, follow, led
 from tests.groups.shell import RANGE, Topics
 from tests.log.batches import NOW
@@ -16,7 +15,7 @@ from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.group_coordinator import HostedGroups
 from qanat.broker.hosted_shard import Clocks
 from qanat.broker.partition import Partition
-from qanat.telemetry.broker_counters import BrokerCounters
+from qanat.groups.decisions import Decision
 from qanat.groups.replies import CommitReply, FetchReply, JoinReply, Reply
 from qanat.groups.requests import CommitOffsets, FetchOffsets, JoinGroup, OffsetToCommit
 from qanat.groups.settings import GroupSettings
@@ -24,8 +23,10 @@ from qanat.groups.shard import GroupShard
 from qanat.log.files import Files
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
+from qanat.model.moment import Now
 from qanat.sim.disk import SimDisk
 from qanat.sim.disk_faults import DiskFaults
+from qanat.telemetry.broker_counters import BrokerCounters
 
 GROUP = "readers"
 DELAY_MS = 50
@@ -78,6 +79,7 @@ async def test_c50_an_answer_waits_for_the_disk_and_so_does_every_answer_after_i
         fetched = answers[1].result()
         assert isinstance(fetched, FetchReply)
         assert [one.offset for one in fetched.offsets] == [17]
+        assert not shard._unreleased, "whoever has an answer is remembered no longer"
 
 
 async def test_c50_an_answer_waits_for_every_member_of_the_in_sync_set() -> None:
@@ -125,6 +127,20 @@ async def test_a_failed_fsync_refuses_whoever_waits_and_ends_the_shard() -> None
         end_offset = partition.log.end_offset
         assert outcome(shard.ask(commit(19))) is ErrorCode.NOT_COORDINATOR
         assert partition.log.end_offset == end_offset, "what has ended decides nothing"
+
+
+async def test_what_follows_a_decision_is_done_when_it_is_durable_and_never_where_it_is_lost() -> None:
+    """Markers of a verdict that is lost would end a transaction by what nobody decided."""
+    disk, followed = SimDisk(1), list[Decision]()
+    async with running_failing(disk) as (_, shard):
+        shard._follow = followed.append  # type: ignore[method-assign, assignment]
+        await asyncio.wait_for(shard.ask(commit(17)), 10)
+        assert len(followed) == 1
+        disk.fail_next("sync")
+        await asyncio.wait_for(shard.ask(commit(18)), 10)
+        await asyncio.sleep(0)
+
+        assert len(followed) == 1
 
 
 async def test_an_append_that_the_disk_refuses_ends_the_shard_and_refuses_whoever_waited_before_it() -> None:
@@ -235,3 +251,24 @@ async def test_whoever_has_gone_away_is_passed_over_when_the_shard_ends() -> Non
         shard.close()
 
         assert outcome(waiting) is ErrorCode.NOT_COORDINATOR
+
+
+async def test_one_tick_comes_when_the_next_deadline_has_however_much_is_decided_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ticks: list[int] = []
+    tick = GroupShard.tick
+
+    def counted(shard: GroupShard, now: Now) -> Decision:
+        ticks.append(now.steady_ms)
+        return tick(shard, now)
+
+    monkeypatch.setattr(GroupShard, "tick", counted)
+    async with serving() as (_, _, shard):
+        joining = shard.ask(join())
+        for _ in range(10):
+            shard.ask(FetchOffsets(GROUP))
+        assert not ticks
+        await asyncio.wait_for(joining, 10)
+
+    assert 1 <= len(ticks) <= 3, "a clock that is read in milliseconds may be early by one"

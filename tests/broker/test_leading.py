@@ -11,8 +11,8 @@ from tests.cluster.images import apply, image_with, new_topic_id
 from tests.log.directories import opened, running
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.broker.hosting import Hosting
 from qanat.broker import topic_settings
+from qanat.broker.hosting import Hosting
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.store import Delete, Put
@@ -29,7 +29,13 @@ def image_of(state: values.PartitionState) -> MetadataImage:
     assert image.broker_epochs[ME] == REGISTERED
     identity = new_topic_id()
     topic = values.Topic(name="orders", topic_id=str(identity), partitions=(state.replicas,))
-    apply(image, [Put(keys.topic("orders"), values.encode(topic)), Put(keys.topic_id(identity), values.encode(values.TopicReference(name="orders")))])
+    apply(
+        image,
+        [
+            Put(keys.topic("orders"), values.encode(topic)),
+            Put(keys.topic_id(identity), values.encode(values.TopicReference(name="orders"))),
+        ],
+    )
     apply(image, [Put(keys.partition(identity, 0), values.encode(state))])
     return image
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from tests.log.batches import batch
@@ -26,7 +27,7 @@ EPOCH = 3
 
 @asynccontextmanager
 async def leading(
-    files: WatchedFiles | None = None, *, is_alone: bool = False, **settings: object
+    files: WatchedFiles | None = None, *, is_alone: bool = False, **settings: Any
 ) -> AsyncIterator[tuple[LogRuntime, Partition]]:
     """A partition of two replicas, both in sync, of which the other has asked for nothing yet; or of one."""
     async with running_log(files, **settings) as (runtime, log):

@@ -351,3 +351,15 @@ def test_a_member_is_empty_only_where_its_directory_is_newer_than_its_membership
     assert known.standing(Member(1, 10), is_flushed=True) is Standing.STEADY
     assert known.standing(Member(1, 9), is_flushed=True) is Standing.EMPTY
     assert Nodes({1: Node(0, False, 0)}, {}).standing(Member(1, 0), is_flushed=True) is Standing.STEADY
+
+
+def test_c13_who_may_have_lost_its_end_is_not_eligible_beside_the_one_that_is_elected() -> None:
+    before = replace(state(0, 0), eligible=(Member(1, 10), Member(2, 10)))
+
+    after = settle(before, nodes(back=(1,), crashed=(2,)), UNFLUSHED)
+    assert (after.leader, after.in_sync_nodes) == (1, (1,))
+    assert [one.node_id for one in after.eligible] == [0], "broker 0 is away and misses nothing; 2 is in doubt"
+
+
+def test_the_first_replica_in_the_order_of_preference_leads_whatever_the_order_of_the_set() -> None:
+    assert settle(state(0, 0, 2, 1), nodes(1, 2), TWO).leader == 1

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from qanat.cluster import keys, values
+from qanat.cluster.controller import leaders_to_move
 from qanat.cluster.elections import Rules
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.reassignments import PartitionPlan, decide_election, decide_reassignment
@@ -82,6 +83,12 @@ def test_c20_a_move_is_not_taken_back_where_nobody_from_before_is_in_sync() -> N
 
     assert isinstance(refused, Rejection)
     assert refused.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_c20_a_move_that_is_taken_back_where_nobody_leads_is_no_new_epoch() -> None:
+    after = _after(_moving(NO_LEADER, (0, 1)), None)
+
+    assert (after.leader, after.leader_epoch, after.replicas) == (NO_LEADER, 7, (0, 1))
 
 
 # What is refused
@@ -162,3 +169,11 @@ def test_c14_an_unclean_election_by_hand_is_for_partitions_that_nobody_leads() -
     assert _elected(_led(1, 1), (0, 1), is_unclean=True) is ErrorCode.ELECTION_NOT_NEEDED
     assert _elected(_led(NO_LEADER, 1), (), is_unclean=True) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     assert _elected(_led(1, 1), (0,), is_unclean=True) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+
+
+def test_leaders_are_moved_where_the_preferred_replica_can_lead_and_unknown_topics_are_passed_over() -> None:
+    image = _image(_led(1, 1, 0), (0, 1))
+    (change,) = leaders_to_move(image, lambda _: Rules(), ["gone", "t"])
+
+    assert (change.before.leader, change.after.leader, change.after.leader_epoch) == (1, 0, 8)
+    assert list(leaders_to_move(_image(_led(0, 1, 0), (0, 1)), lambda _: Rules(), ["t"])) == []

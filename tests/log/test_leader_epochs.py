@@ -302,3 +302,39 @@ def test_an_epoch_that_was_cut_off_in_place_does_not_come_back_between_batches_o
         flush(log)
     log.append_replicated(batch(2, at=6, leader_epoch=2), NOW)
     assert plain(log.epochs) == plain(reopened(log, disk.crash("keep_all")).epochs) == [(0, 0), (2, 6)]
+
+
+def test_a_list_without_entries_takes_its_first_epoch_at_any_offset() -> None:
+    known = LeaderEpochs()
+    assert known.latest == -1
+    assert not known.is_dirty, "nothing to write yet"
+
+    known.assign(LeaderEpoch(0), Offset(0))
+    assert known.entries == (EpochStart(LeaderEpoch(0), Offset(0)),)
+    assert known.is_dirty
+
+
+def test_after_a_cut_the_epoch_in_force_is_the_last_one_that_is_left() -> None:
+    known = epochs((1, 0), (3, 5), (4, 9))
+    known.truncate_end(Offset(9))
+
+    assert known.latest == 3
+    assert known.end_of(LeaderEpoch(3), Offset(9)) == EpochEnd(3, 9)
+    known.truncate_start(Offset(6))
+    assert known.latest == 3
+
+
+def test_an_epoch_in_force_in_which_nothing_was_written_is_left_as_it_is_when_it_is_entered_again() -> None:
+    known = epochs((1, 0), (3, 5))
+    known.assign(LeaderEpoch(4), Offset(5))
+    entered = known.entries
+    known.is_dirty = False
+    known.assign(LeaderEpoch(4), Offset(5))
+
+    assert known.entries == entered
+    assert not known.is_dirty
+
+
+@pytest.mark.parametrize("lines", [b"3 0\n3 5\n", b"3 5\n4 5\n", b"4 0\n3 5\n"])
+def test_c05_a_file_whose_epochs_or_starts_do_not_rise_is_not_believed(lines: bytes) -> None:
+    assert LeaderEpochs.decode(b"0\n2\n" + lines) is None

@@ -333,3 +333,82 @@ def test_a_duplicate_waits_for_the_flush_of_the_first_copy() -> None:
     assert log.append(content, 0, NOW).is_flush_due
     truncate(log, 1)
     assert not log.append(content, 0, NOW).is_flush_due
+
+
+def test_a_transaction_that_began_with_the_very_first_record_is_open_after_a_snapshot() -> None:
+    producers = written(Producers(), header(0, is_transactional=True))
+    restored = decode_snapshot(encode_snapshot(producers))
+
+    assert restored is not None
+    assert restored.is_open(7, 0)
+    assert restored.first_unstable_offset(1) == producers.first_unstable_offset(1) == 0
+
+
+def test_a_transaction_that_began_with_the_very_first_record_gets_its_marker() -> None:
+    producers = written(Producers(), header(0, is_transactional=True))
+
+    with pytest.raises(InvalidProducerEpochError):
+        producers.check_marker(7, 0, 0, 2)  # Of the transaction before: this one is open, in the same epoch.
+    assert producers.check_marker(7, 0, 0, 0), "it is open, and would hang without one"
+    end(producers, 1)
+    assert not producers.check_marker(7, 0, 0, 0), "the same marker once more is written once"
+
+
+@pytest.mark.parametrize("at", [0, 5])
+def test_a_transaction_stays_open_from_its_first_record_on_however_many_follow(at: int) -> None:
+    producers = written(Producers(), *(header(number, is_transactional=True) for number in range(3)), at=at)
+
+    assert producers.first_unstable_offset(at + 3) == at, "readers of committed records stop before all of it"
+    assert producers.states[7].transaction_first_offset == at
+
+
+def test_a_gated_partition_lets_plain_records_of_a_producer_in() -> None:
+    producers = Producers()
+    producers.is_gated = True
+
+    assert producers.check(header(0)) is None
+    with pytest.raises(InvalidTransactionStateError):
+        producers.check(header(0, is_transactional=True))
+
+
+def test_an_announcement_is_used_up_by_the_first_record_of_its_transaction() -> None:
+    producers = Producers()
+    producers.is_gated = True
+    announced = producers.announce(7)
+    assert producers.confirm(7, 0, announced)
+    written(producers, header(0, is_transactional=True))
+    end(producers, 1)
+
+    assert not producers.confirm(7, 0, announced), "it was ended before we heard"
+    with pytest.raises(InvalidTransactionStateError):
+        producers.check(header(1, is_transactional=True))
+
+
+def test_who_hears_late_that_a_transaction_was_confirmed_goes_on_where_another_write_has_begun_it() -> None:
+    producers = Producers()
+    announced = producers.announce(7)
+    assert producers.confirm(7, 0, announced)
+    written(producers, header(0, is_transactional=True))
+
+    assert producers.confirm(7, 0, announced) is True
+
+
+def test_the_producer_with_the_first_id_is_one_like_all_others() -> None:
+    content = batch(writer=Writer(0, 0, 0), is_transactional=True)
+    producers = Producers()
+    producers.replay(read_header(content), content, NOW)
+
+    assert producers.is_open(0, 0)
+
+
+def test_an_ended_transaction_says_up_to_where_the_log_is_stable_with_it() -> None:
+    producers = Producers()
+    for number, producer_id in enumerate((7, 8, 9)):
+        content = batch(writer=Writer(producer_id, 0, 0), is_transactional=True)
+        producers.record(read_header(content), number, NOW)
+    ends = []
+    for at, producer_id in ((3, 8), (4, 7), (5, 9)):
+        content = marker(producer_id, 0, at=at, is_commit=True)
+        ends.append(producers.replay(read_header(content), content, NOW))
+
+    assert [one.last_stable_offset for one in ends if one is not None] == [0, 2, 6]

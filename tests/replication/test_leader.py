@@ -267,11 +267,11 @@ def test_a_follower_holds_what_it_said_and_nothing_before_it_has_asked() -> None
 
 def test_a_change_is_under_way_from_when_it_is_wanted_until_it_is_settled() -> None:
     made = leader(0)
-    assert not made.is_changing
+    seen = [made.is_changing]
     made.asked(1, 5, 10, 10, 1)
     change = made.change_wanted(ALIVE, 10, 10, 1)
     assert change is not None
-    assert made.is_changing
-
+    seen.append(made.is_changing)
     made.settled(change)
-    assert not made.is_changing
+
+    assert [*seen, made.is_changing] == [False, True, False]

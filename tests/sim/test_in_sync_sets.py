@@ -92,7 +92,9 @@ def test_c81_a_leader_whose_registration_ended_before_the_set_was_stored_changes
         await joiner.start()
         await asyncio.wait_for(decided.wait(), 60.0)
         before = stage.state
-        controllers = [one for one in stage.machines if one.node is not None and one.node.broker.controlling.is_controller]
+        controllers = [
+            one for one in stage.machines if one.node is not None and one.node.broker.controlling.is_controller
+        ]
         for one in controllers:
             one.store.is_cut = True  # Nobody else changes the partition: its own compare would refuse the set, too.
         await _deregister(stage, leader)

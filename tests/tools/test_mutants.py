@@ -21,7 +21,10 @@ def changes(source: str) -> list[tuple[str, str]]:
     ("statement", "mutants"),
     [
         ("return a < b", ["return None", "return (a <= b)", "return (a >= b)"]),
-        ("return a and b", ["return None", "return (b)", "return (not (a)) and b", "return (a)", "return a and (not (b))"]),
+        (
+            "return a and b",
+            ["return None", "return (b)", "return (not (a)) and b", "return (a)", "return a and (not (b))"],
+        ),
         ("return not a", ["return None", "return (a)"]),
         ("return a + 2", ["return None", "return (a - 2)", "return a + 3", "return a + 1"]),
         ("return True", ["return False"]),

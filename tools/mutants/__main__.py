@@ -61,7 +61,9 @@ def _chosen(given: argparse.Namespace) -> list[Mutation]:
     found = [mutation for module in modules for mutation in mutants_in(module)]
     if given.line:
         file, line = given.line.rsplit(":", 1)
-        found = [one for one in found if str(path_of(one.module)).endswith(file) and one.line <= int(line) <= one.end_line]
+        found = [
+            one for one in found if str(path_of(one.module)).endswith(file) and one.line <= int(line) <= one.end_line
+        ]
     if 0 < given.sample < len(found):
         chance = random.Random(given.seed)
         taken = set(chance.sample(range(len(found)), given.sample))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-
 from tools.mutants.mutations import Mutation, mutations_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,7 +1,7 @@
 """The mutants of one source: a piece of text replaced, and where.
 
-Only code inside functions is mutated. Left alone is what tests should not pin down: assertions, annotations, messages of
-exceptions, log events, `__repr__`, and code for type checkers only.
+Only code inside functions is mutated. Left alone is what tests should not pin down: assertions, annotations, messages
+of exceptions, log events, `__repr__`, and code for type checkers only.
 """
 
 from __future__ import annotations
@@ -140,7 +140,11 @@ def _changes(statement: ast.stmt) -> Iterator[tuple[ast.AST, str]]:
         return
     if _can_go(statement):
         yield statement, "pass"
-    if isinstance(statement, ast.Return) and statement.value is not None and not isinstance(statement.value, ast.Constant):
+    if (
+        isinstance(statement, ast.Return)
+        and statement.value is not None
+        and not isinstance(statement.value, ast.Constant)
+    ):
         yield statement, "return None"
     if isinstance(statement, ast.If | ast.While):
         yield from _negated(statement.test)
@@ -176,6 +180,15 @@ def _inside(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
     """What may be replaced in an expression, the whole of it first."""
     if isinstance(node, ast.JoinedStr | ast.Lambda):
         return
+    yield from _whole(node)
+    for condition in node.ifs if isinstance(node, ast.comprehension) else []:
+        yield from _negated(condition)
+    for child in ast.iter_child_nodes(node):
+        yield from _inside(child)
+
+
+def _whole(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+    """What an expression itself may become, whatever is inside it."""
     if isinstance(node, ast.Compare):
         yield from _compared(node)
     elif isinstance(node, ast.BoolOp):
@@ -195,11 +208,6 @@ def _inside(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
         yield from ((node, text) for text in _other_constants(node.value))
     elif isinstance(node, ast.ListComp | ast.DictComp | ast.SetComp):
         yield node, {ast.ListComp: "[]", ast.DictComp: "{}"}.get(type(node), "set()")
-    conditions = node.ifs if isinstance(node, ast.comprehension) else []
-    for condition in conditions:
-        yield from _negated(condition)
-    for child in ast.iter_child_nodes(node):
-        yield from _inside(child)
 
 
 def _compared(node: ast.Compare) -> Iterator[tuple[ast.AST, str]]:

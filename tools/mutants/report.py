@@ -20,9 +20,7 @@ class Verdict(NamedTuple):
 
 def new_survivors(verdicts: Iterable[Verdict], accepted: Mapping[Key, str]) -> list[Mutation]:
     """Mutants that live and are not known to."""
-    return [
-        one.mutation for one in verdicts if one.outcome is Outcome.SURVIVED and one.mutation.key not in accepted
-    ]
+    return [one.mutation for one in verdicts if one.outcome is Outcome.SURVIVED and one.mutation.key not in accepted]
 
 
 def killed_though_accepted(verdicts: Iterable[Verdict], accepted: Mapping[Key, str]) -> list[Mutation]:

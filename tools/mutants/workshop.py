@@ -1,7 +1,8 @@
 """A copy of the tree in which one module at a time is mutated and its tests are run.
 
-The copy holds no compiled module, so every mutant is really executed. Bytecode is written once, by the run that must pass;
-after that it is only read, and the mutated module's is removed: Python tells a changed source by its size and second alone.
+The copy holds no compiled module, so every mutant is really executed. Bytecode is written once, by the run that must
+pass; after that it is only read, and the mutated module's is removed: Python tells a changed source by its size and
+second alone.
 """
 
 from __future__ import annotations
