@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from tests.broker.test_partition import EPOCH, follow, led
 from tests.groups.shell import RANGE, Topics
 from tests.log.batches import NOW

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.cluster.images import apply, image_with, registration
 
-from qanat.cluster import elections
+from qanat.cluster import elections, keys, values
 from qanat.cluster.elections import Rules, prefer, recover, with_in_sync
 from qanat.cluster.nodes import Node, Nodes, Standing, Standings
 from qanat.cluster.proofs import Evidence, Proof
+from qanat.cluster.store import Put
 from qanat.cluster.values import NO_LEADER, Member, PartitionState
 
 TWO = Rules(min_insync_replicas=2)
@@ -348,9 +350,9 @@ def test_what_is_eligible_and_stops_is_not_elected() -> None:
 def test_a_member_is_empty_only_where_its_directory_is_newer_than_its_membership() -> None:
     known = Nodes({1: Node(1, False, 0)}, {1: 10})
 
-    assert known.standing(Member(1, 10), is_flushed=True) is Standing.STEADY
-    assert known.standing(Member(1, 9), is_flushed=True) is Standing.EMPTY
-    assert Nodes({1: Node(0, False, 0)}, {}).standing(Member(1, 0), is_flushed=True) is Standing.STEADY
+    assert Standings(state(), known, 0).of(Member(1, 10)) is Standing.STEADY
+    assert Standings(state(), known, 0).of(Member(1, 9)) is Standing.EMPTY
+    assert Standings(state(), Nodes({1: Node(0, False, 0)}, {}), 0).of(Member(1, 0)) is Standing.STEADY
 
 
 def test_c13_who_may_have_lost_its_end_is_not_eligible_beside_the_one_that_is_elected() -> None:
@@ -363,3 +365,19 @@ def test_c13_who_may_have_lost_its_end_is_not_eligible_beside_the_one_that_is_el
 
 def test_the_first_replica_in_the_order_of_preference_leads_whatever_the_order_of_the_set() -> None:
     assert settle(state(0, 0, 2, 1), nodes(1, 2), TWO).leader == 1
+
+
+@pytest.mark.parametrize(
+    ("is_clean", "said", "sound_since"),
+    [(True, None, 0), (False, None, 4), (False, values.SINCE_NOW, 4), (True, 2, 2)],
+    ids=["stopped cleanly", "crashed", "crashed and says so", "crashed before"],
+)
+def test_c13_a_broker_is_sound_since_its_last_crash_or_since_ever(
+    is_clean: bool, said: int | None, sound_since: int
+) -> None:
+    image = image_with((0, 1))
+    for _ in range(3):
+        registered = replace(registration(1), is_clean=is_clean, sound_since=said)
+        apply(image, [Put(keys.broker(1), values.encode(registered))])
+
+    assert Nodes.of(image).alive[1] == Node(image.broker_epochs[1], False, sound_since)

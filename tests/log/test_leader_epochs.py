@@ -319,7 +319,7 @@ def test_after_a_cut_the_epoch_in_force_is_the_last_one_that_is_left() -> None:
     known.truncate_end(Offset(9))
 
     assert known.latest == 3
-    assert known.end_of(LeaderEpoch(3), Offset(9)) == EpochEnd(3, 9)
+    assert known.end_of(LeaderEpoch(3), Offset(9)) == EpochEnd(LeaderEpoch(3), Offset(9))
     known.truncate_start(Offset(6))
     assert known.latest == 3
 
