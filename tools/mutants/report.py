@@ -25,7 +25,7 @@ def new_survivors(verdicts: Iterable[Verdict], accepted: Mapping[Key, str]) -> l
 
 def killed_though_accepted(verdicts: Iterable[Verdict], accepted: Mapping[Key, str]) -> list[Mutation]:
     """Mutants that a test kills by now: their reason is not one any more."""
-    return [one.mutation for one in verdicts if one.outcome is not Outcome.SURVIVED and one.mutation.key in accepted]
+    return [one.mutation for one in verdicts if one.outcome is Outcome.KILLED and one.mutation.key in accepted]
 
 
 def table(verdicts: Sequence[Verdict], accepted: Mapping[Key, str]) -> list[str]:
