@@ -47,10 +47,12 @@ async def leads(image: MetadataImage) -> bool:
         tasks.append(asyncio.create_task(work))
 
     async with running(opened(MemoryFiles())) as runtime:
-        hosting = Hosting(ME, runtime, image, lambda _: topic_settings.parse({}), spawn, lambda: 0)
+        hosting = Hosting(ME, runtime, image, lambda _: topic_settings.parse({}), spawn, lambda: 0, lambda: 1)
         await hosting.start(image.revision)
-        await asyncio.gather(*tasks)
         assert AT in hosting.logs
+        for task in tasks:  # A checkpoint is due some time later.
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         return AT in hosting.partitions
 
 

@@ -380,4 +380,5 @@ def test_c13_a_broker_is_sound_since_its_last_crash_or_since_ever(
         registered = replace(registration(1), is_clean=is_clean, sound_since=said)
         apply(image, [Put(keys.broker(1), values.encode(registered))])
 
-    assert Nodes.of(image).alive[1] == Node(image.broker_epochs[1], False, sound_since)
+    node = Nodes.of(image).alive[1]
+    assert (node.epoch, node.sound_since) == (image.broker_epochs[1], sound_since)

@@ -10,6 +10,7 @@ from qanat.cluster import keys, values
 from qanat.cluster.controller import leaders_to_move
 from qanat.cluster.elections import Rules
 from qanat.cluster.image import MetadataImage
+from qanat.cluster.proofs import NOTHING_KNOWN, Evidence
 from qanat.cluster.reassignments import PartitionPlan, decide_election, decide_reassignment
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Entry, Revision, Snapshot
@@ -171,9 +172,13 @@ def test_c14_an_unclean_election_by_hand_is_for_partitions_that_nobody_leads() -
     assert _elected(_led(1, 1), (0,), is_unclean=True) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
+def nothing_known(topic_id: str, number: int) -> Evidence:
+    return NOTHING_KNOWN
+
+
 def test_leaders_are_moved_where_the_preferred_replica_can_lead_and_unknown_topics_are_passed_over() -> None:
     image = _image(_led(1, 1, 0), (0, 1))
-    (change,) = leaders_to_move(image, lambda _: Rules(), ["gone", "t"])
+    (change,) = leaders_to_move(image, lambda _: Rules(), nothing_known, ["gone", "t"])
 
     assert (change.before.leader, change.after.leader, change.after.leader_epoch) == (1, 0, 8)
-    assert list(leaders_to_move(_image(_led(0, 1, 0), (0, 1)), lambda _: Rules(), ["t"])) == []
+    assert list(leaders_to_move(_image(_led(0, 1, 0), (0, 1)), lambda _: Rules(), nothing_known, ["t"])) == []
