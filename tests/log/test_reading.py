@@ -31,6 +31,7 @@ from qanat.log.jobs import run_now
 from qanat.log.partition_log import PartitionLog
 from qanat.log.reading import LogRead
 from qanat.log.retention import begin_retention
+from qanat.log.scan import Damage
 from qanat.log.truncation import begin_restart
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import CorruptLogError, OffsetOutOfRangeError
@@ -260,3 +261,21 @@ def test_a_read_ends_before_damage_and_the_next_one_is_refused_with_a_way_on() -
     with pytest.raises(CorruptLogError, match=r"offsets 10 to 12 \(exclusive\) are damaged.*read on from 12") as caught:
         log.read(10, 10_000)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_damage_that_a_read_stumbles_over_is_reported_once() -> None:
+    log = new_log(segment_bytes=100_000)
+    fill(log, 3)
+    flush(log)
+    reported: list[tuple[PartitionLog, tuple[Damage, ...]]] = []
+    log.state.on_damage = lambda where, found: reported.append((where, found))
+    overwrite(log, 0, log.active.size // 3 + 8, b"\xff\xff\xff\xff")
+
+    for _ in range(2):
+        with pytest.raises(CorruptLogError):
+            log.read(1, 1)
+
+    ((where, (damage,)),) = reported
+    assert where is log
+    assert (damage.first_offset, damage.next_offset) == (1, 2)
+    assert log.damage == [damage]

@@ -8,21 +8,28 @@ directory is accepted or acknowledged, because nobody can say what is on disk.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from qanat.model.errors import DirectoryFailedError, PartitionDeletedError, StorageError
 from qanat.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from qanat.log.partition_log import PartitionLog
+    from qanat.log.scan import Damage
 
 
 class DirectoryState:
     """Shared by reference; changed on the owner's thread only."""
 
-    __slots__ = ("failure", "on_failure", "unflushed_bytes")
+    __slots__ = ("failure", "on_damage", "on_failure", "unflushed_bytes")
 
     def __init__(self) -> None:
         self.failure: StorageError | None = None
         self.unflushed_bytes = 0
         self.on_failure: Callable[[StorageError], None] | None = None
         """Told once, when the directory is given up."""
+        self.on_damage: Callable[[PartitionLog, tuple[Damage, ...]], None] | None = None
+        """Called on the owner's thread, once for each damage that is found (`LogRuntime` counts and passes it on)."""
 
     @staticmethod
     def of_deleted(at: TopicPartition, unflushed_bytes: int) -> DirectoryState:

@@ -16,7 +16,7 @@ Rule 3: consumers' bounds come in as arguments; the high watermark is told by
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -112,6 +112,13 @@ class PartitionLog(LogEnd):
     def damage(self) -> list[Damage]:
         """What is known to be unreadable, oldest first."""
         return [damage for segment in self.segments for damage in segment.damage]
+
+    def note_damage(self, segment: Segment, found: Iterable[Damage]) -> tuple[Damage, ...]:
+        """Enter damage of a segment and report what is new, which is also returned (`DirectoryState.on_damage`)."""
+        new = segment.note_damage(found)
+        if new and self.state.on_damage is not None:
+            self.state.on_damage(self, new)
+        return new
 
     # Appending
 
@@ -244,7 +251,10 @@ class PartitionLog(LogEnd):
         """
         segment = self.segments[index]
         if not segment.tables.is_checked and not segment.tables.check():
-            run_now(self.begin_rebuild(segment))
+            job = self.begin_rebuild(segment)
+            run_now(job)
+            if job.damage and self.state.on_damage is not None:
+                self.state.on_damage(self, job.damage)
         return segment
 
     def begin_rebuild(self, segment: Segment) -> RebuildJob:
@@ -257,7 +267,7 @@ class PartitionLog(LogEnd):
         try:
             found = self._read(offset, max_bytes, end_offset, self.usable)
         except AstrayError as error:
-            error.segment.locate_damage()
+            self.note_damage(error.segment, error.segment.find_damage())
             raise
         assert isinstance(found, LogRead), "it waited"
         return found

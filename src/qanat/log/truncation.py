@@ -174,7 +174,7 @@ class TruncateJob:
         log = self._log
         log.segments = self._kept
         for segment, walked in zip(self._kept, self._walked, strict=True):
-            segment.note_damage(walked.damage)
+            log.note_damage(segment, walked.damage)
         if self._retreat is None:
             self._epochs.is_dirty = False
         else:

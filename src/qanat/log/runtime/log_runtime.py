@@ -63,7 +63,9 @@ class LogRuntime(PlainAppends):
         self.on_flushed: Callable[[PartitionLog], None] | None = None
         """Told of every log that has more on disk than before."""
         self.on_damage: Callable[[PartitionLog, Sequence[Damage]], None] | None = None
-        """Told of damage when it is found."""
+        """Called on the event loop, once for each damage found while the directory is open: by a cold read, a look-up,
+        scrubbing, a compaction, a truncation. What a start finds is in `PartitionLog.damage`, not reported here."""
+        directory.state.on_damage = self.note_damage
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._adopting: set[str] = set()
         """Staged files that are being taken over."""
@@ -250,7 +252,7 @@ class LogRuntime(PlainAppends):
         await self._cold.have_aborted(log, offset, end_offset)
 
     def note_damage(self, log: PartitionLog, found: Sequence[Damage]) -> None:
-        """Count damage that is new, and tell of it."""
+        """Count damage that is new, and report it."""
         self.counters.damage_found += len(found)
         if found and self.on_damage is not None:
             self.on_damage(log, found)
