@@ -115,7 +115,8 @@ def reopened(log: PartitionLog, files: Files | None = None, checkpoint: Checkpoi
 
 
 def checkpoint_of(log: PartitionLog) -> Checkpoint:
-    return Checkpoint(log.log_start_offset, log.flushed_offset, log.high_watermark, log.cleaned_offset)
+    bounds = (log.log_start_offset, log.flushed_offset, log.high_watermark, log.cleaned_offset)
+    return Checkpoint(*bounds, log.header_point())
 
 
 def append(log: PartitionLog, content: Buffer, leader_epoch: int = 0, now_ms: int = NOW) -> Appended:

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qanat.log import checkpoints
-from qanat.log.checkpoints import checkpoint_of, decode_offsets, encode_files, encode_offsets
+from qanat.log.checkpoints import HeaderCheckpoint, decode_files, decode_offsets, encode_files, encode_offsets
+from qanat.log.header_digest import HeaderDigest, HeaderPoint
 from qanat.log.recovery import Checkpoint
 from qanat.model.ids import TopicPartition
 
 A0, A12, DASHED = TopicPartition("a", 0), TopicPartition("a", 12), TopicPartition("x-1.y", 3)
+POINT = HeaderPoint(40, 50, 1234, HeaderDigest(2**64 - 1, True))
 
 topics = st.text("abcXYZ019._-", min_size=1, max_size=20)
 partitions = st.builds(TopicPartition, topics, st.integers(0, 2**31 - 1))
@@ -64,19 +66,46 @@ def test_garbage_never_raises(content: bytes) -> None:
 
 
 def test_one_partitions_hints_come_from_four_files() -> None:
-    hints = {A0: Checkpoint(1, 2, 3, 4), A12: Checkpoint(5, 6, 7, 8)}
-    files = {name: decode_offsets(content) for name, content in encode_files(hints).items()}
+    hints = {A0: Checkpoint(1, 2, 3, 4, POINT), A12: Checkpoint(5, 6, 7, 8)}
+    contents = encode_files(hints)
 
-    assert list(files) == [
+    assert list(contents) == [
         "log-start-offset-checkpoint",
         "recovery-point-offset-checkpoint",
         "replication-offset-checkpoint",
         "cleaner-offset-checkpoint",
+        "header-digest-checkpoint",
     ]
-    assert {at: checkpoint_of(at, files) for at in (A0, A12, DASHED)} == {**hints, DASHED: Checkpoint()}
+    assert decode_files(contents) == hints
 
 
 def test_negative_offsets_count_for_nothing() -> None:
-    files = {name: {A0: -1} for name in checkpoints.FILES}
+    assert decode_files({name: encode_offsets({A0: -1}) for name in checkpoints.FILES}) == {A0: Checkpoint()}
 
-    assert checkpoint_of(A0, files) == Checkpoint()
+
+def test_points_are_believed_beside_the_recovery_points_they_were_written_with() -> None:
+    contents = encode_files({A0: Checkpoint(1, 2, 3, 4, POINT)})
+
+    # An earlier version has written since: it does not know our file, and may have cut the log.
+    later = contents | {checkpoints.RECOVERY_POINT: encode_offsets({A0: 5})}
+    assert decode_files(later) == {A0: Checkpoint(1, 5, 3, 4)}
+    # Only one file has changed: nobody writes one without the others.
+    rotten = contents | {checkpoints.LOG_START: encode_offsets({A0: 9})}
+    assert decode_files(rotten) == {A0: Checkpoint(0, 2, 3, 4, POINT)}
+    # Written by a version that knows no points.
+    assert decode_files(contents | {checkpoints.HEADERS: None}) == {A0: Checkpoint(1, 2, 3, 4)}
+
+
+def test_a_header_checkpoint_is_believed_whole_or_not_at_all() -> None:
+    points = {A0: POINT, DASHED: HeaderPoint(0, 2**63 - 1, 2**31, HeaderDigest(0, False))}
+    written = HeaderCheckpoint((1, 2, 3, 2**32 - 1), points)
+    content = written.encode()
+
+    assert HeaderCheckpoint.decode(content) == written
+    assert HeaderCheckpoint.decode(None) == HeaderCheckpoint.decode(b"") == HeaderCheckpoint()
+    for length in range(len(content)):
+        assert HeaderCheckpoint.decode(content[:length]) == HeaderCheckpoint()
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert HeaderCheckpoint.decode(bytes(flipped)) == HeaderCheckpoint()

@@ -288,7 +288,7 @@ def test_damage_that_was_noted_is_still_known_after_a_clean_start(index: int) ->
     directory.close()
     directory = opened(files, catalogue)
     segment = directory.logs[PARTITIONS[0]].segments[index]
-    run_now(CheckJob(segment, 0, segment.base_offset, 1 << 20))
+    run_now(CheckJob(segment, 1 << 20))
     damage = directory.logs[PARTITIONS[0]].damage
     assert len(damage) == 1
     directory.close()

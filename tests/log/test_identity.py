@@ -18,6 +18,7 @@ from qanat.log.identity import (
 from qanat.log.whole_files import read_whole, write_volatile
 from qanat.model.errors import StorageError
 from qanat.sim.disk import SimDisk
+from qanat.wire.crc import crc32c
 
 META = f"{PATH}/meta.properties"
 
@@ -108,11 +109,25 @@ def test_a_topics_id_is_read_where_it_can_be(content: bytes, found: str) -> None
     assert read_partition_identity(files, PATH).topic_id == found
 
 
-def test_a_topics_id_is_written_as_kafka_does_with_two_lines_more() -> None:
+def test_a_topics_id_is_written_as_kafka_does_with_lines_more() -> None:
     files = MemoryFiles()
     files.make_directory(PATH)
     write_partition_identity(files, PATH, PartitionIdentity(TOPIC_ID, 17, 5))
 
     content = read_whole(files, f"{PATH}/partition.metadata")
-    assert content == f"version: 0\ntopic_id: {TOPIC_ID}\nrevision: 17\ngeneration: 5\n".encode()
+    text = f"version: 0\ntopic_id: {TOPIC_ID}\nrevision: 17\ngeneration: 5\n".encode()
+    assert content == text + b"checksum: %08x\n" % crc32c(text)
     assert read_partition_identity(files, PATH) == PartitionIdentity(TOPIC_ID, 17, 5)
+
+
+def test_a_topics_id_with_a_flipped_bit_is_not_taken_for_another_topics() -> None:
+    files = MemoryFiles()
+    files.make_directory(PATH)
+    write_partition_identity(files, PATH, PartitionIdentity(TOPIC_ID, 17))
+    content = read_whole(files, f"{PATH}/partition.metadata") or b""
+
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        write_volatile(files, f"{PATH}/partition.metadata", bytes(flipped))
+        assert read_partition_identity(files, PATH) in (PartitionIdentity(TOPIC_ID, 17), PartitionIdentity(""))

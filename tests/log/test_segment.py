@@ -26,7 +26,8 @@ def segment_of(sizes: list[int], base_offset: int = 100, interval_bytes: int = 1
     for size in sizes:
         content = batch(size, at=segment.next_offset, timestamps=NOW + segment.next_offset)
         starts.append(segment.size)
-        segment.append((content,), len(content), segment.next_offset + size - 1, NOW + segment.next_offset)
+        base = segment.next_offset
+        segment.append((content,), len(content), base, base + size - 1, -1, NOW + base)
     return segment, starts
 
 
@@ -85,7 +86,7 @@ def test_a_sealed_segment_never_changes() -> None:
     segment, _ = segment_of([1])
     seal(segment)
     with pytest.raises(AssertionError, match="never changes"):
-        segment.enter(segment.size, 100, 101, NOW)
+        segment.enter(segment.size, 100, 101, 101, 0, NOW)
     with pytest.raises(AssertionError):
         segment.describe()
 
@@ -122,6 +123,6 @@ def test_there_is_room_up_to_the_bound_and_as_far_as_tables_can_count() -> None:
 def test_the_newest_timestamp_is_kept_with_the_batch_that_brought_it() -> None:
     segment, _ = segment_of([])
     for offset, timestamp in enumerate([NOW, NOW + 5, NOW + 5, NOW - 3], start=100):
-        segment.enter(segment.size, 10, offset, timestamp)
+        segment.enter(segment.size, 10, offset, offset, 0, timestamp)
     assert (segment.max_timestamp, segment.max_timestamp_offset) == (NOW + 5, 101)
     assert isinstance(segment.tables, GrowingTables)

@@ -97,7 +97,7 @@ def test_damage_is_noted_once_by_whoever_finds_it() -> None:
     overwrite(log, 0, position(segment, 40) + 70, b"\xff")
     found: list[WarmJob | CheckJob] = [
         WarmJob(segment, 40, 200),
-        CheckJob(segment, 0, 0, 1 << 20),
+        CheckJob(segment, 1 << 20),
         WarmJob(segment, 80, 200),
     ]
     for job in found:
@@ -116,7 +116,7 @@ def test_known_damage_is_passed_over_without_searching_again() -> None:
     files.acts.clear()
     run_now(WarmJob(segment, 38, 400))
 
-    assert files.count("read", names.LOG) == 3  # Up to the damage, at it, and from its end on.
+    assert files.count("read", names.LOG) == 2  # Up to the damage, and from its end on.
 
 
 def test_tables_that_rotted_do_not_make_damage_of_sound_batches() -> None:
@@ -136,7 +136,7 @@ def test_tables_that_rotted_do_not_make_damage_of_sound_batches() -> None:
 
 def test_scrubbing_goes_step_by_step_to_the_end() -> None:
     segment = sealed(MemoryFiles()).segments[0]
-    job = CheckJob(segment, 0, 0, 1000)
+    job = CheckJob(segment, 1000)
     steps = 0
     while not job.is_done:
         before = job.position
@@ -153,7 +153,7 @@ def test_scrubbing_finds_what_steps_begin_with() -> None:
     segment = log.segments[0]
     for number in (0, 25, BATCHES - 1):
         overwrite(log, 0, position(segment, number) + 70, b"\xff")
-    job = CheckJob(segment, 0, 0, position(segment, 25))
+    job = CheckJob(segment, position(segment, 25))
     while not job.is_done:
         run_now(job)
 

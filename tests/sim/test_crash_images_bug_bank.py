@@ -160,7 +160,7 @@ def take_every_tail_for_torn(patch: MonkeyPatch) -> None:
     """C60: what is unsound is cut off wherever it is; found only where data rots."""
     from qanat.log.unsealed import take_in
 
-    def taken(segment: Segment, *, torn_from: int | None, next_offset: int | None, is_dense: bool) -> bool:
+    def taken(segment: Segment, *, next_offset: int | None, is_dense: bool, **_: object) -> bool:
         return take_in(segment, torn_from=0, next_offset=next_offset, is_dense=is_dense)
 
     patch.setattr("qanat.log.recovery.take_in", taken)

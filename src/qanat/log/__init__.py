@@ -5,6 +5,7 @@ One log, from the disk up:
 - `files`, `names`, `whole_files`   the port to the disk; how files are called; small files replaced whole
 - `settings`                        what a topic and a data directory may be told, under Kafka's names
 - `scan`                            reading bytes without believing them: sound batches, damage
+- `header_digest`, `verification`   what checksums leave out: offsets and leader epochs; everything wrong in a segment
 - `indexes`, `tables`, `aborted`    sparse look-up tables beside a segment, rebuilt rather than trusted
 - `sidecar`, `segment`              one `.log` file with all that belongs to it
 - `producers`, `snapshots`          idempotent producers' sequences and open transactions

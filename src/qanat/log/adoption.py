@@ -116,7 +116,7 @@ class AdoptJob:
             for header in self._placed():
                 position = self._segment.size
                 self._looked.file.write((packed(header),), position)
-                self._segment.enter(position, header.size, header.last_offset, header.max_timestamp)
+                self._segment.enter_header(position, header, header.max_timestamp)
                 self._headers.append(header)
             if self._log.settings.is_flushed:
                 # Here, so that nobody else's flush has so much to do.

@@ -143,6 +143,10 @@ def _open_segment(files: Files, directory: str, partition: PartitionRow, setting
         segment.close()
         return None
     segment.tables = tables
+    headers = row.sidecar.headers
+    segment.is_digested = not isinstance(headers, msgspec.UnsetType)
+    if not isinstance(headers, msgspec.UnsetType):
+        segment.digest, segment.is_dense = headers.digest, headers.is_dense
     segment.size = row.sidecar.size
     segment.next_offset = row.sidecar.next_offset
     segment.max_timestamp = row.sidecar.max_timestamp

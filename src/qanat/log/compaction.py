@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from qanat.log import names
 from qanat.log.cleaning import Cleaner, KeyMap
 from qanat.log.files import File
+from qanat.log.header_digest import EMPTY, extended
 from qanat.log.partition_log import PartitionLog
 from qanat.log.scan import Damage, read_batches
 from qanat.log.segment import Segment
@@ -77,6 +78,7 @@ class CompactJob:
         for index in range(len(self._segments)):
             # Readers may come until `finish`, names or no names. A loop has seen to it before (`unready_segments`).
             log.usable(index)
+        self._epochs = log.epochs.entries
         self._throttle = throttle
         self._dirty_from = log.cleaned_offset
         keys = KeyMap(limits.log_cleaner_dedupe_buffer_size, self._dirty_from)
@@ -101,21 +103,24 @@ class CompactJob:
             # What is swapped is swapped; the rest waits until the damage, which is looked up now, is repaired.
             for segment in self._segments:
                 if not self._is_swapped(segment):
-                    self._damaged.append((segment, segment.find_damage()))
+                    self._damaged.append((segment, segment.find_damage(self._epochs)))
 
     def _is_swapped(self, segment: Segment) -> bool:
         return any(segment in group for group, _ in self._swapped)
 
     def _batches(self, segment: Segment) -> Iterator[tuple[BatchHeader, memoryview]]:
-        position = 0
+        position, digest = 0, EMPTY
         for position, header, batch in read_batches(
             segment.file, 0, segment.size, segment.base_offset, segment.next_offset
         ):
             self._throttle(header.size)
             yield header, batch
+            digest = extended(digest, header.base_offset, header.leader_epoch)
             position += header.size
         if position < segment.size:
             raise CorruptLogError(f"{segment.file.path} is damaged at byte {position}")
+        if segment.headers is not None and digest != segment.headers.digest:
+            raise CorruptLogError(f"{segment.file.path} has other offsets or leader epochs than it was written with")
 
     def _learn_keys(self) -> None:
         keys = self._cleaner.keys

@@ -146,8 +146,10 @@ class LogDirectory:
 
     def promises_more(self, at: TopicPartition, end_offset: int) -> bool:
         """Whether the checkpoint files, or those that are being written, speak of what lies behind `end_offset`."""
-        known = (hints[at] for hints in (self._hints, self._hints_begun) if at in hints)
-        return any(offset > end_offset for checkpoint in known for offset in astuple(checkpoint))
+        known = [hints[at] for hints in (self._hints, self._hints_begun) if at in hints]
+        points = [checkpoint.headers.next_offset for checkpoint in known if checkpoint.headers is not None]
+        offsets = [offset for checkpoint in known for offset in astuple(checkpoint)[: len(checkpoints.FILES)]]
+        return any(offset > end_offset for offset in (*points, *offsets))
 
     def host(self, log: PartitionLog, topic_id: str) -> None:
         """Take a log in: from here on it shares the directory's fate."""
@@ -218,11 +220,13 @@ class LogDirectory:
         hints = {at: self._hints[at] for at in (*self.offline, *self.lost) if at in self._hints}
         for at, log in self.logs.items():
             end_offset = self.cutting.get(at, log.end_offset)
+            headers = log.header_point()
             hints[at] = Checkpoint(
                 min(log.log_start_offset, end_offset),
                 min(log.flushed_offset, end_offset),
                 min(log.high_watermark, end_offset),
                 min(log.cleaned_offset, end_offset),
+                headers if headers is not None and headers.next_offset <= end_offset else None,
             )
         self._hints_begun = hints
         return CheckpointJob(self, hints, list(self._buried))
@@ -263,11 +267,10 @@ class LogDirectory:
         self.files.remove(marker)
         self.files.sync_directory(self.path)
         rows = {row.topic_partition: row for row in self._catalogue.load(generation)} if generation else {}
-        hints = {
-            name: checkpoints.decode_offsets(read_whole(self.files, f"{self.path}/{name}"))
-            for name in checkpoints.FILES
-        }
-        self._hints = {at: checkpoints.checkpoint_of(at, hints) for offsets in hints.values() for at in offsets}
+        written = (*checkpoints.FILES, checkpoints.HEADERS)
+        self._hints = checkpoints.decode_files(
+            {name: read_whole(self.files, f"{self.path}/{name}") for name in written}
+        )
         content = self.files.list(self.path)
         found = [at for name in content if (at := parse_folder(name)) is not None]
         self.lost = lost_logs(rows, self._hints, [*found, *self._gone(content)])

@@ -1,6 +1,7 @@
 # The C types of ends.py, for Cython; nothing here changes what the code means.
 cimport cython
 from qanat.log.directory_state cimport DirectoryState
+from qanat.log.header_digest cimport extended
 from qanat.log.tables cimport GrowingTables
 from qanat.wire.placing cimport place
 
@@ -9,11 +10,13 @@ cdef long long MAX_RELATIVE_OFFSET
 cdef class SegmentEnd:
     cdef public long long base_offset, next_offset, size, max_timestamp, max_timestamp_offset
     cdef public long long last_batch_position, last_batch_offset, last_batch_end_offset
+    cdef public unsigned long long digest
+    cdef public bint is_dense, is_digested
     cdef public object file, tables, first_append_ms
     cpdef bint is_full(self, long long size, long long last_offset, long long now_ms, long long segment_bytes, long long age_ms) except -1
-    cpdef append_plain(self, batch, long long size, long long last_offset, long long max_timestamp)
+    cpdef append_plain(self, batch, long long size, long long base_offset, long long last_offset, long long leader_epoch, long long max_timestamp)
     @cython.locals(tables=GrowingTables)
-    cpdef enter(self, long long position, long long size, long long last_offset, long long max_timestamp)
+    cpdef enter(self, long long position, long long size, long long base_offset, long long last_offset, long long leader_epoch, long long max_timestamp)
 
 cdef class LogEnd:
     cdef public DirectoryState state

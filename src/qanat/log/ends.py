@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from qanat.log.header_digest import EMPTY, extended
 from qanat.log.settings import NEVER_MS
-from qanat.log.tables import GrowingTables, SealedTables
+from qanat.log.tables import GrowingTables, SealedTables, add_digest
 from qanat.model.errors import DiskFullError, QanatError, StorageError
 from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, Offset
 from qanat.wire.placing import place
@@ -45,8 +46,11 @@ class SegmentEnd:
 
     __slots__ = (
         "base_offset",
+        "digest",
         "file",
         "first_append_ms",
+        "is_dense",
+        "is_digested",
         "last_batch_end_offset",
         "last_batch_offset",
         "last_batch_position",
@@ -69,6 +73,11 @@ class SegmentEnd:
         """Where the batch is that was entered last, and what is in it: consumers at the end ask for nothing else."""
         self.last_batch_offset = base_offset
         self.last_batch_end_offset = base_offset
+        self.digest = EMPTY
+        """Of the headers of all batches (`header_digest`); right while `is_digested`."""
+        self.is_digested = True
+        self.is_dense = True
+        """Whether each batch started where the one before it ended."""
         self.tables: GrowingTables | SealedTables = GrowingTables(base_offset, interval_bytes)
 
     def is_full(self, size: int, last_offset: int, now_ms: int, segment_bytes: int, age_ms: int) -> bool:
@@ -80,16 +89,20 @@ class SegmentEnd:
         is_old = self.first_append_ms is not None and now_ms - self.first_append_ms >= age_ms
         return is_old or self.size + size > segment_bytes
 
-    def append_plain(self, batch: memoryview, size: int, last_offset: int, max_timestamp: int) -> None:
+    def append_plain(
+        self, batch: memoryview, size: int, base_offset: int, last_offset: int, leader_epoch: int, max_timestamp: int
+    ) -> None:
         """Write one batch at the end. A write that fails leaves the segment as it was."""
         try:
             self.file.write((batch,), self.size)
         except QanatError:
             self.file.cut(self.size)
             raise
-        self.enter(self.size, size, last_offset, max_timestamp)
+        self.enter(self.size, size, base_offset, last_offset, leader_epoch, max_timestamp)
 
-    def enter(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+    def enter(
+        self, position: int, size: int, base_offset: int, last_offset: int, leader_epoch: int, max_timestamp: int
+    ) -> None:
         """Take a batch that is in the file at `position` into the tables and the segment's extent."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
@@ -97,9 +110,13 @@ class SegmentEnd:
         assert isinstance(self.tables, GrowingTables), "a sealed segment never changes"
         tables = self.tables
         if tables.bytes_since_entry > tables.interval_bytes:
+            tables.digests += add_digest(self.digest)
             tables.enter(position, size, last_offset, self.max_timestamp, self.max_timestamp_offset)
         else:
             tables.bytes_since_entry += size
+        if base_offset != self.next_offset:
+            self.is_dense = False
+        self.digest = extended(self.digest, base_offset, leader_epoch)
         self.last_batch_position = position
         self.last_batch_offset = self.next_offset
         self.size = position + size
@@ -169,7 +186,7 @@ class LogEnd:
         segment = self.segment_for(record_count - 1, size, base_offset, now_ms)
         place(batch, base_offset, leader_epoch)
         try:
-            segment.append_plain(batch, size, last_offset, max_timestamp)
+            segment.append_plain(batch, size, base_offset, last_offset, leader_epoch, max_timestamp)
         except StorageError as error:
             self.note_fault(error)
             raise

@@ -17,12 +17,26 @@ from qanat.log.whole_files import replace, write_content
 class FlushJob:
     """Makes a log durable up to `end_offset`."""
 
-    __slots__ = ("_active", "_bytes", "_closed", "_epochs", "_has_new_names", "_log", "_records", "end_offset")
+    __slots__ = (
+        "_active",
+        "_bytes",
+        "_closed",
+        "_digest",
+        "_epochs",
+        "_has_new_names",
+        "_log",
+        "_records",
+        "_segment",
+        "_size",
+        "end_offset",
+    )
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
         self._closed = list(log.closed)
-        self._active = log.active.file
+        self._segment = log.active
+        self._active = self._segment.file
+        self._size, self._digest = self._segment.size, self._segment.digest
         self._epochs = log.epochs.encode() if log.epochs.is_dirty else None
         self._has_new_names = log.has_new_names
         self._bytes = log.unflushed_bytes
@@ -60,6 +74,7 @@ class FlushJob:
         log.state.unflushed_bytes -= self._bytes
         log.unflushed_records -= self._records
         log.flushed_offset = self.end_offset
+        log.flushed_headers = self._segment, self._size, self._digest
         log.is_flushing = False
 
     def put_off(self) -> None:

@@ -8,11 +8,13 @@ from qanat.log import names
 from qanat.log.files import Files
 from qanat.log.whole_files import read_whole, replace
 from qanat.model.errors import StorageError
+from qanat.wire.crc import crc32c
 
 FORMAT = 1
 """Version of the layout of a data directory."""
 
 _FILE = "meta.properties"
+_CHECKSUM = b"checksum: "
 
 
 class DirectoryIdentity(Struct, frozen=True):
@@ -50,7 +52,7 @@ def claim_identity(files: Files, path: str, wanted: DirectoryIdentity) -> Direct
                 "use another data directory, or the right id"
             )
     layout = found.get("qanat.format", "0")
-    if not layout.isdecimal() or int(layout) > FORMAT:
+    if not (layout.isascii() and layout.isdecimal()) or int(layout) > FORMAT:
         raise StorageError(f"{path} has layout {layout}, this version of qanat knows up to {FORMAT}: upgrade qanat")
     return DirectoryIdentity(wanted.cluster_id, wanted.node_id, found.get("directory.id", wanted.directory_id))
 
@@ -65,16 +67,23 @@ class PartitionIdentity(Struct, frozen=True):
 
 
 def write_partition_identity(files: Files, directory: str, identity: PartitionIdentity) -> None:
-    """Kafka's file, with two lines more, which Kafka does not look at."""
-    content = (
+    """Kafka's file, with three lines more, which Kafka does not look at."""
+    text = (
         f"version: 0\ntopic_id: {identity.topic_id}\nrevision: {identity.revision}\ngeneration: {identity.generation}\n"
     )
-    replace(files, f"{directory}/{names.PARTITION_METADATA}", content.encode())
+    content = text.encode()
+    content = b"%s%s%08x\n" % (content, _CHECKSUM, crc32c(content))
+    replace(files, f"{directory}/{names.PARTITION_METADATA}", content)
 
 
 def read_partition_identity(files: Files, directory: str) -> PartitionIdentity:
     """What is written beside a partition; an empty id where that is lost (the metadata store knows it)."""
-    content = (read_whole(files, f"{directory}/{names.PARTITION_METADATA}") or b"").decode(errors="replace")
+    written = read_whole(files, f"{directory}/{names.PARTITION_METADATA}") or b""
+    text, has_checksum, checksum = written.rpartition(_CHECKSUM)
+    # Kafka writes none, and neither did earlier versions. An id that has changed would make this another topic's log.
+    if has_checksum and checksum != b"%08x\n" % crc32c(text):
+        return PartitionIdentity("")
+    content = written.decode(errors="replace")
     found = dict(line.split(": ", 1) for line in content.splitlines() if ": " in line)
     return PartitionIdentity(
         found.get("topic_id", "").strip(), _number(found.get("revision", "")), _number(found.get("generation", ""))

@@ -46,6 +46,17 @@ def batch_start_before(table: Buffer, position: int) -> int:
     return _last_entry(table, 1, position)[1]
 
 
+def number_of_entry(table: Buffer, position: int) -> int:
+    """Number of the last entry of a batch that starts at or before `position`; -1 where there is none."""
+    return _last_entry(table, 1, position)[0]
+
+
+def last_offset_at(table: Buffer, position: int) -> int | None:
+    """The relative last offset of the batch that starts at `position`, if it has an entry."""
+    number, found = _last_entry(table, 1, position)
+    return int(_read_entry(table, number * OFFSET_ENTRY_SIZE)[0]) if number >= 0 and found == position else None
+
+
 def _last_entry(table: Buffer, field: int, wanted: int) -> tuple[int, int]:
     """Number and position of the last entry with a field of at most `wanted`; -1 and 0 where there is none.
 

@@ -47,7 +47,7 @@ class AppendJob:
         log.is_appending = False
         last_offset = self._base_offset + header.last_offset_delta
         newest = header.max_timestamp if header.record_count else NO_TIMESTAMP
-        self._segment.enter(self._position, self._size, last_offset, newest)
+        self._segment.enter(self._position, self._size, self._base_offset, last_offset, self._leader_epoch, newest)
         log.take_note(header.last_offset_delta, self._size, self._base_offset, self._leader_epoch, self._now_ms)
         self.appended = log.appended(header, self._base_offset, self._now_ms)
 

@@ -6,7 +6,6 @@ that where everything is in memory and small; `TimestampJob` does it on a worker
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from typing import NamedTuple
 
@@ -14,11 +13,12 @@ from qanat.log.files import Buffer
 from qanat.log.indexes import offset_before_timestamp, position_before
 from qanat.log.partition_log import PartitionLog
 from qanat.log.reading import Unready
-from qanat.log.scan import Damage, read_batches
+from qanat.log.replay import walk_sealed
+from qanat.log.scan import Damage
 from qanat.log.segment import AstrayError, Segment
 from qanat.log.tables import OpenTables, SealedTables
 from qanat.log.warming import is_warm
-from qanat.wire.batch_header import BatchHeader, read_header
+from qanat.wire.batch_header import read_header
 from qanat.wire.columns import decode_columns
 from qanat.wire.records import decode_records
 
@@ -127,7 +127,7 @@ class TimestampJob:
     def run(self) -> None:
         for segment, start in zip(self._walked, self._starts, strict=True):
             position = self._start_of_sealed(segment) if start is None else start
-            for header, batch in _read_from(segment, position):
+            for _, header, batch in walk_sealed(segment, position):
                 if header.newest_timestamp >= self._timestamp:
                     self.found = first_as_new(batch, self._timestamp, self._log_start_offset, self._limit_bytes)
                     if self.found is not None:
@@ -153,24 +153,6 @@ class TimestampJob:
             tables.adopt(opened)
         for segment, walked in zip(self._segments, self._walked, strict=True):
             self.damage += segment.note_damage(walked.damage)
-
-
-def _read_from(segment: Segment, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The sound batches of a segment from `position` on; damage is entered and passed over."""
-    while position < segment.size:
-        for at, header, batch in read_batches(
-            segment.file, position, segment.size, segment.base_offset, segment.next_offset
-        ):
-            position = at + header.size
-            yield header, batch
-        if position < segment.size:
-            if segment.damage_at(position) is None:
-                # From the start, because only there is it certain which offset comes next.
-                segment.note_damage(segment.find_damage())
-            damage = segment.damage_at(position)
-            if damage is None:
-                return
-            position = damage.end
 
 
 def newest_timestamp(log: PartitionLog) -> int:

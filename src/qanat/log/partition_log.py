@@ -25,6 +25,7 @@ from qanat.log.admission import Admitted
 from qanat.log.directory_state import DirectoryState
 from qanat.log.ends import Appended, LogEnd
 from qanat.log.files import Buffer, Files
+from qanat.log.header_digest import HeaderDigest, HeaderPoint
 from qanat.log.jobs import run_now
 from qanat.log.leader_epochs import EpochEnd, LeaderEpochs
 from qanat.log.producers import CompletedTransaction, Producers
@@ -78,6 +79,8 @@ class PartitionLog(LogEnd):
         self.topic_partition = topic_partition
         self.producers = producers
         self.flushed_offset = self.end_offset
+        self.flushed_headers = self.active, self.active.size, self.active.digest
+        """The segment that ended at `flushed_offset`, its size and its header digest there."""
         self.cleaned_offset = 0
         """Compaction has been through everything before this offset."""
         self.has_new_names = True
@@ -112,6 +115,14 @@ class PartitionLog(LogEnd):
     def damage(self) -> list[Damage]:
         """What is known to be unreadable, oldest first."""
         return [damage for segment in self.segments for damage in segment.damage]
+
+    def header_point(self) -> HeaderPoint | None:
+        """What is known of the headers up to `flushed_offset` in the segment that ends there; for a checkpoint."""
+        segment, size, digest = self.flushed_headers
+        if segment.damage or not segment.is_digested:
+            return None
+        headers = HeaderDigest(digest, segment.is_dense)
+        return HeaderPoint(segment.base_offset, self.flushed_offset, size, headers)
 
     def note_damage(self, segment: Segment, found: Iterable[Damage]) -> tuple[Damage, ...]:
         """Enter damage of a segment and report what is new, which is also returned (`DirectoryState.on_damage`)."""
@@ -200,7 +211,9 @@ class PartitionLog(LogEnd):
             segment.append(
                 placed_chunks(header, batch, base_offset, leader_epoch),
                 size,
+                base_offset,
                 base_offset + header.last_offset_delta,
+                leader_epoch,
                 header.max_timestamp if header.record_count else NO_TIMESTAMP,
             )
         except StorageError as error:
@@ -260,14 +273,14 @@ class PartitionLog(LogEnd):
     def begin_rebuild(self, segment: Segment) -> RebuildJob:
         """A job that makes the tables of a sealed segment anew. No other job may change the log meanwhile."""
         index = self.segments.index(segment)
-        return RebuildJob(self.segments[: index + 1], self.settings.index_interval_bytes)
+        return RebuildJob(self.segments[: index + 1], self.settings.index_interval_bytes, self.epochs.entries)
 
     def read(self, offset: int, max_bytes: int, end_offset: int | None = None) -> LogRead:
         """As `read_now`, for whoever may wait for the disk: whatever is not in memory is read here and now."""
         try:
             found = self._read(offset, max_bytes, end_offset, self.usable)
         except AstrayError as error:
-            self.note_damage(error.segment, error.segment.find_damage())
+            self.note_damage(error.segment, error.segment.find_damage(self.epochs.entries))
             raise
         assert isinstance(found, LogRead), "it waited"
         return found

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from qanat.log import names
 from qanat.log.files import Files
+from qanat.log.header_digest import HeaderPoint
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
 from qanat.log.replay import load_producers, remove_snapshots, walk
@@ -43,6 +44,8 @@ class Checkpoint(Struct, frozen=True):
     """Everything below was durable once: damage there is no torn tail."""
     high_watermark: int = 0
     cleaned_offset: int = 0
+    headers: HeaderPoint | None = None
+    """What the headers of the segment that was written to were, up to the recovery point."""
 
 
 def open_log(
@@ -55,13 +58,14 @@ def open_log(
     files.sync_directory(directory)
     _finish_swaps(files, directory, interval_bytes)
     _remove_leftovers(files, directory)
-    segments = _open_segments(files, directory, settings, checkpoint.recovery_point)
+    known_epochs = LeaderEpochs.decode(read_whole(files, f"{directory}/{names.LEADER_EPOCHS}") or b"")
+    segments = _open_segments(files, directory, settings, checkpoint, known_epochs)
     if not segments:
         segments.append(Segment.create(files, directory, 0, interval_bytes))
     end_offset = segments[-1].next_offset
     log_start, high_watermark = _bounds(checkpoint, segments[0].base_offset, end_offset)
     remove_snapshots(files, directory, keep_to=end_offset)
-    epochs = _load_epochs(files, directory, segments, end_offset)
+    epochs = _load_epochs(known_epochs, segments, end_offset)
     producers = load_producers(segments, end_offset, high_watermark)
     if epochs.is_dirty:
         # Sealed segments are not walked again, so what they say must be written down before.
@@ -122,8 +126,12 @@ def _is_orphan(name: str, bases: set[int | None]) -> bool:
     return any(offset is not None and offset not in bases for offset in companions)
 
 
-def _open_segments(files: Files, directory: str, settings: LogSettings, recovery_point: int) -> list[Segment]:
+def _open_segments(
+    files: Files, directory: str, settings: LogSettings, checkpoint: Checkpoint, epochs: LeaderEpochs | None
+) -> list[Segment]:
     """All segments, oldest first; those without a sidecar are scanned, and the tail is cut where it is torn."""
+    point = checkpoint.headers
+    recovery_point = max(checkpoint.recovery_point, point.next_offset if point is not None else 0)
     bases = [base for name in files.list(directory) if (base := names.offset_of(name, names.LOG)) is not None]
     sidecars = [_read_sidecar(files, directory, base) for base in bases]
     tail_from = next((index + 1 for index in reversed(range(len(bases))) if sidecars[index] is not None), 0)
@@ -142,7 +150,15 @@ def _open_segments(files: Files, directory: str, settings: LogSettings, recovery
         segment.file.sync()
         segment.file.forget_cache()
         following = bases[index + 1] if index + 1 < len(bases) else None
-        if not take_in(segment, torn_from=torn_from, next_offset=following, is_dense=not settings.is_compacted):
+        is_sound_to_end = take_in(
+            segment,
+            torn_from=torn_from,
+            next_offset=following,
+            is_dense=not settings.is_compacted,
+            point=point if point is not None and point.base_offset == base_offset else None,
+            epochs=epochs.entries if epochs is not None else (),
+        )
+        if not is_sound_to_end:
             # Later segments first: a crash between the two must not leave them behind a hole.
             _remove_newest_first(files, directory, bases[index + 1 :])
             segment.file.cut(segment.size)
@@ -228,13 +244,12 @@ def _seal_all_but_active(segments: list[Segment]) -> None:
             segment.become_sealed(sidecar)
 
 
-def _load_epochs(files: Files, directory: str, segments: list[Segment], end_offset: int) -> LeaderEpochs:
+def _load_epochs(known: LeaderEpochs | None, segments: list[Segment], end_offset: int) -> LeaderEpochs:
     """From the checkpoint file up to the first unsealed segment, from the batches after that, or where it is no use.
 
     Between the batches (compaction takes them) there is only the file to say where an epoch began. What was
     sealed when it was compacted may be unsealed now: it was cut, or comes from Kafka.
     """
-    known = LeaderEpochs.decode(read_whole(files, f"{directory}/{names.LEADER_EPOCHS}") or b"")
     unsealed_from = next((segment.base_offset for segment in segments if not segment.is_sealed), end_offset)
     believed_to = 0 if known is None else unsealed_from
     before = list(known.entries) if known is not None else []

@@ -12,8 +12,10 @@ from copy import copy
 
 from qanat.log import names
 from qanat.log.files import Files
+from qanat.log.header_digest import digest_of
+from qanat.log.leader_epochs import EpochStart
 from qanat.log.producers import Producers
-from qanat.log.scan import Damage, find_damage, read_batches
+from qanat.log.scan import Damage, damage_at, read_batches
 from qanat.log.segment import Segment
 from qanat.log.sidecar import Sidecar
 from qanat.log.snapshots import decode_snapshot
@@ -54,18 +56,25 @@ def walk(segment: Segment, *, is_beside: bool = False) -> Iterator[tuple[int, Ba
         for position, header in segment.batches():
             yield position, header, view[position : position + header.size]
         return
-    position, first_offset, end_offset = 0, segment.base_offset, segment.next_offset
+    yield from walk_sealed(segment, 0)
+
+
+def walk_sealed(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """The same from the batch at `position` on, read through a buffer."""
+    first_offset, end_offset = segment.base_offset, segment.next_offset
     while position < segment.size:
-        for at, header, batch in read_batches(segment.file, position, segment.size, first_offset, end_offset):
+        stop = min((one.start for one in segment.damage if one.start >= position), default=segment.size)
+        for at, header, batch in read_batches(segment.file, position, stop, first_offset, end_offset):
             position, first_offset = at + header.size, header.next_offset
             yield at, header, batch
         if position < segment.size:
             damage = segment.damage_at(position)
             if damage is None:
-                found = find_damage(
-                    segment.file, position, segment.size, first_offset, end_offset, end_offset=end_offset
-                )
-                damage = next(found)
+                # From the start, because only there is it certain which offset comes next.
+                segment.note_damage(segment.find_damage())
+                damage = segment.damage_at(position)
+            if damage is None:
+                damage = damage_at(segment.file, position, segment.size, first_offset, end_offset, end_offset)
                 segment.note_damage([damage])
             position, first_offset = damage.end, damage.next_offset
 
@@ -118,8 +127,9 @@ class RebuildJob:
     in memory.
     """
 
-    def __init__(self, segments: Sequence[Segment], interval_bytes: int) -> None:
+    def __init__(self, segments: Sequence[Segment], interval_bytes: int, epochs: Sequence[EpochStart] = ()) -> None:
         self._segments = segments
+        self._epochs = epochs
         # What is found on the way is entered in copies: the segments are their owner's.
         self._walked = [copy(segment) for segment in segments]
         self._rebuilt = Segment(
@@ -132,9 +142,12 @@ class RebuildJob:
 
     def run(self) -> None:
         source, rebuilt = self._walked[-1], self._rebuilt
+        if source.headers is not None and digest_of(source.file, source.size) != source.headers.digest:
+            # Before the batches are believed: the new sidecar must not vouch for headers that have changed.
+            source.note_damage(source.find_damage(self._epochs))
         producers = load_producers(self._walked, source.base_offset)
         for position, header, batch in walk(source):
-            rebuilt.enter(position, header.size, header.last_offset, header.newest_timestamp)
+            rebuilt.enter_header(position, header)
             _replay(header, batch, producers, rebuilt)
         rebuilt.size, rebuilt.next_offset, rebuilt.damage = source.size, source.next_offset, source.damage
         sidecar = rebuilt.describe()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from qanat.log.header_digest import EMPTY, extended
 from qanat.log.indexes import last_time_offset, last_timestamp, position_before
 from qanat.log.scan import read_batches
 from qanat.log.segment import Segment
@@ -31,6 +32,8 @@ class Retreat(Struct, frozen=True):
     next_offset: int
     stays: tuple[tuple[int, BatchHeader], ...]
     """Position and header of the batches since the last one that the tables know."""
+    digest: int | None
+    """The header digest of what stays; None if it is not known."""
     has_producers: bool
     """Whether a batch that goes came from a producer with an id, so that its state goes back too."""
 
@@ -50,6 +53,8 @@ class Retreat(Struct, frozen=True):
             segment.last_batch_offset = header.base_offset
             segment.last_batch_end_offset = header.next_offset
         segment.size, segment.next_offset = self.position, self.next_offset
+        segment.is_digested = segment.is_digested and self.digest is not None
+        segment.digest = EMPTY if self.digest is None else self.digest
         if segment.read_position >= self.position:
             segment.read_offset, segment.read_position = segment.base_offset, 0
 
@@ -72,12 +77,14 @@ def look_for_retreat(segment: Segment, end_offset: int) -> Retreat | None:
     stays: list[tuple[int, BatchHeader]] = []
     position = walked = start
     next_offset, has_producers = segment.base_offset, False
+    digest = segment.tables.digest_before(start)
     for at, header, _ in read_batches(segment.file, start, segment.size, segment.base_offset):
         if position == at and header.next_offset <= end_offset:
             stays.append((at, header))
+            digest = None if digest is None else extended(digest, header.base_offset, header.leader_epoch)
             position, next_offset = at + header.size, header.next_offset
         has_producers |= position <= at and header.producer_id >= 0
         walked = at + header.size
     if walked != segment.size:
         return None
-    return Retreat(segment, position, next_offset, tuple(stays), has_producers)
+    return Retreat(segment, position, next_offset, tuple(stays), digest, has_producers)

@@ -18,6 +18,8 @@ from qanat.wire.batch_header import HEADER_SIZE, MAGIC, MAGIC_AT, BatchHeader, b
 _CHUNK_BYTES = 1024 * 1024
 _OFFSET = Struct(">q")
 _LARGEST_OFFSET = 2**63 - 1
+ANY_OFFSET = -(2**63)
+"""As the first offset that is expected: batches may have any offsets, in any order."""
 _SHARED_OFFSET_BYTES = 5
 """Offsets less than 2^24 apart share this many leading bytes, except across a carry."""
 
@@ -88,7 +90,8 @@ def sound_batches(
             return
         yield position, header
         position += header.size
-        first_offset = header.next_offset
+        if first_offset != ANY_OFFSET:
+            first_offset = header.next_offset
 
 
 def next_sound_batch(
@@ -140,7 +143,9 @@ def read_batches(
         data = memoryview(file.read(position, min(wanted, end - position)))
         walked = 0
         for at, header in sound_batches(data, 0, first_offset, end_offset):
-            walked, first_offset = at + header.size, header.next_offset
+            walked = at + header.size
+            if first_offset != ANY_OFFSET:
+                first_offset = header.next_offset
             yield position + at, header, data[at:walked]
         position += walked
         if walked:
@@ -163,12 +168,19 @@ def find_damage(
         for at, header, _ in read_batches(file, position, end, first_offset, end_offset):
             position, first_offset = at + header.size, header.next_offset
         if position < end:
-            damage = _damage_at(file, position, end, first_offset, next_offset, end_offset)
+            damage = damage_at(file, position, end, first_offset, next_offset, end_offset)
             yield damage
             position, first_offset = damage.end, damage.next_offset
 
 
-def _damage_at(file: Readable, position: int, end: int, first_offset: int, next_offset: int, end_offset: int) -> Damage:
+def misplaced(position: int, header: BatchHeader, offset: int) -> Damage:
+    """A batch whose checksum holds and whose base offset is not the one that follows from the batches before it."""
+    reason = f"base offset {header.base_offset} in the batch at offset {offset}"
+    return Damage(position, position + header.size, offset, offset + header.last_offset_delta + 1, reason)
+
+
+def damage_at(file: Readable, position: int, end: int, first_offset: int, next_offset: int, end_offset: int) -> Damage:
+    """The damage that starts at `position`, where there is no sound batch."""
     sound = next_sound_batch(file, position, end, first_offset, end_offset)
     reason = _reason(file, position, end, first_offset, end_offset)
     if sound is None:

@@ -13,16 +13,21 @@ process left behind is `recovery`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
+
+import msgspec
 
 from qanat.log import names
 from qanat.log.ends import SegmentEnd
 from qanat.log.files import Buffer, File, Files
+from qanat.log.header_digest import HeaderDigest
 from qanat.log.indexes import batch_start_before, offset_before_timestamp, position_before
-from qanat.log.scan import Damage, find_damage
+from qanat.log.leader_epochs import EpochStart
+from qanat.log.scan import Damage
 from qanat.log.sidecar import Sidecar, encode_sidecar
 from qanat.log.tables import GrowingTables, SealedTables
+from qanat.log.verification import find_segment_damage, merged
 from qanat.log.whole_files import replace
 from qanat.model.errors import CorruptLogError, QanatError, UnreadableSegmentError
 from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, read_header
@@ -48,7 +53,16 @@ class AstrayError(CorruptLogError):
 class Segment(SegmentEnd):
     """Records from `base_offset` on, up to and without `next_offset`."""
 
-    __slots__ = ("damage", "directory", "files", "read_offset", "read_position", "shown_size", "sidecar")
+    __slots__ = (
+        "are_headers_checked",
+        "damage",
+        "directory",
+        "files",
+        "read_offset",
+        "read_position",
+        "shown_size",
+        "sidecar",
+    )
 
     def __init__(self, files: Files, directory: str, base_offset: int, file: File, interval_bytes: int) -> None:
         super().__init__(base_offset, file, interval_bytes)
@@ -61,6 +75,8 @@ class Segment(SegmentEnd):
         self.read_position = 0
         self.sidecar: Sidecar | None = None
         self.damage: tuple[Damage, ...] = ()
+        self.are_headers_checked = False
+        """Whether this process has compared the header digest of a sealed segment."""
 
     def __copy__(self) -> Segment:
         """The segment as it is now, with the same file and tables: for whoever walks it while it grows."""
@@ -108,6 +124,13 @@ class Segment(SegmentEnd):
             return self.sidecar.checksums.aborted_index != _NOTHING_CHECKSUM
         return bool(self.tables.aborted)
 
+    @property
+    def headers(self) -> HeaderDigest | None:
+        """What is known of the batches' headers besides what stands in the file."""
+        if self.sidecar is not None:
+            return None if isinstance(self.sidecar.headers, msgspec.UnsetType) else self.sidecar.headers
+        return HeaderDigest(self.digest, self.is_dense) if self.is_digested else None
+
     def path(self, suffix: str) -> str:
         return names.segment_file(self.directory, self.base_offset, suffix)
 
@@ -127,7 +150,20 @@ class Segment(SegmentEnd):
 
     # Writing
 
-    def append(self, chunks: tuple[Buffer, ...], size: int, last_offset: int, max_timestamp: int) -> None:
+    def start_again(self) -> None:
+        """Forget the batches that were entered: they are to be entered once more."""
+        assert isinstance(self.tables, GrowingTables), "a sealed segment never changes"
+        Segment.__init__(self, self.files, self.directory, self.base_offset, self.file, self.tables.interval_bytes)
+
+    def append(
+        self,
+        chunks: tuple[Buffer, ...],
+        size: int,
+        base_offset: int,
+        last_offset: int,
+        leader_epoch: int,
+        max_timestamp: int,
+    ) -> None:
         """Write one batch at the end. A write that fails leaves the segment as it was."""
         position = self.size
         try:
@@ -135,7 +171,12 @@ class Segment(SegmentEnd):
         except QanatError:
             self.file.cut(position)
             raise
-        self.enter(position, size, last_offset, max_timestamp)
+        self.enter(position, size, base_offset, last_offset, leader_epoch, max_timestamp)
+
+    def enter_header(self, position: int, header: BatchHeader, max_timestamp: int | None = None) -> None:
+        """Take in a batch that is in the file at `position`, as its header describes it."""
+        newest = header.newest_timestamp if max_timestamp is None else max_timestamp
+        self.enter(position, header.size, header.base_offset, header.last_offset, header.leader_epoch, newest)
 
     # Sealing
 
@@ -151,6 +192,7 @@ class Segment(SegmentEnd):
             checksums=self.tables.checksums(),
             damage=self.damage,
             key_id=self.file.key_id,
+            headers=msgspec.UNSET if self.damage or self.headers is None else self.headers,
         )
 
     def write_seal(self, sidecar: Sidecar) -> None:
@@ -279,10 +321,13 @@ class Segment(SegmentEnd):
         """Damage that covers `position`; bytes that are gone altogether are damage at the very end."""
         return next((one for one in self.damage if one.start <= position < max(one.end, one.start + 1)), None)
 
-    def find_damage(self) -> tuple[Damage, ...]:
-        """Everything that is unreadable, by reading the whole file: for whoever may wait for the disk."""
-        end_offset = self.next_offset
-        return tuple(find_damage(self.file, 0, self.size, self.base_offset, end_offset, end_offset=end_offset))
+    def find_damage(self, epochs: Sequence[EpochStart] = ()) -> tuple[Damage, ...]:
+        """Everything that is wrong, by reading the whole file: for whoever may wait for the disk.
+
+        `epochs` helps to say which leader epoch is wrong, where one is.
+        """
+        found = find_segment_damage(self.file, self.size, self.base_offset, self.next_offset, self.headers, epochs)
+        return merged(self.damage, found)
 
     def locate_damage(self) -> None:
         self.damage = self.find_damage()
@@ -290,11 +335,10 @@ class Segment(SegmentEnd):
     def note_damage(self, found: Iterable[Damage]) -> tuple[Damage, ...]:
         """Let whoever reads there be told from now on; returns what was not known yet."""
         known = self.damage
-        new = tuple(one for one in found if all(one.start >= other.end or one.end <= other.start for other in known))
-        new = tuple(one for one in new if one not in known)
-        if new:
-            self.damage = tuple(sorted((*known, *new)))
-        return new
+        together = merged(known, tuple(found))
+        if len(together) > len(known):
+            self.damage = together
+        return tuple(one for one in together if one not in known)
 
 
 _FIELDS = (*SegmentEnd.__slots__, *Segment.__slots__)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
+from qanat.log.header_digest import HeaderDigest
 from qanat.log.scan import Damage
 from qanat.model.errors import UnreadableSegmentError
 from qanat.wire.crc import crc32c
@@ -41,6 +42,11 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
     """What was already unreadable when the segment was sealed (by recovery)."""
     key_id: str | None = None
     """As `files.File.key_id` was when the segment was sealed."""
+    headers: HeaderDigest | msgspec.UnsetType = msgspec.UNSET
+    """What the batches' checksums leave out; unset by versions that did not know it, and where there is damage.
+
+    Left out of the encoding then, so that what older versions wrote is encoded as they did: the catalogue's checksum
+    depends on it."""
 
     def require_key(self, key_id: str | None, path: str) -> None:
         """Raise `UnreadableSegmentError` where whoever opens the segment's file has not the key to it."""

@@ -10,12 +10,14 @@ Rule: a worker opens files (`open`), the owner's thread takes them in (`adopt`).
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import NamedTuple
 
 from qanat.log import names
 from qanat.log.aborted import ENTRY_SIZE as ABORTED_ENTRY_SIZE
 from qanat.log.aborted import AbortedTransaction, decode_aborted, encode_aborted
 from qanat.log.files import Buffer, File, Files
+from qanat.log.header_digest import EMPTY
 from qanat.log.indexes import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
@@ -24,18 +26,31 @@ from qanat.log.indexes import (
     batch_start_before,
     last_time_offset,
     last_timestamp,
+    number_of_entry,
 )
 from qanat.log.sidecar import TableChecksums
 from qanat.log.whole_files import read_whole, write_volatile
 from qanat.wire.crc import crc32c
 
 _ANYWHERE = 2**32
+_DIGEST = Struct(">Q")
+add_digest = _DIGEST.pack
+"""A digest -> the bytes to append to `GrowingTables.digests`."""
 
 
 class GrowingTables:
     """The tables of a segment that is written: plain buffers."""
 
-    __slots__ = ("aborted", "base_offset", "bytes_since_entry", "interval_bytes", "last_timestamp", "offsets", "times")
+    __slots__ = (
+        "aborted",
+        "base_offset",
+        "bytes_since_entry",
+        "digests",
+        "interval_bytes",
+        "last_timestamp",
+        "offsets",
+        "times",
+    )
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self.base_offset = base_offset
@@ -43,6 +58,9 @@ class GrowingTables:
         self.bytes_since_entry = 0
         self.last_timestamp = -1
         self.offsets = bytearray()
+        self.digests = bytearray()
+        """The header digest before each batch that `offsets` knows; of the last ones only, where the others were read
+        back from a file."""
         self.times = bytearray()
         self.aborted: list[AbortedTransaction] = []
 
@@ -67,10 +85,19 @@ class GrowingTables:
             self.times += add_time_entry(timestamp, offset - self.base_offset)
             self.last_timestamp = timestamp
 
+    def digest_before(self, position: int) -> int | None:
+        """The header digest before the batch at `position`, which has an entry or is the first; None if not known."""
+        if not position:
+            return EMPTY
+        later = len(self.offsets) // OFFSET_ENTRY_SIZE - number_of_entry(self.offsets, position)
+        at = len(self.digests) - later * _DIGEST.size
+        return int(_DIGEST.unpack_from(self.digests, at)[0]) if at >= 0 else None
+
     def retreat(self, position: int, next_offset: int) -> None:
         """Forget the batches from `position` on, which begin with `next_offset`; aborted transactions stay."""
         while self.offsets and batch_start_before(self.offsets, _ANYWHERE) >= position:
             del self.offsets[-OFFSET_ENTRY_SIZE:]
+            del self.digests[-_DIGEST.size :]
         while self.times and last_time_offset(self.times) >= next_offset - self.base_offset:
             del self.times[-TIME_ENTRY_SIZE:]
         self.last_timestamp = last_timestamp(self.times)

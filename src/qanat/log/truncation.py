@@ -52,6 +52,7 @@ class TruncateJob:
         if self._retreat is not None:
             self._retreat.begin()
             log.flushed_offset = min(log.flushed_offset, log.end_offset)
+            log.flushed_headers = log.active, log.active.size, log.active.digest
         log.job_in_hand = "truncation"
 
     @property
@@ -140,8 +141,10 @@ class TruncateJob:
 
     def _end_within(self, segment: Segment) -> int:
         """Where the batches of a segment end that stay; what follows damage is fetched again, like all after it."""
+        damage = [*segment.find_damage(self._epochs.entries)]
+        sound_to = min((one.start for one in damage), default=segment.size)
         end = 0
-        for position, header, _ in read_batches(segment.file, 0, segment.size, segment.base_offset):
+        for position, header, _ in read_batches(segment.file, 0, sound_to, segment.base_offset):
             if header.next_offset > self._end_offset:
                 break
             end = position + header.size
@@ -163,7 +166,7 @@ class TruncateJob:
                 shortened.write((source.file.read(position, min(_COPY_BYTES, length - position)),), position)
         segment = Segment(files, log.directory, base_offset, shortened, log.settings.index_interval_bytes)
         for position, header, _ in read_batches(shortened, 0, length, base_offset):
-            segment.enter(position, header.size, header.last_offset, header.newest_timestamp)
+            segment.enter_header(position, header)
         assert segment.size == length, "sound batches were copied"
         shortened.sync()
         shortened.rename(path)
@@ -188,6 +191,7 @@ class TruncateJob:
         log.state.unflushed_bytes -= log.unflushed_bytes
         log.unflushed_bytes = log.unflushed_records = 0
         log.flushed_offset = log.end_offset
+        log.flushed_headers = log.active, log.active.size, log.active.digest
         log.unflushed_since_ms = None
         log.has_new_names = False
         log.high_watermark = log.end_offset if self._is_restart else min(log.high_watermark, log.end_offset)

@@ -293,6 +293,7 @@ class LogRig:
             log_start_offset=min(before.log_start_offset, end_offset),
             recovery_point=min(before.recovery_point, end_offset),
             cleaned_offset=min(before.cleaned_offset, end_offset),
+            headers=before.headers if before.headers and before.headers.next_offset <= end_offset else None,
         )
 
     def _cut(self, job: TruncateJob | None) -> None:
@@ -315,7 +316,8 @@ class LogRig:
 
     def take_checkpoint(self) -> None:
         log = self.log
-        self.checkpoint = Checkpoint(log.log_start_offset, log.flushed_offset, log.high_watermark, log.cleaned_offset)
+        bounds = (log.log_start_offset, log.flushed_offset, log.high_watermark, log.cleaned_offset)
+        self.checkpoint = Checkpoint(*bounds, log.header_point())
 
     def reopen(self) -> None:
         """Stop cleanly and start again."""

@@ -480,7 +480,7 @@ def test_scrubbing_does_not_go_on_in_a_segment_that_was_cut_in_place() -> None:
         async with running_log() as (runtime, log):
             await produce(runtime, log, 10)
             segment, file = log.active, log.active.file
-            job = CheckJob(segment, 0, 0, 1)
+            job = CheckJob(segment, 1)
             assert await runtime.check(log, segment, job)
             await runtime.truncate(log, 7)
             assert log.active.file is file, "it was cut in place"
@@ -640,7 +640,7 @@ def test_a_deletion_is_carried_through_when_its_caller_goes_away() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await deleting
             await runtime.checkpoint()
-            assert files.list(PATH) == sorted((*checkpoints.FILES, "meta.properties"))
+            assert files.list(PATH) == sorted((*checkpoints.FILES, checkpoints.HEADERS, "meta.properties"))
 
     asyncio.run(main())
 

@@ -68,7 +68,12 @@ class ColdReads:
             self._require_here(log)
             if what.segment not in log.segments:
                 return  # Replaced or expired meanwhile: the next look shows another.
-            job = LocateJob(what.segment) if what.is_astray else WarmJob(what.segment, what.offset, max_bytes)
+            epochs = log.epochs.entries
+            job = (
+                LocateJob(what.segment, epochs)
+                if what.is_astray
+                else WarmJob(what.segment, what.offset, max_bytes, epochs)
+            )
             await self._workers.look(self._workers.reader, job)
         self._on_damage(log, job.damage)
         if isinstance(job, WarmJob) and job.is_lost:

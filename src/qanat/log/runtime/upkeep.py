@@ -112,7 +112,7 @@ class Upkeep:
     async def _scrub_segment(self, log: PartitionLog, segment: Segment) -> int:
         found = 0
         pace = self._settings.log_scrub_bytes_per_second
-        job = CheckJob(segment, 0, segment.base_offset, _SCRUB_BYTES)
+        job = CheckJob(segment, _SCRUB_BYTES, log.epochs.entries)
         while not job.is_done:
             before = job.position
             if not await self._runtime.check(log, segment, job):
