@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from qanat.broker.arranging import Arranging
+from qanat.broker.confirmed_lease import confirmed
 from qanat.broker.membership import Membership
 from qanat.broker.replica_proofs import ReplicaProofs
 from qanat.cluster import keys, values
@@ -203,6 +204,7 @@ class Controlling:
         for start in range(0, len(changes), PARTITIONS_AT_ONCE):
             piece = changes[start : start + PARTITIONS_AT_ONCE]
             for commit in commits(self._image, self._image.controller_epoch, piece):
+                await confirmed(self._membership)
                 if not self.is_controller or not await self._broker.metadata.commit(commit.compares, commit.operations):
                     return False
             _tell(piece)

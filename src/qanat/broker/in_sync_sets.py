@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from qanat.broker.confirmed_lease import confirmed
 from qanat.broker.partition import Partition
 from qanat.cluster import keys, values
 from qanat.cluster.elections import Rules, with_in_sync
@@ -125,6 +126,7 @@ class InSyncSets:
     async def _insist(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> bool:
         """Repeat until it is known whether it happened."""
         while True:
+            await confirmed(self._broker.membership)
             try:
                 return await self._broker.metadata.commit(compares, operations)
             except StoreUnavailableError:
