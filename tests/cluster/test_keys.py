@@ -28,6 +28,8 @@ TOPIC_ID = TopicId(UUID(int=0xFFFE << 96 | 7))
         (keys.group_config("billing"), keys.GroupConfigKey("billing")),
         (keys.group_config("a/b %2F ü"), keys.GroupConfigKey("a/b %2F ü")),
         (keys.partition(TOPIC_ID, 12), keys.PartitionKey(TOPIC_ID, 12)),
+        (keys.suspicion(12), keys.SuspicionKey(12)),
+        (keys.eviction(12), keys.EvictionKey(12)),
     ],
 )
 def test_a_key_is_read_as_it_was_written(key: str, parsed: keys.Key) -> None:
@@ -57,6 +59,9 @@ def test_a_key_is_read_as_it_was_written(key: str, parsed: keys.Key) -> None:
         "/qanat/partitions/1/1",
         f"/qanat/partitions/{TOPIC_ID}",
         f"/qanat/partitions/{TOPIC_ID}/x",
+        "/qanat/suspicions/one",
+        "/qanat/suspicions/1/2",
+        "/qanat/evictions/one",
         "/qanat/acls/1",
         "/qanat/cluster/id",
     ],

@@ -7,7 +7,8 @@
 - `membership`         our registration in the cluster, and its lease
 - `controlling`        the controller's part, played by one broker at a time
 - `arranging`          what the controller moves by itself
-- `suspicions`         brokers whose process has ended, noticed at once
+- `failure_detection`  brokers whose process has ended: two witnesses evict them before their lease runs out
+- `confirmed_lease`    whether our lease was renewed lately enough to act in its name
 - `throttling`         how fast copies may catch up
 - `follower_session`   what a follower last asked its leader for
 - `followers`          copies of partitions that others lead, kept up by fetching

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from qanat.broker import told, topic_settings
 from qanat.broker.controlling import Controlling
 from qanat.broker.dynamic_settings import InForce, check_overrides
+from qanat.broker.failure_detection import FailureDetection
 from qanat.broker.fetch_sessions import FetchSessions
 from qanat.broker.hosting import Hosting
 from qanat.broker.in_sync_sets import InSyncSets
@@ -28,7 +29,6 @@ from qanat.broker.replica_faults import ReplicaFaults
 from qanat.broker.replica_logs import ReplicaLogs
 from qanat.broker.settings import BrokerSettings
 from qanat.broker.storage_faults import StorageFaults
-from qanat.broker.suspicions import Suspicions
 from qanat.broker.throttling import ReplicationThrottles
 from qanat.broker.topic_settings import TopicSettings
 from qanat.cluster import keys, values
@@ -123,7 +123,7 @@ class Broker:
         self.replica_logs = ReplicaLogs(self)
         self.replica_faults = ReplicaFaults(self)
         self.hosting.on_faults = self.replica_faults.report
-        self.suspicions = Suspicions(self)
+        self.failure_detection = FailureDetection(self)
         self.peers = Peers(self)
         self._random = random.Random(seed)
         self.fetch_sessions = FetchSessions(
@@ -368,6 +368,8 @@ class Broker:
                     self.group_configs.forget()
                 case keys.FormatKey():
                     self._on_format_level()
+                case keys.SuspicionKey() | keys.EvictionKey() as key:
+                    self.failure_detection.note(key)
                 case _:
                     pass
 

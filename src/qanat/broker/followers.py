@@ -140,7 +140,7 @@ class _FollowedLeader:
             try:
                 link = await self._open()
             except QanatError as fault:
-                self._broker.suspicions.raise_against(self._node_id)
+                self._broker.failure_detection.lost(self._node_id)
                 if not is_told:
                     tell("leader cannot be reached", level="warning", leader=self._node_id, reason=str(fault))
                 is_told = True

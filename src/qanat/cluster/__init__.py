@@ -10,6 +10,7 @@
 - `nodes`           how brokers stand: alive, back again, back without their data
 - `elections`       who leads a partition, and who has all of it
 - `controller`      what the controller has to change, as commits
+- `failure_detector` which brokers are evicted before their lease runs out
 - `reassignments`   partitions moved to other brokers, leaders chosen by hand
 - `spreading`       where replicas should go: away from a broker, or evenly over all
 - `arrangement`     what the controller moves by itself

@@ -63,6 +63,9 @@ class MetadataImage:
         self.topics_since: dict[str, Revision] = {}
         self.broker_configs: dict[int | None, Mapping[str, str]] = {}
         self.group_configs: dict[str, Mapping[str, str]] = {}
+        self.suspicions: dict[int, values.Suspicion] = {}
+        """Brokers that another takes for dead."""
+        self.evictions: dict[int, values.Eviction] = {}
         self.unreadable: dict[str, str] = {}
         self.revisions: dict[str, Revision] = {}
         """When each key of the store, known or not, was last written."""
@@ -201,6 +204,8 @@ class MetadataImage:
                 self._index_faults()
             case keys.GroupConfigKey(group_id):
                 self.group_configs[group_id] = values.decode(values.GroupConfig, value).overrides
+            case keys.SuspicionKey() | keys.EvictionKey():
+                self._learn_failure(key, value)
             case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
                 pass
             case unknown:
@@ -220,6 +225,12 @@ class MetadataImage:
         if config.flush_set_at:
             is_now = config.flush_set_at == values.SINCE_NOW
             self.flush_set_at[event.key] = event.revision if is_now else Revision(config.flush_set_at)
+
+    def _learn_failure(self, key: keys.SuspicionKey | keys.EvictionKey, value: bytes) -> None:
+        if isinstance(key, keys.EvictionKey):
+            self.evictions[key.node_id] = values.decode(values.Eviction, value)
+        else:
+            self.suspicions[key.node_id] = values.decode(values.Suspicion, value)
 
     def _learn_topic(self, name: str, topic: values.Topic) -> None:
         try:
@@ -258,6 +269,8 @@ class MetadataImage:
                 self._index_faults()
             case keys.GroupConfigKey(group_id):
                 self.group_configs.pop(group_id, None)
+            case keys.SuspicionKey() | keys.EvictionKey():
+                self._forget_failure(parsed)
             case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
                 pass
             case unknown:
@@ -271,6 +284,12 @@ class MetadataImage:
                 self.format_level = 1
             case keys.ControllerKey():
                 self.controller = None
+
+    def _forget_failure(self, key: keys.SuspicionKey | keys.EvictionKey) -> None:
+        if isinstance(key, keys.EvictionKey):
+            self.evictions.pop(key.node_id, None)
+        else:
+            self.suspicions.pop(key.node_id, None)
 
     def _forget_topic(self, name: str) -> None:
         topic = self.topics.pop(name, None)

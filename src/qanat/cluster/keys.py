@@ -12,6 +12,8 @@
     /qanat/node-directories/<node id>           `NodeDirectory`, written when it is another than before
     /qanat/partitions/<topic id>/<partition>    `PartitionState`; none until the first change
     /qanat/replica-faults/<node id>             `ReplicaFaults`, under the broker's lease; none where all are sound
+    /qanat/suspicions/<node id>                 `Suspicion`, under its witness's lease; gone after some seconds
+    /qanat/evictions/<node id>                  `Eviction`, the last one of that node by the failure detector
     /qanat/features/format                      `ClusterFormat`; none in clusters from before there were levels
 
 Reserved for later: /qanat/acls/, /qanat/client-quotas/, /qanat/credentials/,
@@ -42,6 +44,8 @@ GROUP_CONFIGS = ROOT + "group-configs/"
 NODE_DIRECTORIES = ROOT + "node-directories/"
 PARTITIONS = ROOT + "partitions/"
 REPLICA_FAULTS = ROOT + "replica-faults/"
+SUSPICIONS = ROOT + "suspicions/"
+EVICTIONS = ROOT + "evictions/"
 FORMAT = ROOT + "features/format"
 
 _ALL_BROKERS = "default"
@@ -74,6 +78,14 @@ def node_directory(node_id: int) -> str:
 
 def replica_faults(node_id: int) -> str:
     return f"{REPLICA_FAULTS}{node_id}"
+
+
+def suspicion(node_id: int) -> str:
+    return f"{SUSPICIONS}{node_id}"
+
+
+def eviction(node_id: int) -> str:
+    return f"{EVICTIONS}{node_id}"
 
 
 def group_config(group_id: str) -> str:
@@ -149,6 +161,18 @@ class ReplicaFaultsKey(Struct, frozen=True):
     node_id: int
 
 
+class SuspicionKey(Struct, frozen=True):
+    """The word of a witness that a broker has ended."""
+
+    node_id: int
+
+
+class EvictionKey(Struct, frozen=True):
+    """The last eviction of a broker."""
+
+    node_id: int
+
+
 class GroupConfigKey(Struct, frozen=True):
     """A group's settings."""
 
@@ -176,6 +200,8 @@ Key = (
     | NodeDirectoryKey
     | ReplicaFaultsKey
     | PartitionKey
+    | SuspicionKey
+    | EvictionKey
 )
 
 _SINGLE: dict[str, Key] = {
@@ -213,7 +239,7 @@ def parse(key: str) -> Key | None:
         case "replica-faults":
             return None if (node_id := _number(rest)) is None else ReplicaFaultsKey(node_id)
         case _:
-            return None
+            return _of_the_failure_detector(folder, rest)
 
 
 def _group_config(rest: str) -> GroupConfigKey | None:
@@ -234,6 +260,13 @@ def _partition(rest: str) -> PartitionKey | None:
     identity_text, _, number_text = rest.partition("/")
     identity, number = _topic_id(identity_text), _number(number_text)
     return None if identity is None or number is None else PartitionKey(identity, number)
+
+
+def _of_the_failure_detector(folder: str, rest: str) -> SuspicionKey | EvictionKey | None:
+    node_id = _number(rest)
+    if node_id is None or folder not in ("suspicions", "evictions"):
+        return None
+    return SuspicionKey(node_id) if folder == "suspicions" else EvictionKey(node_id)
 
 
 def _number(text: str) -> int | None:

@@ -170,6 +170,25 @@ class ReplicaFaults(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[ReplicaFault, ...]
 
 
+class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
+    """A witness found nobody listening at a broker's address."""
+
+    version: int = 1
+    witness: int
+    broker_epoch: int
+    """The registration that this is about: a later one is another matter."""
+
+
+class Eviction(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker that the failure detector took for dead."""
+
+    version: int = 1
+    incarnation: str
+    """The process. Where it registers again, it was alive, and the eviction was wrong."""
+    times: int = 1
+    """How often in a row it was evicted wrongly, with this one."""
+
+
 class Member(msgspec.Struct, frozen=True, array_like=True):
     """A replica that has every record, as of a broker's epoch (or any later revision at which it was registered)."""
 

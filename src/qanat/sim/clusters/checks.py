@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.broker.partition import Partition
 from qanat.cluster import keys, values
+from qanat.cluster.store import Delete, Operation
 from qanat.log.partition_log import PartitionLog
 from qanat.model.ids import Offset, TopicPartition
+from qanat.sim.clusters.loop import OWNER
 from qanat.sim.clusters.machine import Machine
 from qanat.wire.batch_header import split_batches
 
@@ -39,6 +41,18 @@ def committing_problems(
     if partition is None or partition.leader is None or partition.log is not log:
         return []
     return _problems_of(machine, log.topic_partition, partition, machines, truth, is_synced=is_synced)
+
+
+def eviction_problems(machines: Sequence[Machine], operations: Iterable[Operation]) -> list[str]:
+    """C18: nobody removes the registration of another broker that is alive, as long as one link at a time refuses."""
+    problems = []
+    for operation in operations:
+        parsed = keys.parse(operation.key) if isinstance(operation, Delete) else None
+        if isinstance(parsed, keys.BrokerKey):
+            machine = next(one for one in machines if one.node_id == parsed.node_id)
+            if machine.is_up and OWNER.get() is not machine.owner:
+                problems.append(f"a living broker is evicted: {machine.host} by {OWNER.get().name}")
+    return problems
 
 
 def is_steady(truth: MemoryStore, member: values.Member) -> bool:

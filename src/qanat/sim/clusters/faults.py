@@ -48,6 +48,7 @@ class Faults:
         self._random = Random(f"faults {seed}")
         self._busy: set[int] = set()
         """Machines to which something is being done."""
+        self._has_refused_link = False
         self.counts: dict[str, int] = {}
 
     async def strike(self) -> None:
@@ -58,7 +59,7 @@ class Faults:
             await asyncio.sleep(self._random.expovariate(1 / 0.8))
             name = self._random.choice(self._plan.faults)
             self.counts[name] = self.counts.get(name, 0) + 1
-            doing.append(asyncio.create_task((FAULTS.get(name) or APART[name])(self)))
+            doing.append(asyncio.create_task(FAULTS[name](self)))
         await asyncio.gather(*doing)
 
     async def heal(self) -> None:
@@ -174,6 +175,17 @@ class Faults:
 
     async def resets(self) -> None:
         self._network.reset_some(self._random.uniform(0.1, 1.0))
+
+    async def refused_link(self) -> None:
+        """One machine is refused by another that is healthy, as by a firewall; there is one such link at a time."""
+        if self._has_refused_link or len(self._machines) < 2:
+            return
+        source, target = self._random.sample([machine.host for machine in self._machines], 2)
+        self._has_refused_link = True
+        self._network.refuse(source, target)
+        await asyncio.sleep(self._random.uniform(0.5, 5.0))
+        self._network.accept(source, target)
+        self._has_refused_link = False
 
     # The store
 
@@ -328,7 +340,9 @@ FAULTS: dict[str, Callable[[Faults], Coroutine[Any, Any, None]]] = {
     "lease lost": Faults.lease_lost,
     "disk error": Faults.disk_error,
     "lost disk": Faults.lost_disk,
+    "refused link": Faults.refused_link,
+    "lying disk": Faults.lying_disk,
 }
-APART: dict[str, Callable[[Faults], Coroutine[Any, Any, None]]] = {"lying disk": Faults.lying_disk}
-"""Faults that are drawn apart from the others, so that what every seed stood for before stays so."""
+DRAWN_APART = ("refused link", "lying disk")
+"""Faults that came later: what every seed meets besides stays as it was."""
 NEED_FSYNC = ("power loss of all",)

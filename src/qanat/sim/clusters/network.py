@@ -37,6 +37,8 @@ class SimNetwork:
         self._streams: list[_Stream] = []
         self._cut: dict[tuple[str, str], None] = {}
         """Ways on which nothing gets through, from which machine to which."""
+        self._refused: dict[tuple[str, str], None] = {}
+        """Ways on which every connection is refused, as by a firewall that rejects."""
         self._next_port = 40_000
         self.sent_bytes = 0
 
@@ -60,8 +62,21 @@ class SimNetwork:
         self._cut.update(dict.fromkeys(ways))
         return ways
 
+    def refuse(self, source: str, target: str) -> None:
+        """Let one machine connect to another no more, and break the connections between them."""
+        self._refused[source, target] = None
+        for stream in list(self._streams):
+            if stream.way == (source, target):
+                stream.reset()
+
+    def accept(self, source: str, target: str) -> None:
+        """Take back `refuse`."""
+        self._refused.pop((source, target), None)
+
     def heal(self, ways: Iterable[tuple[str, str]] | None = None) -> None:
         """Let everything through again, or on these ways; some connections have not survived it."""
+        if ways is None:
+            self._refused.clear()
         cut = dict.fromkeys(self._cut if ways is None else ways)
         self._cut = {way: None for way in self._cut if way not in cut}
         for stream in list(self._streams):
@@ -114,7 +129,7 @@ class SimNetwork:
             if waited > _CONNECT_TIMEOUT_S:
                 raise TimeoutError(errno.ETIMEDOUT, "connection timed out")
         server = self._listeners.get((host, port))
-        if server is None or not server.is_serving:
+        if server is None or not server.is_serving or (here.name, host) in self._refused:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed")
         ours, theirs = factory(), server.context.run(server.factory)
         near = _End(ours, copy_context(), here, ("", 0), (host, port))

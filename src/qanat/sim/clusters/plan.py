@@ -6,14 +6,13 @@ from random import Random
 
 from msgspec import Struct
 
-from qanat.sim.clusters.faults import FAULTS, NEED_FSYNC
+from qanat.sim.clusters.faults import DRAWN_APART, FAULTS, NEED_FSYNC
 
 _FEW_KINDS = 0.3
 """How often a life meets few kinds of faults, and each of them often."""
 
-
-_LIES = 0.3
-"""How often a disk may lie, of those lives in which that must cost nothing."""
+_DRAWN_APART = 0.2
+"""How often a life meets each of the faults that are drawn apart."""
 
 
 class Plan(Struct, frozen=True):
@@ -49,14 +48,16 @@ class Plan(Struct, frozen=True):
         replicas = min(random.choice((1, 2, 3, 3, 3)), brokers)
         # Without fsync before an acknowledgement, losing power may lose what was acknowledged: that is the bargain.
         is_synced = random.random() < 0.8
-        kinds = [name for name in FAULTS if is_synced or name not in NEED_FSYNC]
+        kinds = [name for name in FAULTS if name not in DRAWN_APART and (is_synced or name not in NEED_FSYNC)]
         faults = tuple(name for name in kinds if random.random() < 0.5) or (random.choice(kinds),)
         if random.random() < _FEW_KINDS:
             faults = tuple(random.sample(kinds, random.randint(1, 3)))
+        apart = [name for name in DRAWN_APART if Random(f"{name} {seed}").random() < _DRAWN_APART]
+        if brokers > 1 and "refused link" in apart:
+            faults += ("refused link",)
+        if is_synced and replicas > 2 and "lying disk" in apart:
+            faults += ("lying disk",) * max(len(faults) // 2, 1)  # It is possible now and then only.
         transactors = random.randint(0, 1)
-        # Drawn apart: what every seed stood for before stays so.
-        if is_synced and replicas > 2 and Random(f"lies {seed}").random() < _LIES:
-            faults += ("lying disk",) * max(len(faults) // 2, 1)
         return Plan(
             brokers=brokers,
             replicas=replicas,

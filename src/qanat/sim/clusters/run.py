@@ -26,7 +26,7 @@ from qanat.connection.deadline import Deadline
 from qanat.log.partition_log import PartitionLog
 from qanat.sim.clusters.bystanders import Bystanders
 from qanat.sim.clusters.checker import problems
-from qanat.sim.clusters.checks import agreement_problems, believed_leader_problems
+from qanat.sim.clusters.checks import agreement_problems, believed_leader_problems, eviction_problems
 from qanat.sim.clusters.clients import Clients
 from qanat.sim.clusters.faults import Faults
 from qanat.sim.clusters.history import History
@@ -250,7 +250,7 @@ class ClusterRun:
 
     def _note_stored(self, operations: Sequence[Operation]) -> None:
         if len(self.report.problems) <= _PROBLEMS_KEPT:
-            self._note(self._ledger.stored(operations))
+            self._note(self._ledger.stored(operations) + eviction_problems(self.machines, operations))
 
     def _note(self, found: list[str]) -> None:
         self.report.problems += found

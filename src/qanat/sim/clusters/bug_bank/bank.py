@@ -86,6 +86,7 @@ BUGS = (
         12212,
         _copied_once("kill", "pause", "power loss", has_operator=True),
     ),
+    Bug("C18", election.evict_by_one_witness, 24, _copies("refused link")),
     Bug("C80", election.never_reconcile, 317, _copies("watch gap")),
     Bug(
         "C38",

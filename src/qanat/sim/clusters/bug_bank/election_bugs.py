@@ -13,9 +13,10 @@ from qanat.broker.broker import Broker
 from qanat.broker.in_sync_sets import InSyncSets
 from qanat.broker.membership import Membership
 from qanat.broker.metadata import MetadataKeeper
-from qanat.cluster import elections, reassignments
+from qanat.cluster import elections, failure_detector, reassignments
 from qanat.cluster.controller import Commit, PartitionChange, commits
 from qanat.cluster.elections import Rules
+from qanat.cluster.failure_detector import FailureDetector, Verdict
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.nodes import Standing, Standings
 from qanat.cluster.store import CreatedAt
@@ -114,6 +115,13 @@ def drop_a_member_without_a_word(patches: Patches) -> None:
 def let_a_newcomer_lead_on(patches: Patches) -> None:
     """C20: whoever leads when a move is taken back leads on, though its copy is to go."""
     patches.put(reassignments, "led_by_a_member", lambda state, nodes: state)
+
+
+def evict_by_one_witness(patches: Patches) -> None:
+    """C18: one broker that is refused by another takes it for dead, and does so again and again."""
+    patches.put(failure_detector, "WITNESSES", 1)
+    patches.put(failure_detector, "back_off_ms", lambda times: 0)
+    patches.put(FailureDetector, "decide", lambda detector, suspect, now_ms: Verdict.EVICT)
 
 
 def never_reconcile(patches: Patches) -> None:

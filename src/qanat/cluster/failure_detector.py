@@ -1,0 +1,181 @@
+"""The failure detector: which brokers are evicted before their lease runs out, decided.
+
+A process that ends takes its sockets with it: its followers lose the connection at once, and the next attempt is
+refused. That is how a dead process looks, and also how a healthy one looks from behind a broken link (a firewall that
+rejects, a stale route). A broker therefore does not believe its own eyes alone:
+
+Rule 1: two witnesses. The first writes a suspicion into the store, under its own lease. The second finds it there, in
+        the image or because its own is refused, and evicts. A few brokers that read a suspicion look for themselves.
+        Without a second witness the lease decides; so it does with two brokers, of which one is the suspect.
+Rule 2: a back-off. An eviction is written down with the process that it hit. Where that process registers again, it was
+        alive: no witness evicts it for a while, which doubles each time. A process that was started anew is another.
+Rule 3: no common clock. Each broker counts the age of what it reads from when it read that.
+Rule 4: everything is compared in the commit: the suspect's registration, ours, and the other witness's word.
+
+Being wrong costs an election and no record: a lease fences no writer either. `broker.failure_detection` connects,
+waits and commits.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from qanat.cluster import keys, values
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.store import Compare, CreatedAt, Delete, Entry, LeaseId, Operation, Put, Revision
+
+WITNESSES = 2
+ASKED = 3
+"""How many brokers look for themselves when one has a suspicion, besides those that lost a connection of their own."""
+SUSPICION_MS = 3_000
+"""How long a suspicion counts; then its witness withdraws it."""
+FIRST_BACK_OFF_MS, LONGEST_BACK_OFF_MS = 10_000, 300_000
+QUIET_MS = 2 * LONGEST_BACK_OFF_MS
+"""After so long without another, a wrong eviction, or a suspicion that was not shared, counts as the first again."""
+
+
+class Verdict(Enum):
+    """What to do about a broker whose port is closed to us."""
+
+    LEAVE = "leave it to its lease"
+    TESTIFY = "write a suspicion"
+    EVICT = "remove its registration"
+
+
+class Judgement(Struct, frozen=True):
+    """One commit."""
+
+    compares: tuple[Compare, ...]
+    operations: tuple[Operation, ...]
+
+
+class _Unshared(Struct, frozen=True):
+    """Suspicions of ours against one process that no other broker shared."""
+
+    incarnation: str
+    times: int
+    since_ms: int
+
+
+class FailureDetector:
+    """One broker's view of the others."""
+
+    def __init__(self, node_id: int, image: MetadataImage) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._read_ms: dict[str, int] = {}
+        """When we read each suspicion and each eviction that the image has."""
+        self._unshared: dict[int, _Unshared] = {}
+
+    def note(self, key: keys.SuspicionKey | keys.EvictionKey, now_ms: int) -> None:
+        """The image has another value of this key, or none any more."""
+        name = keys.suspicion(key.node_id) if isinstance(key, keys.SuspicionKey) else keys.eviction(key.node_id)
+        if name in self._image.revisions:
+            self._read_ms[name] = now_ms
+        else:
+            self._read_ms.pop(name, None)
+
+    def is_asked(self, suspect: int) -> bool:
+        """Whether a suspicion that was just written is ours to look into."""
+        word = self._image.suspicions.get(suspect)
+        if word is None or not self._is_of_another(word, suspect):
+            return False
+        others = sorted(one for one in self._image.brokers if one not in (suspect, word.witness))
+        ring = [one for one in others if one > word.witness] + [one for one in others if one < word.witness]
+        return self._node_id in ring[:ASKED]
+
+    def may_evict(self, suspect: int, now_ms: int) -> bool:
+        """Whether the lease of a broker need not decide: there can be two witnesses, and no back-off holds."""
+        registration = self._image.brokers.get(suspect)
+        if registration is None or suspect == self._node_id or self._node_id not in self._image.brokers:
+            return False
+        if len(self._image.brokers) <= WITNESSES:
+            return False
+        last = self._image.evictions.get(suspect)
+        if last is None or last.incarnation != registration.incarnation:
+            return True
+        return self._age_ms(keys.eviction(suspect), now_ms) >= back_off_ms(last.times)
+
+    def decide(self, suspect: int, now_ms: int) -> Verdict:
+        """The port of a broker is closed to us, now."""
+        if not self.may_evict(suspect, now_ms):
+            return Verdict.LEAVE
+        word = self._image.suspicions.get(suspect)
+        is_young = self._age_ms(keys.suspicion(suspect), now_ms) < SUSPICION_MS
+        if word is not None and is_young and self._is_of_another(word, suspect):
+            return Verdict.EVICT
+        unshared = self._unshared_of(suspect, now_ms)
+        is_due = unshared is None or now_ms - unshared.since_ms >= back_off_ms(unshared.times)
+        return Verdict.TESTIFY if is_due else Verdict.LEAVE
+
+    def testimony(self, suspect: int, ours: Revision, lease: LeaseId, now_ms: int) -> Judgement:
+        """Write our suspicion, unless another is there first; from now on, the next one waits for longer.
+
+        The suspicion's key is the first compare.
+        """
+        before = self._unshared_of(suspect, now_ms)
+        times = 1 if before is None else before.times + 1
+        self._unshared[suspect] = _Unshared(self._image.brokers[suspect].incarnation, times, now_ms)
+        word = values.Suspicion(witness=self._node_id, broker_epoch=self._image.broker_epochs[suspect])
+        key = keys.suspicion(suspect)
+        return Judgement(
+            (self._image.unchanged(key), *self._both_registered(suspect, ours)),
+            (Put(key, values.encode(word), lease),),
+        )
+
+    def is_shared(self, suspect: int, found: Entry | None) -> bool:
+        """Whether what kept our suspicion from being written is the word of another witness, who was faster."""
+        try:
+            word = None if found is None else values.decode(values.Suspicion, found.value)
+        except values.UnreadableValueError:
+            return False
+        return word is not None and self._is_of_another(word, suspect)
+
+    def eviction(self, suspect: int, ours: Revision, word: Compare, now_ms: int) -> Judgement:
+        """Remove a broker, and the controller's key with it where that is the broker's.
+
+        `word` holds as long as the other witness's suspicion stands.
+        """
+        image = self._image
+        incarnation, last = image.brokers[suspect].incarnation, image.evictions.get(suspect)
+        is_repeated = last is not None and last.incarnation == incarnation
+        is_repeated = is_repeated and self._age_ms(keys.eviction(suspect), now_ms) < QUIET_MS
+        note = values.Eviction(incarnation=incarnation, times=last.times + 1 if last and is_repeated else 1)
+        compares: list[Compare] = [
+            *self._both_registered(suspect, ours),
+            word,
+            image.unchanged(keys.eviction(suspect)),
+        ]
+        operations: list[Operation] = [
+            Delete(keys.broker(suspect)),
+            Put(keys.eviction(suspect), values.encode(note)),
+            Delete(keys.suspicion(suspect)),
+        ]
+        if image.controller is not None and image.controller.node_id == suspect:
+            compares.append(image.unchanged(keys.CONTROLLER))
+            operations.append(Delete(keys.CONTROLLER))
+        return Judgement(tuple(compares), tuple(operations))
+
+    def _both_registered(self, suspect: int, ours: Revision) -> tuple[Compare, ...]:
+        return self._image.unchanged(keys.broker(suspect)), CreatedAt(keys.broker(self._node_id), ours)
+
+    def _is_of_another(self, word: values.Suspicion, suspect: int) -> bool:
+        """Whether another broker that is alive suspects the process that is registered."""
+        is_about_it = word.broker_epoch == self._image.broker_epochs.get(suspect)
+        return is_about_it and word.witness in self._image.brokers and word.witness not in (suspect, self._node_id)
+
+    def _unshared_of(self, suspect: int, now_ms: int) -> _Unshared | None:
+        found = self._unshared.get(suspect)
+        if found is None or found.incarnation != self._image.brokers[suspect].incarnation:
+            return None
+        return found if now_ms - found.since_ms < QUIET_MS else None
+
+    def _age_ms(self, name: str, now_ms: int) -> int:
+        return now_ms - self._read_ms.get(name, now_ms)
+
+
+def back_off_ms(times: int) -> int:
+    """For how long a process is left to its lease after so many wrong evictions in a row."""
+    return int(min(FIRST_BACK_OFF_MS * 2 ** min(times - 1, 16), LONGEST_BACK_OFF_MS))
