@@ -10,11 +10,12 @@ import asyncio
 import random
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from qanat.broker import told, topic_settings
 from qanat.broker.controlling import Controlling
+from qanat.broker.coordination import let_go, take_over
 from qanat.broker.dynamic_settings import InForce, check_overrides
 from qanat.broker.failure_detection import FailureDetection
 from qanat.broker.fetch_sessions import FetchSessions
@@ -40,7 +41,7 @@ from qanat.cluster.reassignments import PartitionPlan
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Absent, Event, EventKind, MetadataStore, Put
 from qanat.cluster.topic_configs import ConfigPlan
-from qanat.cluster.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from qanat.cluster.topic_names import INTERNAL_TOPICS
 from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
 from qanat.connection.faults import UnreachableError
 from qanat.groups.settings import GroupSettings
@@ -113,7 +114,7 @@ class Broker:
             lambda: self.membership.running_since,
         )
         self.hosting.lag_max_ms = settings.replica_lag_time_max_ms
-        self.hosting.on_leading, self.hosting.on_resigned = self._on_leading, self._on_resigned
+        self.hosting.on_leading, self.hosting.on_resigned = partial(take_over, self), partial(let_go, self)
         self.partitions = self.hosting.partitions
         self.membership.on_joined = self._on_joined
         self.controlling = Controlling(self, self.membership, self.rules_of)
@@ -284,23 +285,6 @@ class Broker:
         self.replica_faults.report()
         self.controlling.wake()
 
-    def _on_leading(self, partition: Partition) -> None:
-        """Coordinate what the partition holds, without being asked: members must be missed, transactions must end."""
-        if partition.at.topic == OFFSETS_TOPIC:
-            self.groups.topic.take_over(partition)
-        elif partition.at.topic == TRANSACTIONS_TOPIC:
-            self.transactions.topic.take_over(partition)
-        elif partition.at.topic == SHARE_STATE_TOPIC:
-            self.share_partitions.take_over(partition)
-
-    def _on_resigned(self, partition: Partition) -> None:
-        if partition.at.topic == OFFSETS_TOPIC and "groups" in self.__dict__:
-            self.groups.topic.drop(partition)
-        elif partition.at.topic == TRANSACTIONS_TOPIC and "transactions" in self.__dict__:
-            self.transactions.topic.drop(partition)
-        elif partition.at.topic == SHARE_STATE_TOPIC and "share_partitions" in self.__dict__:
-            self.share_partitions.states.topic.drop(partition)
-
     def rules_of(self, topic: str) -> Rules:
         """What a topic's settings say about its elections."""
         settings = self.topic_settings(topic)
@@ -450,7 +434,12 @@ class Broker:
 
         It goes on to its end when the caller is cancelled: a topic must not stay half created.
         """
-        return await asyncio.shield(self.park(self._commit(plan)))
+        committing = self.park(self._commit(plan))
+        try:
+            return await asyncio.shield(committing)
+        except asyncio.CancelledError:
+            committing.add_done_callback(told.change_without_client)
+            raise
 
     async def _commit(self, plan: TopicPlan | ConfigPlan | PartitionPlan | LevelPlan) -> bool:
         before = self.metadata.image.topics.get(plan.topic.name) if isinstance(plan, TopicPlan) else None

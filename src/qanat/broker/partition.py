@@ -159,10 +159,11 @@ class Partition(PartitionEnd):
             is_repeated=self.leader is not None,
         )
         self.written_bytes += size
-        flushed = self._runtime.when_flushed(self.log, self.log.end_offset)
         if self.leader is not None:
+            self._runtime.flush_soon(self.log)
             self._tell_followers()
             return self._when_committed(self.log.end_offset)
+        flushed = self._runtime.when_flushed(self.log, self.log.end_offset)
         if not self.log.settings.is_flushed:
             self.advance()
         return flushed

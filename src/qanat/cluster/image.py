@@ -199,12 +199,9 @@ class MetadataImage:
                 broker_config = values.decode(values.BrokerConfig, value)
                 self.broker_configs[node_id] = broker_config.overrides
                 self._learn_flushing(broker_config, event)
-            case keys.ReplicaFaultsKey(node_id):
-                self.fault_reports[node_id] = values.decode(values.ReplicaFaults, value)
-                self._index_faults()
             case keys.GroupConfigKey(group_id):
                 self.group_configs[group_id] = values.decode(values.GroupConfig, value).overrides
-            case keys.SuspicionKey() | keys.EvictionKey():
+            case keys.SuspicionKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
                 self._learn_failure(key, value)
             case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
                 pass
@@ -226,11 +223,15 @@ class MetadataImage:
             is_now = config.flush_set_at == values.SINCE_NOW
             self.flush_set_at[event.key] = event.revision if is_now else Revision(config.flush_set_at)
 
-    def _learn_failure(self, key: keys.SuspicionKey | keys.EvictionKey, value: bytes) -> None:
-        if isinstance(key, keys.EvictionKey):
-            self.evictions[key.node_id] = values.decode(values.Eviction, value)
-        else:
-            self.suspicions[key.node_id] = values.decode(values.Suspicion, value)
+    def _learn_failure(self, key: keys.SuspicionKey | keys.EvictionKey | keys.ReplicaFaultsKey, value: bytes) -> None:
+        match key:
+            case keys.EvictionKey(node_id):
+                self.evictions[node_id] = values.decode(values.Eviction, value)
+            case keys.SuspicionKey(node_id):
+                self.suspicions[node_id] = values.decode(values.Suspicion, value)
+            case keys.ReplicaFaultsKey(node_id):
+                self.fault_reports[node_id] = values.decode(values.ReplicaFaults, value)
+                self._index_faults()
 
     def _learn_topic(self, name: str, topic: values.Topic) -> None:
         try:
@@ -264,12 +265,9 @@ class MetadataImage:
                 self.partition_states.pop((str(topic_id), number), None)
             case keys.BrokerConfigKey(node_id):
                 self.broker_configs.pop(node_id, None)
-            case keys.ReplicaFaultsKey(node_id):
-                self.fault_reports.pop(node_id, None)
-                self._index_faults()
             case keys.GroupConfigKey(group_id):
                 self.group_configs.pop(group_id, None)
-            case keys.SuspicionKey() | keys.EvictionKey():
+            case keys.SuspicionKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
                 self._forget_failure(parsed)
             case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
                 pass
@@ -285,11 +283,15 @@ class MetadataImage:
             case keys.ControllerKey():
                 self.controller = None
 
-    def _forget_failure(self, key: keys.SuspicionKey | keys.EvictionKey) -> None:
-        if isinstance(key, keys.EvictionKey):
-            self.evictions.pop(key.node_id, None)
-        else:
-            self.suspicions.pop(key.node_id, None)
+    def _forget_failure(self, key: keys.SuspicionKey | keys.EvictionKey | keys.ReplicaFaultsKey) -> None:
+        match key:
+            case keys.EvictionKey(node_id):
+                self.evictions.pop(node_id, None)
+            case keys.SuspicionKey(node_id):
+                self.suspicions.pop(node_id, None)
+            case keys.ReplicaFaultsKey(node_id):
+                self.fault_reports.pop(node_id, None)
+                self._index_faults()
 
     def _forget_topic(self, name: str) -> None:
         topic = self.topics.pop(name, None)

@@ -223,6 +223,10 @@ class LogRuntime(PlainAppends):
         """A future of the same; None where it is so already."""
         return self._commits.when(log, end_offset)
 
+    def flush_soon(self, log: PartitionLog) -> None:
+        """Let the next flush take a log along, without anybody waiting for it."""
+        self._commits.ask(log)
+
     def _unflushed(self) -> list[PartitionLog]:
         return [log for log in self.directory.logs.values() if log.unflushed_bytes]
 

@@ -11,6 +11,7 @@
 - `bystanders` a group that commits, an operator, topics that come and go
 - `checker`    what a history may not show
 - `checks`     what must hold inside the machines
+- `unhandled`  exceptions that the product leaves unhandled: each is a failure
 - `ledger`     what was ever committed or stored, and may not be gone back on
 - `sweep`      many lives; `python -m qanat.sim.clusters` runs them
 - `growth`     what the metadata plane costs from 3 brokers to 100; `python -m qanat.sim.clusters.growth`

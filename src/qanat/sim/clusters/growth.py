@@ -42,6 +42,7 @@ from qanat.sim.clusters.loop import SimLoop
 from qanat.sim.clusters.machine import INTER_BROKER_PORT, PORT, Machine
 from qanat.sim.clusters.network import SimNetwork
 from qanat.sim.clusters.store import SimStore
+from qanat.sim.clusters.unhandled import UnhandledExceptions
 from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from qanat.wire.kafka.registry import ApiKey
 
@@ -130,17 +131,21 @@ class Growth:
 
     def run(self) -> list[Phase]:
         loop = self._loop = SimLoop(f"growth {self.brokers}")
-        loop.set_exception_handler(lambda loop, context: None)
+        problems: list[str] = []
+        unhandled = UnhandledExceptions(problems.extend)
+        loop.set_exception_handler(unhandled.on_loop)
         asyncio.set_event_loop(loop)
         gc.disable()
         try:
-            loop.run_until_complete(self._live())
+            with unhandled:
+                loop.run_until_complete(self._live())
         finally:
             asyncio.set_event_loop(None)
             for machine in self._machines:
                 loop.kill(machine.owner)
             loop.bury()
             gc.enable()
+        assert not problems, problems[0]
         return self.phases
 
     async def _live(self) -> None:

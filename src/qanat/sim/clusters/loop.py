@@ -51,6 +51,12 @@ class DeadlockError(Exception):
     """Everybody waits, and no timer will end that."""
 
 
+class OwnedTask(asyncio.Task[Any]):
+    """A task that says whose it is."""
+
+    owner: Owner
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """One seed, one history."""
 
@@ -67,9 +73,9 @@ class SimLoop(asyncio.BaseEventLoop):
         self.steps = 0
         """Turns of the loop so far."""
         self.set_task_factory(_kept_task)
-        self.begun: list[asyncio.Task[Any]] = []
-        """Tasks that are not over. Of a machine that was killed nothing may be collected while the run goes on: that
-        would run its clean-up code."""
+        self.begun: list[OwnedTask] = []
+        """Tasks that are not over, or failed without anybody having looked. Of a machine that was killed nothing may be
+        collected while the run goes on: that would run its clean-up code."""
         self.begun_max = _TASKS_KEPT
         self.network: Any = None
         """Whatever answers `create_connection` and `create_server`."""
@@ -157,8 +163,16 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def kill(self, owner: Owner) -> None:
         """Nothing of a machine ever runs again."""
+        self.report_failed(owner)
         owner.is_dead = True
         self._kept.pop(owner, None)
+
+    def report_failed(self, owner: Owner) -> None:
+        """Tell the exception handler of a machine's tasks that failed without anybody having looked at that."""
+        for task in self.begun:
+            if task.owner is owner and not owner.is_dead and _is_failed(task):
+                context = {"message": "Task exception was never retrieved", "exception": task.exception(), "task": task}
+                self.call_exception_handler(context)
 
     def bury(self) -> None:
         """End every task that is left, after the run: what its clean-up code would like to do is of no interest."""
@@ -213,14 +227,22 @@ class SimLoop(asyncio.BaseEventLoop):
         """There is none."""
 
 
-def _kept_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+def _kept_task(
+    loop: asyncio.AbstractEventLoop, work: Any, *, context: Context | None = None, **options: Any
+) -> asyncio.Task[Any]:
     assert isinstance(loop, SimLoop)
-    task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **options)
+    task = OwnedTask(work, loop=loop, context=context, **options)
+    task.owner = OWNER.get() if context is None else context.get(OWNER, NOBODY)
     loop.begun.append(task)
     if len(loop.begun) > loop.begun_max:
-        loop.begun = [one for one in loop.begun if not one.done()]
+        loop.begun = [one for one in loop.begun if not one.done() or _is_failed(one)]
         loop.begun_max = len(loop.begun) + _TASKS_KEPT
     return task
+
+
+def _is_failed(task: OwnedTask) -> bool:
+    """Whether it ended with an exception that nobody has looked at."""
+    return task.done() and bool(task._log_traceback)
 
 
 def _owner(handle: asyncio.Handle) -> Owner:

@@ -23,6 +23,7 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.upkeep import Upkeep
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import QanatError
+from qanat.servers.kafka.connection import KafkaConnection
 from qanat.sim.clusters.loop import OWNER, Owner, SimFlusher, SimLoop
 from qanat.sim.clusters.network import SimNetwork
 from qanat.sim.clusters.store import SimStore
@@ -140,6 +141,7 @@ class Machine:
         )
         node = Node(
             settings,
+            self._on_fault,
             store=self.store,
             engine=SimEngine(self.disk),
             logs=SimLogs,
@@ -147,6 +149,11 @@ class Machine:
         )
         await node.__aenter__()
         self.node = node
+
+    def _on_fault(self, connection: KafkaConnection, fault: BaseException) -> None:
+        """A client was cut off: its own doing, or a bug."""
+        if not isinstance(fault, QanatError):
+            self._loop.call_exception_handler({"message": "bug while serving a client", "exception": fault})
 
     async def stop(self) -> None:
         """Stop in good order."""

@@ -18,7 +18,6 @@ from typing import Any
 from msgspec import Struct, field
 
 from qanat.adapters.memory_store import MemoryStore
-from qanat.broker import metadata
 from qanat.broker.settings import BrokerSettings
 from qanat.cluster.store import Operation
 from qanat.connection.cluster import Address, Cluster
@@ -31,11 +30,12 @@ from qanat.sim.clusters.clients import Clients
 from qanat.sim.clusters.faults import Faults
 from qanat.sim.clusters.history import History
 from qanat.sim.clusters.ledger import Ledger
-from qanat.sim.clusters.loop import OWNER, Owner, SimLoop
+from qanat.sim.clusters.loop import NOBODY, OWNER, Owner, SimLoop
 from qanat.sim.clusters.machine import INTER_BROKER_PORT, PORT, Machine
 from qanat.sim.clusters.network import SimNetwork
 from qanat.sim.clusters.plan import Plan
 from qanat.sim.clusters.store import SimStore
+from qanat.sim.clusters.unhandled import UnhandledExceptions
 from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from qanat.wire.kafka.registry import ApiKey
 
@@ -77,12 +77,14 @@ class ClusterRun:
 
     def run(self) -> Report:
         loop = SimLoop(self.seed, self.plan.work_s)
-        loop.set_exception_handler(self._on_fault)
+        unhandled = UnhandledExceptions(self._note_unhandled)
+        loop.set_exception_handler(unhandled.on_loop)
         asyncio.set_event_loop(loop)
         gc.disable()  # A life is short, and `bury` collects what it leaves.
         try:
-            with self._watching_commits():
+            with self._watching_commits(), unhandled:
                 loop.run_until_complete(self._live_until_enough(loop))
+                loop.report_failed(NOBODY)
         except Exception as fault:  # noqa: BLE001 - whatever ends a life is what is wrong with it
             self.report.problems.append(f"ended by {type(fault).__name__}: {fault}")
         finally:
@@ -94,11 +96,6 @@ class ClusterRun:
             self.machines.clear()
             gc.enable()
         return self.report
-
-    def _on_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Those who were killed leave futures behind that nobody looks at; a bug in taking in a change is one."""
-        if context["message"] == metadata.NOT_TAKEN_IN:
-            self.report.problems.append(f"{context['message']}: {context['exception']!r}")
 
     async def _live_until_enough(self, loop: SimLoop) -> None:
         living, enough = loop.create_task(self._live(loop)), loop.create_task(self._enough.wait())
@@ -247,6 +244,10 @@ class ClusterRun:
             yield
         finally:
             setattr(PartitionLog, advance.__name__, advance)
+
+    def _note_unhandled(self, found: list[str]) -> None:
+        if len(self.report.problems) <= _PROBLEMS_KEPT:
+            self._note(found)
 
     def _note_stored(self, operations: Sequence[Operation]) -> None:
         if len(self.report.problems) <= _PROBLEMS_KEPT:
