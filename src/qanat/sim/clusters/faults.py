@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _RETURNS_APART = 0.3
 """How often a machine that comes back cannot reach the others at first."""
+_QUIET_S = 5.0
+"""How long a fault of the whole cluster waits for a moment in which nothing else is done to it."""
 _FLIPS_IN_LOGS = 0.8
 """How often a flipped bit is one of records, and not of the files beside them."""
 _SETTLED_S = 3.0
@@ -248,7 +250,7 @@ class Faults:
 
     async def lying_disk(self) -> None:
         """All lose power, and one disk comes back damaged, as it was a while ago, or without one of its folders."""
-        if self._plan.replicas < 3 or self._busy or not all(machine.is_up for machine in self._machines):
+        if not await self._is_quiet():
             return
         machine, lie = self._random.choice(self._machines), self._random.choice(("flip", "flip", "older", "folder"))
         self._busy.update(one.node_id for one in self._machines)
@@ -257,6 +259,7 @@ class Faults:
             await asyncio.sleep(self._random.uniform(0.0, 3.0))
             if len(self._in_sync_besides(machine)) < self._plan.min_in_sync:
                 return
+            self.counts[f"lie: {lie}"] = self.counts.get(f"lie: {lie}", 0) + 1
             for one in self._machines:
                 one.lose_power(self._random.choice(("drop_all", "random")))
             machine.lied_at = self._truth.revision
@@ -270,6 +273,15 @@ class Faults:
             await asyncio.sleep(_SETTLED_S)
         finally:
             self._busy.clear()
+
+    async def _is_quiet(self) -> bool:
+        """Whether nothing is being done to any machine, soon."""
+        deadline = self._loop.time() + _QUIET_S
+        while self._busy or not all(machine.is_up for machine in self._machines):
+            if self._loop.time() > deadline:
+                return False
+            await asyncio.sleep(0.1)
+        return True
 
     def _damage(self, machine: Machine, lie: str) -> None:
         disk, base = machine.disk, f"/data/broker-{machine.node_id}"
@@ -343,6 +355,6 @@ FAULTS: dict[str, Callable[[Faults], Coroutine[Any, Any, None]]] = {
     "refused link": Faults.refused_link,
     "lying disk": Faults.lying_disk,
 }
-DRAWN_APART = ("refused link", "lying disk")
-"""Faults that came later: what every seed meets besides stays as it was."""
+DRAWN_APART = {"refused link": 0.2, "lying disk": 0.5}
+"""Faults that came later, and how many lives meet each: what every seed meets besides stays as it was."""
 NEED_FSYNC = ("power loss of all",)

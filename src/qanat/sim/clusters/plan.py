@@ -11,9 +11,6 @@ from qanat.sim.clusters.faults import DRAWN_APART, FAULTS, NEED_FSYNC
 _FEW_KINDS = 0.3
 """How often a life meets few kinds of faults, and each of them often."""
 
-_DRAWN_APART = 0.2
-"""How often a life meets each of the faults that are drawn apart."""
-
 
 class Plan(Struct, frozen=True):
     """What a seed stands for."""
@@ -52,11 +49,11 @@ class Plan(Struct, frozen=True):
         faults = tuple(name for name in kinds if random.random() < 0.5) or (random.choice(kinds),)
         if random.random() < _FEW_KINDS:
             faults = tuple(random.sample(kinds, random.randint(1, 3)))
-        apart = [name for name in DRAWN_APART if Random(f"{name} {seed}").random() < _DRAWN_APART]
+        apart = [name for name, share in DRAWN_APART.items() if Random(f"{name} {seed}").random() < share]
         if brokers > 1 and "refused link" in apart:
             faults += ("refused link",)
         if is_synced and replicas > 2 and "lying disk" in apart:
-            faults += ("lying disk",) * max(len(faults) // 2, 1)  # It is possible now and then only.
+            faults += ("lying disk",)
         transactors = random.randint(0, 1)
         return Plan(
             brokers=brokers,

@@ -14,6 +14,7 @@ from qanat.broker.hosted_shard import HostedShard
 from qanat.broker.hosting import Copy
 from qanat.broker.partition import Partition
 from qanat.broker.partition_end import Written
+from qanat.log import unsealed
 from qanat.log.runtime.group_commit import GroupCommit
 from qanat.model.error_codes import ErrorCode
 from qanat.replication.leader import Leader
@@ -60,6 +61,13 @@ def acknowledge_when_leadership_ends(patches: Patches) -> None:
 def acknowledge_what_is_written(patches: Patches) -> None:
     """C12: acks=all is answered when the leader has it."""
     patches.put(Partition, "_when_committed", lambda partition, end_offset: None)
+
+
+def believe_any_base_offset(patches: Patches) -> None:
+    """C61: recovery enters a batch that does not continue the log."""
+    patches.put(unsealed, "_enter_known", lambda segment, point: False)
+    patches.put(unsealed, "_enter_around_damage", lambda segment, point, length, epochs: segment.start_again())
+    patches.put(unsealed, "_is_hole", lambda segment, position, header, length, is_dense: True)
 
 
 def go_on_after_a_failed_sync(patches: Patches) -> None:

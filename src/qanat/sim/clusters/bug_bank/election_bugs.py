@@ -13,6 +13,8 @@ from qanat.broker.broker import Broker
 from qanat.broker.in_sync_sets import InSyncSets
 from qanat.broker.membership import Membership
 from qanat.broker.metadata import MetadataKeeper
+from qanat.broker.replica_faults import ReplicaFaults
+from qanat.broker.replica_logs import ReplicaLogs
 from qanat.cluster import elections, failure_detector, reassignments
 from qanat.cluster.controller import Commit, PartitionChange, commits
 from qanat.cluster.elections import Rules
@@ -48,6 +50,32 @@ def take_a_crash_for_a_stop(patches: Patches) -> None:
         return Standing.BACK if found is Standing.DOUBTFUL else found
 
     patches.put(Standings, "of", trusted)
+
+
+def trust_any_disk_that_is_back(patches: Patches) -> None:
+    """T8: a process that is back is a member as it was; its log proves nothing."""
+    patches.put(Standings, "_unfit", lambda standings, member, node: None)
+
+
+def compare_no_extents(patches: Patches) -> None:
+    """C70: of those that are back, any leads, and all are in sync."""
+    patches.put(elections, "_best", lambda members, look: list(members))
+
+
+def take_a_log_made_anew_for_the_old_one(patches: Patches) -> None:
+    """C10: a folder that was missing and made anew is the member that it was."""
+    described = ReplicaLogs._described
+
+    def ageless(logs: ReplicaLogs, ref: Any, at: Any, generation: int) -> Any:
+        return described(logs, ref, at, 0)
+
+    patches.put(ReplicaLogs, "_described", ageless)
+    patches.put(elections, "_must_wait", lambda sound, gone, look: False)
+
+
+def report_no_faults(patches: Patches) -> None:
+    """C23: a broker keeps to itself that a log is damaged or cannot be opened."""
+    patches.put(ReplicaFaults, "_faults", lambda faults: ())
 
 
 def let_eligible_replicas_stay(patches: Patches) -> None:
