@@ -79,6 +79,40 @@ def test_a_flipped_bit_with_sound_batches_behind_it_is_damage(
     assert "nothing from there on is shown" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("byte", [6, 7, 15])
+def test_an_offset_or_leader_epoch_that_has_changed_is_damage_of_one_batch(
+    base: Path, byte: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The checksum covers neither; the sidecar knows both."""
+    path = segments(base)[1]
+    content = bytearray(path.read_bytes())
+    size = 12 + int.from_bytes(content[8:12])
+    content[size + byte] ^= 1
+    path.write_bytes(content)
+
+    assert run(["log", "verify", str(base), "--ranges", "-o", "json"]) == 1
+
+    (damaged,) = json.loads(capsys.readouterr().out)
+    first_offset = int(path.stem) + 1
+    assert (damaged["partition"], damaged["segment"], damaged["byte"]) == ("orders-0", path.name, size)
+    assert (damaged["first_offset"], damaged["next_offset"]) == (first_offset, first_offset + 1)
+
+    assert run(["log", "verify", str(base)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("damaged: 1 ranges of offsets in 1 partitions")
+
+
+def test_an_index_that_has_changed_is_shown_and_no_damage(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    segments(base)[0].with_suffix(".timeindex").write_bytes(b"rot")
+    segments(base)[1].with_suffix(".sidecar").write_bytes(b"rot")
+
+    code, states = verified(base, capsys)
+
+    assert code == 0
+    assert states[:2] == ["sound, .timeindex to be rebuilt", "sound, .sidecar to be rebuilt"]
+    assert run(["log", "verify", str(base)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("sound: ")
+
+
 def test_a_missing_segment_is_named_by_its_offsets(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for file in base.glob(f"broker-0/orders-0/{segments(base)[1].stem}.*"):
         file.unlink()

@@ -54,9 +54,10 @@ class SqliteCatalogue:
             with contextlib.closing(sqlite3.connect(self._path)) as database:
                 written = database.execute("SELECT name, checksum FROM generation").fetchall()
                 rows = list(_load_rows(database)) if written and written[0][0] == generation else []
-        except (sqlite3.Error, msgspec.MsgspecError, TypeError, ValueError):
+                is_sound = written == [(generation, _checksum(rows))]
+        except (sqlite3.Error, msgspec.MsgspecError, TypeError, ValueError, OverflowError):
             return iter(())
-        return iter(rows if written == [(generation, _checksum(rows))] else ())
+        return iter(rows if is_sound else ())
 
     def save(self, generation: str, rows: Iterable[PartitionRow]) -> None:
         """Build a new file beside the old one and put it in its place."""

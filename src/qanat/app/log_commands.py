@@ -8,7 +8,8 @@ directory that somebody suspects.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from qanat.app.listing import Output, Row, print_rows
@@ -21,6 +22,7 @@ from qanat.wire.records import decode_records
 
 _DECODED_BYTES_MAX = 64 * 1024 * 1024
 _SEGMENT_COLUMNS = ("partition", "base_offset", "next_offset", "records", "batches", "bytes", "sealed", "state")
+_RANGE_COLUMNS = ("partition", "first_offset", "next_offset", "segment", "byte", "reason")
 _BATCH_COLUMNS = (
     "position",
     "base_offset",
@@ -35,31 +37,41 @@ _BATCH_COLUMNS = (
 _RECORD_COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 
 
-def verify(path: Path, *, output: Output = "table") -> int:
-    """Read every byte of a data directory, a partition's folder or one `.log` file and compare checksums.
+def verify(path: Path, *, ranges: bool = False, output: Output = "table") -> int:
+    """Read every byte of a data directory, a partition's folder or one `.log` file and find what is damaged.
 
-    Exits with 1 if anything is damaged.
+    Compares checksums, the order of offsets, and offsets and leader epochs with the digests written with them. Names
+    the segments, then the damaged offsets, then says in one line whether all is sound. Exits with 1 if anything is
+    damaged. It only reads, and can be used beside a running broker.
 
         qanat log verify data/broker-0
-        qanat log verify data/broker-0/orders-0 -o json
+        qanat log verify data/broker-0/orders-0 --ranges -o json
 
     Parameters
     ----------
     path:
         A data directory (`data/broker-0`), a partition's folder (`data/broker-0/orders-0`) or a segment.
+    ranges:
+        Name only what is damaged: which offsets, in which file, why.
     output:
         `table` for people, the others for programs.
     """
     files = _segment_files(path)
-    rows: list[tuple[Row, bool]] = []
+    found: list[_Verified] = []
     with told_bytes("reading", sum(file.stat().st_size for file in files), "segments") as tell:
         size = 0
-        for row, is_damaged in _rows(files):
-            rows.append((row, is_damaged))
-            size += int(row["bytes"] or 0)
-            tell(size, len(rows))
-    print_rows([row for row, _ in rows], _SEGMENT_COLUMNS, output)
-    return 1 if any(is_damaged for _, is_damaged in rows) else 0
+        for one in _verified(files):
+            found.append(one)
+            size += one.segment.size
+            tell(size, len(found))
+    damaged = [row for one in found for row in one.range_rows()]
+    if not ranges:
+        print_rows([one.row() for one in found], _SEGMENT_COLUMNS, output)
+    if ranges or (damaged and output == "table"):
+        print_rows(damaged, _RANGE_COLUMNS, output)
+    if output == "table":
+        print(_verdict(found, damaged))
+    return 1 if damaged else 0
 
 
 def dump(path: Path, *, records: bool = False, limit: int | None = None, output: Output = "table") -> int:
@@ -112,24 +124,60 @@ def _single_file(path: Path) -> Path:
     return path
 
 
-def _rows(segments: Iterable[Path]) -> Iterator[tuple[Row, bool]]:
-    """A row for each segment, and whether it tells of damage."""
-    previous: StoredSegment | None = None
-    for path in segments:
-        segment = look_at(path)
-        gap = gap_before(segment, previous)
-        row: Row = {
-            "partition": path.parent.name,
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    """A segment, and what is missing before it."""
+
+    segment: StoredSegment
+    gap: tuple[int, int] | None
+
+    def row(self) -> Row:
+        segment = self.segment
+        gap = "" if self.gap is None else f"; offsets {self.gap[0]} to {self.gap[1] - 1} before it are missing"
+        return {
+            "partition": segment.path.parent.name,
             "base_offset": segment.base_offset,
             "next_offset": segment.next_offset,
             "records": segment.records,
             "batches": segment.batches,
             "bytes": segment.size,
             "sealed": segment.is_sealed,
-            "state": segment.state if gap is None else f"{segment.state}; {gap}",
+            "state": f"{segment.state}{gap}",
         }
-        yield row, segment.is_damaged or gap is not None
+
+    def range_rows(self) -> Iterator[Row]:
+        """What is damaged, one row for each range of offsets."""
+        if self.gap is not None:
+            yield self._range(*self.gap, None, "a segment is missing")
+        for one in self.segment.damage if self.segment.is_damaged else ():
+            yield self._range(one.first_offset, one.next_offset, one.start, one.reason)
+
+    def _range(self, first_offset: int, next_offset: int, byte: int | None, reason: str) -> Row:
+        return {
+            "partition": self.segment.path.parent.name,
+            "first_offset": first_offset,
+            "next_offset": next_offset,
+            "segment": self.segment.path.name,
+            "byte": byte,
+            "reason": reason,
+        }
+
+
+def _verified(paths: Iterable[Path]) -> Iterator[_Verified]:
+    previous: StoredSegment | None = None
+    for path in paths:
+        segment = look_at(path)
+        yield _Verified(segment, gap_before(segment, previous))
         previous = segment
+
+
+def _verdict(found: Sequence[_Verified], damaged: Sequence[Row]) -> str:
+    partitions = len({one.segment.path.parent for one in found})
+    whole = f"{len(found)} segments of {partitions} partitions, {sum(one.segment.size for one in found):,} bytes"
+    if not damaged:
+        return f"sound: {whole}"
+    hit = len({row["partition"] for row in damaged})
+    return f"damaged: {len(damaged)} ranges of offsets in {hit} partitions; read {whole}"
 
 
 def _batch_rows(path: Path) -> Iterator[Row]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qanat.log import names
+from msgspec import UnsetType
+
+from qanat.log import checkpoints, names
 from qanat.log.directory import CLEAN_SHUTDOWN
+from qanat.log.folders import parse_folder
+from qanat.log.header_digest import HeaderPoint
+from qanat.log.leader_epochs import EpochStart, LeaderEpochs
 from qanat.log.scan import Damage, find_damage, read_batches
 from qanat.log.sidecar import Sidecar, decode_sidecar
+from qanat.log.verification import find_segment_damage, merged
 from qanat.model.errors import StorageError
 from qanat.wire.batch_header import BatchHeader
+from qanat.wire.crc import crc32c
 
 
 class ReadOnlyFile:
@@ -50,6 +57,8 @@ class StoredSegment:
     size: int
     is_sealed: bool
     damage: tuple[Damage, ...]
+    lost_tables: tuple[str, ...] = ()
+    """Endings of the files beside it that have to be made again."""
 
     @property
     def has_open_tail(self) -> bool:
@@ -60,7 +69,8 @@ class StoredSegment:
     @property
     def state(self) -> str:
         if not self.damage:
-            return "sound"
+            lost = " and ".join(self.lost_tables)
+            return f"sound, {lost} to be rebuilt" if lost else "sound"
         first = self.damage[0]
         if self.has_open_tail:
             return f"open tail of {self.size - first.start} bytes"
@@ -78,29 +88,105 @@ def batches_of(path: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
 
 
 def look_at(path: Path) -> StoredSegment:
-    """Read every byte of a segment and compare checksums."""
+    """Read every byte of a segment; compare checksums, the order of offsets, and headers with their digest."""
     base_offset = names.offset_of(path.name, names.LOG) or 0
-    file, sidecar = ReadOnlyFile(path), _sidecar(path)
-    size, position, records, batches, next_offset = file.size(), 0, 0, 0, base_offset
-    for position, header, _ in read_batches(file, 0, size, base_offset):
-        position += header.size
-        records, batches, next_offset = records + header.record_count, batches + 1, header.next_offset
+    file, sidecar, known = ReadOnlyFile(path), _sidecar(path), _known_epochs(path)
+    size, records, batches, next_offset = file.size(), 0, 0, base_offset
+    damage = _damage(path, file, size, sidecar, known)
+    position = 0
+    for one in (*damage, Damage(size, size, next_offset, next_offset, "")):
+        for _, header, _ in read_batches(file, position, one.start, base_offset):
+            records, batches, next_offset = records + header.record_count, batches + 1, header.next_offset
+        position, next_offset = one.end, max(next_offset, one.next_offset)
     end_offset = next_offset if sidecar is None else sidecar.next_offset
-    damage = list(find_damage(file, position, size, next_offset, end_offset)) if position < size else []
-    if sidecar is not None and sidecar.size != size:
-        damage.append(
-            Damage(size, size, next_offset, end_offset, f"{sidecar.size} bytes were sealed, {size} are there")
-        )
-    return StoredSegment(path, base_offset, end_offset, records, batches, size, sidecar is not None, tuple(damage))
+    return StoredSegment(
+        path,
+        base_offset,
+        end_offset,
+        records,
+        batches,
+        size,
+        sidecar is not None,
+        damage,
+        tuple(_lost_tables(path, sidecar)),
+    )
 
 
-def gap_before(segment: StoredSegment, previous: StoredSegment | None) -> str | None:
-    """What is missing between a segment and the one before it in the same partition."""
+def _damage(
+    path: Path, file: ReadOnlyFile, size: int, sidecar: Sidecar | None, epochs: Sequence[EpochStart]
+) -> tuple[Damage, ...]:
+    base_offset = names.offset_of(path.name, names.LOG) or 0
+    if sidecar is None:
+        return _damage_of_open(path, file, size, base_offset, epochs)
+    headers = None if isinstance(sidecar.headers, UnsetType) else sidecar.headers
+    is_whole = sidecar.size == size
+    found = find_segment_damage(file, size, base_offset, sidecar.next_offset, headers if is_whole else None, epochs)
+    if not is_whole:
+        last = max((one.next_offset for one in found), default=_end_offset(file, size, base_offset))
+        reason = f"{sidecar.size} bytes were sealed, {size} are there"
+        found = (*found, Damage(size, size, last, max(last, sidecar.next_offset), reason))
+    return merged(sidecar.damage, found)
+
+
+def _damage_of_open(
+    path: Path, file: ReadOnlyFile, size: int, base_offset: int, epochs: Sequence[EpochStart]
+) -> tuple[Damage, ...]:
+    """Of a segment that is written to: up to where a checkpoint knows its headers, and after that."""
+    point = _known_point(path, base_offset)
+    if point is None or point.size > size:
+        end_offset = _end_offset(file, size, base_offset)
+        return tuple(find_damage(file, 0, size, base_offset, end_offset))
+    found = find_segment_damage(file, point.size, base_offset, point.next_offset, point.headers, epochs)
+    return (*found, *find_damage(file, point.size, size, point.next_offset, point.next_offset))
+
+
+def _end_offset(file: ReadOnlyFile, size: int, base_offset: int) -> int:
+    """After the last readable batch, of those before the first that is not."""
+    return max((header.next_offset for _, header, _ in read_batches(file, 0, size, base_offset)), default=base_offset)
+
+
+def _known_epochs(path: Path) -> Sequence[EpochStart]:
+    file = path.parent / names.LEADER_EPOCHS
+    epochs = LeaderEpochs.decode(file.read_bytes()) if file.exists() else None
+    return epochs.entries if epochs is not None else ()
+
+
+def _known_point(path: Path, base_offset: int) -> HeaderPoint | None:
+    """What the data directory's checkpoint knows of the headers of a segment."""
+    folder, at = path.parent.parent, parse_folder(path.parent.name)
+    files = {name: _content(folder / name) for name in (*checkpoints.FILES, checkpoints.HEADERS)}
+    hint = checkpoints.decode_files(files).get(at) if at is not None else None
+    point = hint.headers if hint is not None else None
+    return point if point is not None and point.base_offset == base_offset else None
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def _lost_tables(path: Path, sidecar: Sidecar | None) -> Iterator[str]:
+    """Files beside a sealed segment that are not what was sealed: they are rebuilt when they are needed."""
+    if sidecar is None:
+        if path.with_suffix(names.SIDECAR).exists():
+            yield names.SIDECAR
+        return
+    sums = sidecar.checksums
+    for suffix, checksum in (
+        (names.OFFSET_INDEX, sums.offset_index),
+        (names.TIME_INDEX, sums.time_index),
+        (names.ABORTED_INDEX, sums.aborted_index),
+    ):
+        if crc32c(_content(path.with_suffix(suffix)) or b"") != checksum:
+            yield suffix
+
+
+def gap_before(segment: StoredSegment, previous: StoredSegment | None) -> tuple[int, int] | None:
+    """Which offsets are missing between a segment and the one before it in the same partition; the end is exclusive."""
     if previous is None or previous.path.parent != segment.path.parent or not previous.is_sealed:
         return None
     if previous.next_offset >= segment.base_offset:
         return None
-    return f"offsets {previous.next_offset} to {segment.base_offset - 1} before it are missing"
+    return previous.next_offset, segment.base_offset
 
 
 def _sidecar(path: Path) -> Sidecar | None:

@@ -18,6 +18,7 @@ What changes a log besides ordinary appends, each a job (`jobs`): decided on the
 thread, run on a worker, finished on the owner's thread:
 
 - `large_append`                    a batch that takes too long to write on the owner's thread
+- `noted_damage`                    damage found while the log was open, kept for the next start
 - `adoption`                        a file of batches made beside the broker that becomes a segment
 - `flush`                           group commit and sealing
 - `truncation`, `retreat`           cutting the end off; in place, where nobody has looked

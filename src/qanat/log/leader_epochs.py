@@ -121,6 +121,6 @@ class LeaderEpochs:
         rising = all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(entries))
         if version != str(_VERSION) or count != str(len(entries)) or not rising or not text.endswith(b"\n"):
             return None
-        if any(entry.epoch < 0 or entry.start_offset < 0 for entry in entries):
+        if any(not 0 <= entry.epoch < 2**31 or not 0 <= entry.start_offset < 2**63 for entry in entries):
             return None
         return LeaderEpochs(entries)

@@ -30,6 +30,7 @@ from qanat.log.settings import LogSettings
 from qanat.log.sidecar import Sidecar, decode_sidecar, encode_sidecar
 from qanat.log.swap import finish_swap
 from qanat.log.unsealed import take_in
+from qanat.log.verification import merged
 from qanat.log.whole_files import TEMPORARY_SUFFIX, read_whole, replace
 from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
 
@@ -214,7 +215,7 @@ def _measured(segment: Segment) -> Segment:
         sealed_size, segment.size = segment.size, held
         end_offset = segment.next_offset
         damage = list(find_damage(segment.file, 0, held, segment.base_offset, end_offset, end_offset=end_offset))
-        segment.damage = tuple(damage)
+        segment.damage = merged(segment.damage, damage)
         readable_to = max([_next_offset(segment), *(one.next_offset for one in damage)])
         if readable_to < segment.next_offset:
             reason = f"{sealed_size - held} bytes of the file are gone"

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.log.batches import NOW, Writer, batch, log_settings
+from tests.log.batches import FOLDER, NOW, Writer, batch, disk_with, image, log_settings, overwrite
 from tests.log.directories import (
     AT,
     PATH,
@@ -30,6 +30,7 @@ from qanat.app.compose import Logs, open_log_directory
 from qanat.log import checkpoints, names
 from qanat.log.checkpoints import decode_offsets
 from qanat.log.partition_log import PartitionLog
+from qanat.log.recovery import Checkpoint, open_log
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.upkeep import Pacer, Upkeep
 from qanat.log.settings import DirectorySettings
@@ -157,6 +158,23 @@ def test_what_rotted_in_the_last_segment_after_a_clean_stop_is_found_and_named()
                 await runtime.read(log, 17, 100)
             await produce(runtime, log, 1)
             assert len(await values_read(runtime, log, 18)) == 13
+
+    asyncio.run(main())
+
+
+def test_damage_that_was_found_is_known_after_a_crash_without_reading_anything() -> None:
+    async def main() -> None:
+        disk = MemoryFiles()
+        async with running_log(disk, segment_bytes=400) as (runtime, log):
+            await produce(runtime, log, 12)
+            upkeep = Upkeep(runtime, lambda _: None)
+            overwrite(log, 1, 70, b"\xff\xff")
+            assert await upkeep.scrub() == 1
+            await upkeep.checkpoint()
+            files = disk_with(image(disk, log.directory))
+            known = open_log(files, FOLDER, AT, log.settings, Checkpoint()).damage
+            assert known == log.damage
+            assert log.damage
 
     asyncio.run(main())
 

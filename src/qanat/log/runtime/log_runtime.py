@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
 from qanat.log.admission import Admitted, admit, is_opened
@@ -19,6 +19,7 @@ from qanat.log.files import Buffer
 from qanat.log.flush import FlushJob
 from qanat.log.jobs import Job
 from qanat.log.lookup import TimestampedOffset
+from qanat.log.noted_damage import begin_noting
 from qanat.log.partition_log import PartitionLog
 from qanat.log.reading import LogRead
 from qanat.log.retention import begin_retention
@@ -34,7 +35,14 @@ from qanat.log.segment import Segment
 from qanat.log.settings import LogSettings
 from qanat.log.truncation import LookJob, begin_restart, begin_truncation, touched_segments
 from qanat.log.warming import CheckJob
-from qanat.model.errors import DiskFullError, InflatesTooFarError, NotTakenOverError, QanatError, StorageError
+from qanat.model.errors import (
+    DiskFullError,
+    InflatesTooFarError,
+    NotTakenOverError,
+    PartitionDeletedError,
+    QanatError,
+    StorageError,
+)
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.log_counters import LogCounters
 from qanat.wire.batch_header import read_header
@@ -356,6 +364,17 @@ class LogRuntime(PlainAppends):
         """Write the checkpoint files. A full disk leaves the old ones in place."""
         self.directory.state.require_working()
         await self.do(self.directory.begin_checkpoint(), survives_full_disk=True)
+
+    async def keep_damage(self) -> None:
+        """Write down damage that was found since the last time, so that it is known after a crash."""
+        for log in list(self.directory.logs.values()):
+            if begin_noting(log) is None:
+                continue
+            with suppress(DiskFullError, PartitionDeletedError):
+                async with self.changing(log):
+                    job = begin_noting(log)
+                    if job is not None:
+                        await self.do(job, log, survives_full_disk=True)
 
     async def compact(self, log: PartitionLog, throttle: Callable[[int], None]) -> bool:
         """One pass of compaction now; False where there is nothing to do."""

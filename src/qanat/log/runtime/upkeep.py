@@ -65,7 +65,7 @@ class Upkeep:
         periods: list[tuple[str, Callable[[], int], Callable[[], Awaitable[object]]]] = [
             ("retention", lambda: self._settings.log_retention_check_interval_ms, self.expire),
             ("compaction", lambda: self._settings.log_cleaner_backoff_ms, self.compact),
-            ("checkpoint", lambda: self._settings.log_flush_offset_checkpoint_interval_ms, self._runtime.checkpoint),
+            ("checkpoint", lambda: self._settings.log_flush_offset_checkpoint_interval_ms, self.checkpoint),
         ]
         if self._settings.log_scrub_bytes_per_second:
             periods.append(("scrub", lambda: _SCRUB_PAUSE_MS, self.scrub))
@@ -96,6 +96,11 @@ class Upkeep:
                 with suppress(DiskFullError, PartitionDeletedError):
                     await self._runtime.compact(log, self._pacer)
             await asyncio.sleep(0)
+
+    async def checkpoint(self) -> None:
+        """Write the checkpoints, and what is known to be damaged."""
+        await self._runtime.keep_damage()
+        await self._runtime.checkpoint()
 
     async def scrub(self) -> int:
         """Compare the checksums of everything once; returns how much damage is new.
