@@ -25,7 +25,8 @@ def damage(log: PartitionLog, found: Iterable[Damage]) -> None:
             byte=one.start,
             offsets=f"{one.first_offset} to {one.next_offset - 1}",
             reason=one.reason,
-            advice=f"look with qanat log verify {log.directory}; restore it from a backup",
+            advice="another replica leads and this one is fetched from it again; where there is none, look with "
+            f"qanat log verify {log.directory} and restore it from a backup",
         )
 
 
