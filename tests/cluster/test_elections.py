@@ -33,7 +33,7 @@ def nodes(
 ) -> Nodes:
     """Brokers: `alive` since before the members were written down, `back` since after, `crashed` back after a crash."""
     known = {node_id: Node(since, node_id in stopping, 0) for node_id in alive}
-    known |= {node_id: Node(20, False, 0, clean_epoch=19) for node_id in back}
+    known |= {node_id: Node(20, False, 0, stopped_at=19) for node_id in back}
     known |= {node_id: Node(20, False, 20) for node_id in crashed}
     return Nodes(known, {})
 
@@ -157,7 +157,7 @@ def test_a_sole_replica_that_restarts_goes_on_in_its_epoch() -> None:
 
 
 def test_c10_a_node_that_lost_its_disk_is_a_member_of_nothing() -> None:
-    emptied = Nodes({node_id: Node(20, False, 0, clean_epoch=19) for node_id in (0, 1, 2)}, {0: 15})
+    emptied = Nodes({node_id: Node(20, False, 0, stopped_at=19) for node_id in (0, 1, 2)}, {0: 15})
 
     after = settle(state(), emptied, TWO)
 

@@ -31,8 +31,8 @@ def crashed(*node_ids: int) -> Nodes:
     return Nodes({node_id: Node(EPOCH, False, EPOCH) for node_id in node_ids}, {})
 
 
-def stopped_cleanly(*node_ids: int, clean_epoch: int = 10) -> Nodes:
-    return Nodes({node_id: Node(EPOCH, False, 0, clean_epoch) for node_id in node_ids}, {})
+def stopped_cleanly(*node_ids: int, stopped_at: int = 10) -> Nodes:
+    return Nodes({node_id: Node(EPOCH, False, 0, stopped_at) for node_id in node_ids}, {})
 
 
 def proof(end_offset: int = 10, last_epoch: int = 3, epoch: int = 3, **other: object) -> Proof:
@@ -95,7 +95,7 @@ def test_after_a_clean_stop_of_the_run_in_which_it_was_a_member_nobody_is_waited
 
 
 def test_c70_an_image_of_an_earlier_clean_stop_is_not_taken_for_the_last_one() -> None:
-    after = settle(state(), stopped_cleanly(0, clean_epoch=9), TWO, proved(proof()))
+    after = settle(state(), stopped_cleanly(0, stopped_at=9), TWO, proved(proof()))
 
     assert after.leader == NO_LEADER
 

@@ -159,6 +159,20 @@ def test_an_election_waits_for_those_that_are_away_after_an_unclean_stop_of_all_
     play(script)
 
 
+def test_after_a_clean_stop_of_all_the_last_one_that_stopped_leads_without_the_others() -> None:
+    async def script(stage: Stage) -> None:
+        values = await send_ten(stage)
+        for machine in stage.machines:
+            await machine.stop()
+        last = stage.machines[-1]
+        await last.start()
+        await asyncio.sleep(3.0)
+        assert stage.leader is last
+        assert await stage.read() == values
+
+    play(script)
+
+
 def test_damage_that_a_running_leader_meets_moves_leadership_and_is_repaired() -> None:
     async def script(stage: Stage) -> None:
         values = await send_ten(stage)

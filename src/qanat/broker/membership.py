@@ -135,6 +135,7 @@ class Membership:
 
     async def leave(self) -> None:
         """End our registration and whatever else hangs on the lease, now."""
+        self._directory.known_revision = self._metadata.image.revision
         if self._kept is not None:
             await self._kept.release()
             try:
@@ -162,7 +163,7 @@ class Membership:
             is_clean=self._directory.sound_since == 0,
             sound_since=values.SINCE_NOW if self._directory.sound_since is None else self._directory.sound_since,
             levels=(format_levels.OLDEST, format_levels.NEWEST),
-            clean_epoch=self._directory.clean_epoch,
+            stopped_at=self._directory.stopped_at,
             running_since=self._running_since,
             proves_logs=True,
         )
@@ -195,7 +196,6 @@ class Membership:
 
     def _note_epoch(self) -> None:
         if (epoch := self.epoch) is not None:
-            self._directory.run_epoch = epoch
             self._running_since = self._running_since or epoch
 
     async def _wait_for_place(self, key: str) -> None:

@@ -40,8 +40,8 @@ class Node(Struct, frozen=True):
     is_stopping: bool
     sound_since: int
     """A replica that had everything at this revision has it still, flushed or not."""
-    clean_epoch: int = NEVER
-    """The epoch whose clean shutdown its data directory shows."""
+    stopped_at: int = NEVER
+    """The revision at which it was stopped cleanly, as its data directory shows."""
     running_since: int = 0
     """The first epoch of its process, where that is another than `epoch`."""
     directory_id: str = ""
@@ -78,12 +78,12 @@ class Nodes(Struct, frozen=True):
 
     def is_clean(self, member: Member) -> bool:
         """Whether a member's broker is back from a clean shutdown of the very run in which it was a member, or is still
-        in that run. An older disk image may show the clean shutdown of an earlier run.
+        in that run. An older disk image shows a shutdown of before it became a member.
         """
         node = self.alive.get(member.node_id)
         if node is None:
             return False
-        return node.clean_epoch >= member.since or 0 < node.running_since <= member.since
+        return node.stopped_at >= member.since or 0 < node.running_since <= member.since
 
     def as_member(self, node_id: int) -> Member:
         """A node that has everything as of now."""
@@ -137,7 +137,7 @@ def _node(image: MetadataImage, registration: BrokerRegistration) -> Node:
         image.broker_epochs[registration.node_id],
         registration.is_stopping,
         _sound_since(image, registration),
-        registration.clean_epoch,
+        registration.stopped_at,
         registration.running_since,
         registration.directory_id,
         registration.proves_logs,

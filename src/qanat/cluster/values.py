@@ -130,8 +130,8 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     registration's own, and later what that was. None by brokers that do not know it: `is_clean` speaks for them."""
     levels: tuple[int, int] = (1, 1)
     """The first and the last format level that it knows."""
-    clean_epoch: int = NEVER
-    """The epoch in which its data directory was last stopped cleanly; `NEVER` after a crash."""
+    stopped_at: int = NEVER
+    """The revision at which its data directory was last stopped cleanly; `NEVER` after a crash."""
     running_since: int = 0
     """The first epoch of the process, where this registration is not its first: it has lost nothing since."""
     proves_logs: bool = False

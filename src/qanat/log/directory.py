@@ -79,10 +79,10 @@ class LogDirectory:
         self.sound_since: int | None = 0
         """The revision of the metadata store since which nothing was lost here, 0 where nothing ever was; None after a
         crash, until the cluster has been told of it. What was not flushed may be lost with every crash."""
-        self.clean_epoch = -1
-        """The broker's epoch in the run that ended cleanly before this one; -1 where it did not."""
-        self.run_epoch = -1
-        """The broker's epoch in this run."""
+        self.stopped_at = -1
+        """The metadata store's revision at which the run before this one stopped cleanly; -1 where it did not."""
+        self.known_revision = -1
+        """The newest revision of the metadata store that this run knows of; a clean stop writes it down."""
         self.is_answered_for = False
         """Whether somebody tells the cluster of crashes: until that is done, no stop counts as clean."""
         self.identity: DirectoryIdentity | None = None
@@ -245,7 +245,7 @@ class LogDirectory:
                 run_now(self.begin_checkpoint())
                 self._catalogue.save(self._generation, self._rows())
                 if self.sound_since is not None or not self.is_answered_for:
-                    marker = f"{self._generation}\n{self.sound_since or 0}\n{self.run_epoch}\n"
+                    marker = f"{self._generation}\n{self.sound_since or 0}\n{self.known_revision}\n"
                     replace(self.files, f"{self.path}/{CLEAN_SHUTDOWN}", marker.encode())
         finally:
             for log in self.logs.values():
@@ -261,7 +261,7 @@ class LogDirectory:
     def load(self, topic_settings: TopicSettings) -> None:
         """Open what lies in the directory: by the catalogue after a clean stop, by recovery otherwise."""
         marker = f"{self.path}/{CLEAN_SHUTDOWN}"
-        generation, sound_since, self.clean_epoch = _read_marker(read_whole(self.files, marker) or b"")
+        generation, sound_since, self.stopped_at = _read_marker(read_whole(self.files, marker) or b"")
         self.was_clean = bool(generation)
         self.sound_since = sound_since if self.was_clean or self.is_new else None
         self.files.remove(marker)
@@ -299,9 +299,9 @@ class LogDirectory:
 
 
 def _read_marker(content: bytes) -> tuple[str, int, int]:
-    """The run that ended cleanly, empty where none did; since when nothing was lost; the run's broker epoch."""
-    generation, sound_since, epoch, *_ = (*content.decode(errors="replace").strip().split("\n"), "", "")
-    return generation, _number(sound_since, 0), _number(epoch, -1)
+    """The run that ended cleanly, empty where none did; since when nothing was lost; when it stopped."""
+    generation, sound_since, revision, *_ = (*content.decode(errors="replace").strip().split("\n"), "", "")
+    return generation, _number(sound_since, 0), _number(revision, -1)
 
 
 def _number(text: str, otherwise: int) -> int:
