@@ -9,6 +9,10 @@
 - `arranging`          what the controller moves by itself
 - `failure_detection`  brokers whose process has ended: two witnesses evict them before their lease runs out
 - `confirmed_lease`    whether our lease was renewed lately enough to act in its name
+- `replica_logs`       what our own logs hold, for whoever elects
+- `replica_proofs`     what the controller has had brokers prove of their logs before it elects
+- `replica_faults`     our logs that are damaged or offline, reported to the cluster
+- `storage_faults`     what becomes of faults of our disk
 - `throttling`         how fast copies may catch up
 - `follower_session`   what a follower last asked its leader for
 - `followers`          copies of partitions that others lead, kept up by fetching
@@ -22,6 +26,7 @@
 - `transaction_coordinator`  the shell around the transactions' ledger
 - `transaction_markers`      markers on their way into partitions, whoever asks for them
 - `transaction_gate`         whether a transactional write belongs to an open transaction
+- `coordination`       coordinators take over internal partitions, and let them go
 - `hosted_shard`       what every coordinator's shell does: append, wait, answer; tick; end
 - `share_coordinator`, `remote_share_state`  who keeps the state of share partitions: this broker, or another
 - `share_partition`, `share_partitions`  a share partition at work, and all that this broker leads
@@ -31,6 +36,7 @@
 - `dead_letters`       records that a share group has given up, on their way to another topic
 - `consumption`        `cleanup.policy=consume`: records go once share groups are past them
 - `internal_topic`     a topic in which a coordinator keeps its state
+- `unwaited`           work that goes on to its end when its client has gone
 - `breaths`            work of one request, in pieces that keep nobody waiting
 - `topic_settings`     every setting that a topic may have, in one table
 - `setting_kinds`      what the value of a setting may be

@@ -32,6 +32,7 @@ from qanat.broker.settings import BrokerSettings
 from qanat.broker.storage_faults import StorageFaults
 from qanat.broker.throttling import ReplicationThrottles
 from qanat.broker.topic_settings import TopicSettings
+from qanat.broker.unwaited import to_the_end
 from qanat.cluster import keys, values
 from qanat.cluster.elections import Rules
 from qanat.cluster.format_levels import FormatLevelError, LevelPlan, first_level, require_known
@@ -434,12 +435,7 @@ class Broker:
 
         It goes on to its end when the caller is cancelled: a topic must not stay half created.
         """
-        committing = self.park(self._commit(plan))
-        try:
-            return await asyncio.shield(committing)
-        except asyncio.CancelledError:
-            committing.add_done_callback(told.change_without_client)
-            raise
+        return await to_the_end(self.park(self._commit(plan)))
 
     async def _commit(self, plan: TopicPlan | ConfigPlan | PartitionPlan | LevelPlan) -> bool:
         before = self.metadata.image.topics.get(plan.topic.name) if isinstance(plan, TopicPlan) else None

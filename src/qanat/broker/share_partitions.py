@@ -16,6 +16,7 @@ from qanat.broker.partition import Partition
 from qanat.broker.share_coordinator import ShareCoordinator
 from qanat.broker.share_partition import LedSharePartition
 from qanat.broker.share_sessions import ShareSessions
+from qanat.broker.unwaited import to_the_end
 from qanat.groups.consumer.records import TopicIdPartition
 from qanat.groups.share.record_states import RecordState
 from qanat.groups.share.standing import ShareStanding
@@ -95,7 +96,7 @@ class SharePartitions:
         if loading is None:
             loading = self._loading[key] = self._broker.park(self._load(key))
             loading.add_done_callback(lambda _: self._loading.pop(key, None))
-        return await asyncio.shield(loading)
+        return await to_the_end(loading)
 
     async def _load(self, key: ShareKey) -> LedSharePartition | ErrorCode:
         partition = self._broker.partition_by_id(key.topic_id, key.partition)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from qanat.cluster.format_levels import LevelPlan
@@ -10,7 +9,7 @@ from qanat.cluster.reassignments import PartitionPlan
 from qanat.cluster.topic_configs import ConfigPlan
 from qanat.log.partition_log import PartitionLog
 from qanat.log.scan import Damage
-from qanat.model.errors import QanatError, StorageError
+from qanat.model.errors import StorageError
 from qanat.telemetry.events import event
 
 
@@ -50,14 +49,3 @@ def change(plan: ConfigPlan | PartitionPlan | LevelPlan) -> None:
             event("partition changed", partition=at, replicas=list(after.replicas), leader=after.leader)
         case ConfigPlan():
             event("settings changed", of=plan.of, settings=dict(plan.overrides))
-
-
-def change_without_client(committing: asyncio.Task[bool]) -> None:
-    """A commit has ended for which no client waits any more."""
-    if committing.cancelled() or (fault := committing.exception()) is None:
-        return
-    if isinstance(fault, QanatError):
-        event("change failed after its client had gone", level="warning", reason=str(fault))
-    else:
-        context = {"message": "a commit without a client failed", "exception": fault, "task": committing}
-        committing.get_loop().call_exception_handler(context)

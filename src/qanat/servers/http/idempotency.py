@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from qanat.broker.partition import Partition
+from qanat.broker.unwaited import to_the_end
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_names import IDEMPOTENCY_TOPIC as TOPIC
 from qanat.cluster.topics import CreateTopic
@@ -98,7 +99,7 @@ class Idempotency:
         if shard is None:
             shard = self._shards[number] = Shard(self._door, number)
         # It goes on to its end when the caller hangs up: its repeat will find the answer.
-        return await asyncio.shield(self._door.broker.park(shard.answer(job)))
+        return await to_the_end(self._door.broker.park(shard.answer(job)))
 
     async def _make_topic(self) -> None:
         broker = self._door.broker
