@@ -190,3 +190,34 @@ def test_whoever_waits_at_a_follower_is_told_when_it_follows_another_leader() ->
         assert (await waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     _play(script)
+
+
+def test_c70_a_process_that_is_back_with_an_older_disk_shows_nothing_before_it_is_in_sync_again() -> None:
+    async def script(stage: Stage) -> None:
+        for number in range(5):
+            await stage.send(b"%d" % number)
+        old = stage.leader
+        image = old.disk.crash("keep_all")
+        for number in range(5, 10):
+            await stage.send(b"%d" % number)
+        await stage.whole_again()
+        for machine in stage.machines:
+            machine.lose_power("keep_all")
+        old.disk, old.lied_at = image, stage.revision
+        await asyncio.sleep(20.0)  # Until all sessions are over.
+        await old.start()
+        await asyncio.sleep(1.0)
+        assert stage.state.leader < 0, "the others may have more"
+        assert old.node_id in stage.state.in_sync_nodes, "the set names the process of before"
+        row = await _fetch(old, 10)
+        # OFFSET_OUT_OF_RANGE would send a consumer that has read everything back to the start, or to the end.
+        assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await _fetch(old, 0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for machine in stage.machines:
+            if machine is not old:
+                await machine.start()
+        await stage.whole_again()
+        await stage.until(lambda: _high_watermark(old) == 10, "it has everything again")
+        assert _values(await _fetch(old, 0)) == [b"%d" % number for number in range(10)]
+
+    _play(script)

@@ -322,11 +322,13 @@ class Hosting:
             self.take_part(topic, at.partition)
 
     def _leads(self, state: values.PartitionState) -> bool:
-        if state.leader != self._node_id:
-            return False
+        return state.leader == self._node_id and (len(state.replicas) == 1 or self.is_in_sync(state))
+
+    def is_in_sync(self, state: values.PartitionState) -> bool:
+        """Whether the in-sync set names this very process, and not the one before us."""
         ours = self._image.broker_epochs.get(self._node_id)
         given = next((member.since for member in state.in_sync if member.node_id == self._node_id), None)
-        return len(state.replicas) == 1 or (ours is not None and given is not None and ours <= given)
+        return ours is not None and given is not None and ours <= given
 
     def _lead(self, at: TopicPartition, topic: values.Topic, state: values.PartitionState) -> None:
         if at in self.partitions:

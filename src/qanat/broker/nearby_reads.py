@@ -5,7 +5,8 @@ answers without records and names the in-sync follower in the consumer's rack th
 the consumer asks that one. Whoever is asked reads its own copy up to the high watermark that its leader told it.
 
 Rule 1: a copy shows nothing beyond its own high watermark (C22): whatever lies below is committed.
-Rule 2: a follower that is not in sync shows nothing; its consumers are sent back to look for the leader.
+Rule 2: a follower that is not in sync shows nothing; its consumers are sent back to look for the leader. A process that
+        is back is not in sync before the set names it anew: its disk may have lost what consumers have read.
 Rule 3: a reader is of one copy in one leader epoch. When that is over, whoever waits is told so.
 """
 
@@ -151,7 +152,7 @@ class NearbyReads:
         topic = image.topics.get(at.topic)
         if followers is None or topic is None or not 0 <= at.partition < len(topic.partitions):
             return None
-        if self._broker.node_id not in image.state(topic, at.partition).in_sync_nodes or at in followers.busy:
+        if not self._broker.hosting.is_in_sync(image.state(topic, at.partition)) or at in followers.busy:
             return None
         reader = self._readers.get(at)
         if reader is None and (copy := followers.copies.get(at)) is not None:
