@@ -10,6 +10,7 @@ from qanat.cluster.elections import Awaited, Rules, awaited, prefer, recover, se
 from qanat.cluster.nodes import Node, Nodes
 from qanat.cluster.proofs import Evidence, Proof
 from qanat.cluster.values import NO_LEADER, Member, PartitionState, ReplicaFault
+from qanat.cluster.waits import Wait, copies_told, wait_of
 
 TWO = Rules(min_insync_replicas=2)
 EPOCH = 20
@@ -33,6 +34,10 @@ def crashed(*node_ids: int) -> Nodes:
 
 def stopped_cleanly(*node_ids: int, stopped_at: int = 10) -> Nodes:
     return Nodes({node_id: Node(EPOCH, False, 0, stopped_at) for node_id in node_ids}, {})
+
+
+def steady(*node_ids: int) -> Nodes:
+    return Nodes({node_id: Node(5, False, 0) for node_id in node_ids}, {})
 
 
 def proof(end_offset: int = 10, last_epoch: int = 3, epoch: int = 3, **other: object) -> Proof:
@@ -165,6 +170,45 @@ def test_without_a_sound_copy_the_partition_waits_for_an_operator_who_gets_the_b
     after = recover(waiting, crashed(*ALL), damaged)
     assert (after.leader, after.in_sync_nodes, after.is_recovered) == (1, (1,), True)
     assert recover(waiting, crashed(2), damaged) is waiting, "a log that cannot be opened leads nothing"
+
+
+def test_an_operator_gets_the_copy_that_loses_least() -> None:
+    leaderless = state(leader=NO_LEADER)
+
+    def elected(*proofs: Proof) -> int:
+        return recover(leaderless, crashed(*ALL), proved(*proofs)).leader
+
+    same, nearly_all = ((7, 8),), ((0, 8),)
+    assert elected(proof(damage=((2, 4), *same)), proof(damage=same), proof(8, damage=same)) == 1, "fewest damaged"
+    assert elected(proof(10, damage=nearly_all), proof(9, damage=same), proof(3, damage=((1, 3),))) == 1
+    assert elected(proof(50, last_epoch=2), proof(8, damage=same), proof(8, damage=nearly_all)) == 1, "a later epoch"
+
+
+def test_an_operator_gets_the_copy_that_another_makes_whole() -> None:
+    leaderless = state(leader=NO_LEADER)
+    early, late, both = ((2, 5),), ((7, 8),), ((2, 5), (7, 8))
+
+    def elected(is_compacted: bool) -> int:
+        copies = [proof(damage=ranges, is_compacted=is_compacted) for ranges in (both, late, early)]
+        return recover(leaderless, crashed(*ALL), proved(*copies)).leader
+
+    assert elected(is_compacted=False) == 2, "broker 1 keeps 0 to 6 and fetches 7 to 9, then broker 2 is repaired"
+    assert elected(is_compacted=True) == 1, "it would have to fetch everything"
+
+
+def test_whom_a_partition_waits_for_is_told() -> None:
+    leaderless = state(leader=NO_LEADER)
+
+    assert wait_of(state(leader=1), steady(*ALL), TWO, Evidence()) is None
+    assert wait_of(leaderless, crashed(*ALL), TWO, Evidence()) == Wait(unproven=ALL, is_bounded=True)
+    some = Evidence({0: proof(), 1: proof()})
+    assert wait_of(leaderless, crashed(0, 1), TWO, some) == Wait(gone=(2,), is_bounded=True)
+    assert wait_of(leaderless, crashed(), TWO, Evidence()) == Wait(gone=ALL)
+    lost = wait_of(leaderless, crashed(*ALL), TWO, faulty(*ALL))
+    assert lost is not None
+    assert lost.is_for_operator
+    assert copies_told(leaderless, faulty(1)) == ["broker 1: offsets 4 to 6 damaged"]
+    assert copies_told(leaderless, faulty(1, is_offline=True)) == ["broker 1: offline (checksum)"]
 
 
 def test_a_broker_that_cannot_prove_anything_is_trusted_as_before() -> None:

@@ -15,6 +15,7 @@ from qanat.broker.arranging import Arranging
 from qanat.broker.confirmed_lease import confirmed
 from qanat.broker.membership import Membership
 from qanat.broker.replica_proofs import ReplicaProofs
+from qanat.broker.waiting_elections import WaitingElections
 from qanat.cluster import keys, values
 from qanat.cluster.controller import (
     PARTITIONS_AT_ONCE,
@@ -57,8 +58,7 @@ class Controlling:
         """Of each broker its epoch, and since when by our clock we know of it."""
         self._arranging = Arranging(broker, self._carry_out)
         self.proofs = ReplicaProofs(broker, self.look_at)
-        self._waits_for: dict[str, tuple[int, ...]] = {}
-        """Partitions whose election waits for brokers that are away, of which the operator was told."""
+        self.waiting = WaitingElections(broker, rules_of, self.proofs)
 
     @property
     def is_controller(self) -> bool:
@@ -117,6 +117,7 @@ class Controlling:
                         await self._settle()
                     else:
                         self.proofs.clear()
+                        self.waiting.clear()
                 except (StoreUnavailableError, LeaseExpiredError) as fault:
                     tell("the controller cannot reach the store", level="warning", reason=str(fault))
                     await asyncio.sleep(_RETRY_S)
@@ -171,24 +172,10 @@ class Controlling:
             await self._arranging.complete_internal_topics()
 
     def _await_proofs(self, topics: Sequence[str]) -> None:
-        """Have brokers prove what elections need to know, and say which brokers are awaited."""
+        """Have brokers prove what elections need to know, and say what elections wait for."""
         for waiting in partitions_waiting(self._image, self._rules_of, self.proofs.evidence, topics):
-            topic, number, whom = waiting.topic, waiting.number, waiting.whom
-            self.proofs.expect(topic.topic_id, number, waiting.state.leader_epoch, whom)
-            at = f"{topic.name}-{number}"
-            if not whom.gone:
-                self._waits_for.pop(at, None)
-            elif self._waits_for.get(at) != whom.gone:
-                self._waits_for[at] = whom.gone
-                if len(self._waits_for) <= _TOLD_AT_ONCE:
-                    timeout_ms = self._broker.settings.unclean_recovery_timeout_ms
-                    tell(
-                        "election waits for replicas that stopped uncleanly",
-                        level="warning",
-                        partition=at,
-                        waits_for=list(whom.gone),
-                        at_most_ms=timeout_ms,
-                    )
+            self.waiting.note(waiting)
+            self.proofs.expect(waiting.topic.topic_id, waiting.number, waiting.state.leader_epoch, waiting.whom)
 
     def _take_topics(self) -> list[str]:
         topics = (

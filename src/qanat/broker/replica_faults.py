@@ -56,6 +56,10 @@ class ReplicaFaults:
         self._broker.counters.replicas_repaired += 1
         self.report()
 
+    def faulty(self) -> list[TopicPartition]:
+        """Replicas of ours that are offline or damaged."""
+        return list(dict.fromkeys([*self._broker.hosting.offline_partitions(), *self.damaged]))
+
     def report(self) -> None:
         """Bring the store in line with what we know, beside everything else."""
         self._is_stale = True

@@ -33,6 +33,8 @@ class ReplicaLog(Struct, frozen=True):
     damage: tuple[tuple[int, int], ...] = ()
     is_offline: bool = False
     reason: str = ""
+    """Why it is offline, or what is wrong with the first damaged range."""
+    is_compacted: bool = False
 
 
 class ReplicaLogs:
@@ -69,7 +71,16 @@ class ReplicaLogs:
         log = self._broker.runtime.directory.logs.get(at)
         if log is None:
             return None
-        return ReplicaLog(generation, leader_epoch, log.epochs.latest, log.end_offset, damaged_ranges(log))
+        reason = next((one.reason for one in log.damage), "")
+        return ReplicaLog(
+            generation,
+            leader_epoch,
+            log.epochs.latest,
+            log.end_offset,
+            damaged_ranges(log),
+            reason=reason,
+            is_compacted=log.settings.is_compacted,
+        )
 
 
 def damaged_ranges(log: PartitionLog) -> tuple[tuple[int, int], ...]:

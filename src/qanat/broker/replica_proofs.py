@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from qanat.broker.replica_logs import PartitionRef, ReplicaLog, parse_topic_id
@@ -88,6 +89,16 @@ class ReplicaProofs:
 
     # Waiting
 
+    @property
+    def awaited(self) -> Iterable[PartitionRef]:
+        """Partitions that wait for brokers to come back or to prove what they hold."""
+        return self._since_ms.keys()
+
+    def left_ms(self, topic_id: str, number: int) -> int:
+        """How long a partition waits at most from now on."""
+        since_ms = self._since_ms.get((topic_id, number), self._broker.steady_ms())
+        return max(0, since_ms + self._timeout_ms() - self._broker.steady_ms())
+
     def _timeout_ms(self) -> int:
         return self._broker.settings.unclean_recovery_timeout_ms
 
@@ -144,6 +155,21 @@ class ReplicaProofs:
         response = await self._broker.peers.call(node_id, ApiKey.GET_REPLICA_LOG_INFO, request, _CALL_S)
         return _proofs_of(response, wanted)
 
+    async def gather_soon(
+        self, wanted: Mapping[int, Mapping[PartitionRef, int]]
+    ) -> dict[PartitionRef, dict[int, Proof]]:
+        """What these brokers prove of these partitions, all asked at once; whoever does not answer is left out."""
+        proofs: dict[PartitionRef, dict[int, Proof]] = {}
+
+        async def ask(node_id: int, refs: Sequence[tuple[PartitionRef, int]]) -> None:
+            with suppress(QanatError):
+                for start in range(0, len(refs), _AT_ONCE):
+                    for ref, proof in (await self.gather(node_id, dict(refs[start : start + _AT_ONCE]))).items():
+                        proofs.setdefault(ref, {})[node_id] = proof
+
+        await asyncio.gather(*(ask(node_id, list(refs.items())) for node_id, refs in wanted.items()))
+        return proofs
+
     def _own(
         self, described: Mapping[PartitionRef, ReplicaLog], wanted: Mapping[PartitionRef, int]
     ) -> dict[PartitionRef, Proof]:
@@ -159,6 +185,7 @@ class ReplicaProofs:
                 log.end_offset,
                 log.damage,
                 log.is_offline,
+                log.is_compacted,
             )
             for ref, log in described.items()
             if log.leader_epoch == wanted[ref]
@@ -198,4 +225,5 @@ def _proof(response: GetReplicaLogInfoResponse, row: PartitionLogInfo) -> Proof:
         row.log_end_offset,
         tuple((one.first_offset, one.next_offset) for one in row.damage),
         row.error_code == ErrorCode.KAFKA_STORAGE_ERROR,
+        row.is_compacted,
     )

@@ -188,16 +188,16 @@ def with_in_sync(
 
 def recover(state: PartitionState, nodes: Nodes, evidence: Evidence = NOTHING_KNOWN) -> PartitionState:
     """An operator asks for a leader at any price: the best copy that is there, and what it has is the truth."""
-    alive = _alive_by_extent(state, nodes, evidence)
+    alive = _alive_by_worth(state, nodes, evidence)
     if state.leader != NO_LEADER or not alive:
         return state
     return _recovered(state, alive[0], nodes)
 
 
-def _alive_by_extent(state: PartitionState, nodes: Nodes, evidence: Evidence) -> list[int]:
-    """Replicas that could lead at any price: those that can be opened, the greatest extent first."""
+def _alive_by_worth(state: PartitionState, nodes: Nodes, evidence: Evidence) -> list[int]:
+    """Replicas that could lead at any price: those that can be opened, the one that loses least first."""
     alive = [node_id for node_id in state.target if nodes.is_ready(node_id) and not _is_offline(node_id, evidence)]
-    return sorted(alive, key=evidence.extent, reverse=True)
+    return sorted(alive, key=evidence.worth, reverse=True)
 
 
 def _is_offline(node_id: int, evidence: Evidence) -> bool:
@@ -289,7 +289,7 @@ def _elected(state: PartitionState, before: PartitionState, look: Standings, rul
     for member in sorted(state.eligible, key=lambda member: _place(state, member.node_id)):
         if nodes.is_ready(member.node_id) and look.of(member) is Standing.STEADY:
             return _led_by_eligible(state, member, look)
-    alive = _alive_by_extent(state, nodes, look.evidence)
+    alive = _alive_by_worth(state, nodes, look.evidence)
     is_waiting = not look.evidence.is_overdue and bool(awaited(before, nodes, rules, look.evidence))
     if rules.is_unclean_allowed and alive and not is_waiting:
         return _recovered(state, alive[0], nodes)

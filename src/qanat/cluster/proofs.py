@@ -9,7 +9,7 @@ Rule: a proof counts only for the process, the data directory and the leader epo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -29,6 +29,8 @@ class Proof(Struct, frozen=True):
     end_offset: int
     damage: tuple[tuple[int, int], ...] = ()
     is_offline: bool = False
+    is_compacted: bool = False
+    """Then it is repaired as a whole, or not at all."""
 
     @property
     def is_sound(self) -> bool:
@@ -38,6 +40,28 @@ class Proof(Struct, frozen=True):
     def extent(self) -> tuple[int, int]:
         """By which copies compare: the later epoch knows better than the longer log."""
         return self.last_epoch, self.end_offset
+
+    @property
+    def first_damaged(self) -> int:
+        return min((first for first, _ in self.damage), default=self.end_offset)
+
+    def worth(self, others: Iterable[Proof]) -> tuple[int, int]:
+        """By which copies compare where no sound one is left: of one epoch, whoever leaves most that can be read.
+
+        A copy is made whole once it leads if another is sound up to behind all of its damage: the other is cut at its
+        own first damage, fetches the rest, is sound then, leads, and the first is repaired from it.
+        """
+        lost = 0 if any(self._is_mended_by(other) for other in others) else self._damaged_offsets
+        return self.last_epoch, self.end_offset - lost
+
+    @property
+    def _damaged_offsets(self) -> int:
+        return sum(following - first for first, following in self.damage)
+
+    def _is_mended_by(self, other: Proof) -> bool:
+        if other == self or self.is_compacted or other.is_offline or other.last_epoch != self.last_epoch:
+            return False
+        return all(following <= other.first_damaged for _, following in self.damage)
 
 
 UNKNOWN_EXTENT = (-1, -1)
@@ -54,6 +78,10 @@ class Evidence(Struct, frozen=True):
     def extent(self, node_id: int) -> tuple[int, int]:
         proof = self.proofs.get(node_id)
         return UNKNOWN_EXTENT if proof is None else proof.extent
+
+    def worth(self, node_id: int) -> tuple[int, int]:
+        proof = self.proofs.get(node_id)
+        return UNKNOWN_EXTENT if proof is None else proof.worth(self.proofs.values())
 
 
 NOTHING_KNOWN = Evidence()

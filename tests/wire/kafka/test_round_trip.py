@@ -62,10 +62,12 @@ def test_what_a_broker_proves_of_its_logs_is_read_as_it_was_written() -> None:
     """kio has no schema of it."""
     rows = [
         info.PartitionLogInfo(3, 7, 8, 2**40, 0, None, 12, [info.DamagedRange(4, 9), info.DamagedRange(11, 12)]),
-        info.PartitionLogInfo(4, -1, 8, -1, 56, "its folder is gone"),
+        info.PartitionLogInfo(4, -1, 8, -1, 56, "its folder is gone", is_compacted=True),
     ]
-    response = info.GetReplicaLogInfoResponse(99, False, [info.TopicPartitionLogInfo(bytes(range(16)), rows)], "dir")
-    request = info.GetReplicaLogInfoRequest(1, [info.TopicPartitions(bytes(range(16)), [0, 1, 5])])
+    told = [info.TopicPartitionLogInfo(bytes(range(16)), rows)]
+    waiting = [info.WaitingElection(bytes(16), 2, [0, 1], [3], 12_000), info.WaitingElection(bytes(16), 3, [], [], -1)]
+    response = info.GetReplicaLogInfoResponse(99, False, told, "dir", waiting)
+    request = info.GetReplicaLogInfoRequest(1, [info.TopicPartitions(bytes(range(16)), [0, 1, 5])], True)
 
     assert info.read_response(memoryview(whole(info.write_response(response, 0))), 0) == response
     assert info.read_request(memoryview(whole(info.write_request(request, 0))), 0) == request

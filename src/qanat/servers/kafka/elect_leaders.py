@@ -3,13 +3,20 @@
 v0   preferred leaders    v1   the kind of election: 0 preferred, 1 unclean    v2   flexible
 
 Null for the partitions means all; then only those are told whose leader was changed, or could not be.
+
+Before an unclean election the replicas that are there say what they hold, and the one that loses least leads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from qanat.broker.replica_logs import PartitionRef
 from qanat.cluster.image import MetadataImage
+from qanat.cluster.proofs import NOTHING_KNOWN, Evidence, Proof
 from qanat.cluster.reassignments import PartitionPlan, decide_election
 from qanat.cluster.rejection import Rejection
+from qanat.cluster.values import NO_LEADER
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.acts import TIMED_OUT, attempt, carry_through
 from qanat.servers.kafka.dispatch import Context
@@ -21,6 +28,7 @@ from qanat.wire.kafka.messages.elect_leaders import (
 )
 
 _PREFERRED, _UNCLEAN = 0, 1
+Proofs = Mapping[PartitionRef, Mapping[int, Proof]]
 
 
 async def handle(request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
@@ -37,9 +45,10 @@ async def handle(request: ElectLeadersRequest, context: Context) -> ElectLeaders
     }
 
     async def elect_all() -> None:
+        proofs = await _proofs(wanted, context) if request.election_type == _UNCLEAN else {}
         for name, rows in answers.items():
             async for number, row in context.breaths.over(list(rows.items())):
-                outcome = await _elect(name, number, context, is_unclean=request.election_type == _UNCLEAN)
+                outcome = await _elect(name, number, context, proofs, is_unclean=request.election_type == _UNCLEAN)
                 row.error_code, row.error_message = ErrorCode.NONE, None
                 if isinstance(outcome, Rejection):
                     row.error_code, row.error_message = outcome.code, outcome.message
@@ -54,11 +63,42 @@ async def handle(request: ElectLeadersRequest, context: Context) -> ElectLeaders
     )
 
 
-async def _elect(topic: str, number: int, context: Context, *, is_unclean: bool) -> PartitionPlan | Rejection:
+async def _elect(
+    topic: str, number: int, context: Context, proofs: Proofs, *, is_unclean: bool
+) -> PartitionPlan | Rejection:
     broker = context.broker
 
     def decide(image: MetadataImage) -> PartitionPlan | Rejection:
-        rules = broker.rules_of(topic)
-        return decide_election(image, topic, number, rules, is_unclean=is_unclean)
+        rules, evidence = broker.rules_of(topic), _evidence(image, topic, number, proofs)
+        return decide_election(image, topic, number, rules, evidence, is_unclean=is_unclean)
 
     return await attempt(broker.carry_out(decide))
+
+
+def _evidence(image: MetadataImage, topic: str, number: int, proofs: Proofs) -> Evidence:
+    """What is known of the copies as they are now; a proof of another epoch, of partition or broker, is void."""
+    found = image.topics.get(topic)
+    if found is None or not 0 <= number < len(found.partitions):
+        return NOTHING_KNOWN
+    ref, epoch = (found.topic_id, number), image.state(found, number).leader_epoch
+    valid = {
+        node_id: proof
+        for node_id, proof in proofs.get(ref, {}).items()
+        if proof.leader_epoch == epoch and proof.broker_epoch == image.broker_epochs.get(node_id)
+    }
+    return Evidence(valid, image.replica_faults.get(ref, {}))
+
+
+async def _proofs(wanted: Mapping[str, Sequence[int]], context: Context) -> Proofs:
+    """What the replicas that are there hold of partitions that nobody leads, as far as they say so soon."""
+    image, by_node = context.broker.metadata.image, dict[int, dict[PartitionRef, int]]()
+    for name, numbers in wanted.items():
+        topic = image.topics.get(name)
+        async for number in context.breaths.over(numbers if topic is not None else ()):
+            if topic is None or not 0 <= number < len(topic.partitions):
+                continue
+            state = image.state(topic, number)
+            for node_id in state.target if state.leader == NO_LEADER else ():
+                if node_id in image.brokers:
+                    by_node.setdefault(node_id, {})[topic.topic_id, number] = state.leader_epoch
+    return await context.broker.controlling.proofs.gather_soon(by_node)

@@ -2,6 +2,9 @@
 
 v0   last leader epoch and end offset; ours, as tagged fields: directory, generation of the log, damaged ranges
 
+`faulty_only`, ours as well, asks for the replicas here that are damaged or offline, whatever is named; the controller
+then tells as well which elections wait, for whom, and for how long at most (-1: until they come, or an operator does).
+
 KAFKA_STORAGE_ERROR for a log that cannot be opened, REPLICA_NOT_AVAILABLE for one that is not made yet.
 """
 
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from qanat.broker.broker import Broker
 from qanat.broker.replica_logs import PartitionRef, ReplicaLog, parse_topic_id
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
@@ -18,15 +22,16 @@ from qanat.wire.kafka.messages.get_replica_log_info import (
     GetReplicaLogInfoResponse,
     PartitionLogInfo,
     TopicPartitionLogInfo,
+    WaitingElection,
 )
+
+Wanted = dict[bytes, list[PartitionRef]]
+"""Partitions by the ids of their topics."""
 
 
 async def handle(request: GetReplicaLogInfoRequest, context: Context) -> GetReplicaLogInfoResponse:
     broker = context.broker
-    wanted = {
-        topic.topic_id: [(parse_topic_id(topic.topic_id), number) for number in dict.fromkeys(topic.partitions)]
-        for topic in request.topic_partitions
-    }
+    wanted = _faulty(broker) if request.faulty_only else _named(request)
     # Before the logs are looked at: a broker that registers anew meanwhile proves nothing for its new epoch.
     epoch = broker.broker_epoch
     described = await broker.replica_logs.describe([ref for refs in wanted.values() for ref in refs])
@@ -38,7 +43,36 @@ async def handle(request: GetReplicaLogInfoRequest, context: Context) -> GetRepl
             for topic_id, refs in wanted.items()
         ],
         directory_id=broker.membership.registration.directory_id,
+        waiting=_waiting(broker) if request.faulty_only and broker.controlling.is_controller else [],
     )
+
+
+def _named(request: GetReplicaLogInfoRequest) -> Wanted:
+    return {
+        topic.topic_id: [(parse_topic_id(topic.topic_id), number) for number in dict.fromkeys(topic.partitions)]
+        for topic in request.topic_partitions
+    }
+
+
+def _faulty(broker: Broker) -> Wanted:
+    topics, wanted = broker.metadata.image.topics, Wanted()
+    for at in broker.replica_faults.faulty():
+        if (topic := topics.get(at.topic)) is not None:
+            wanted.setdefault(topic.identity.value.bytes, []).append((topic.topic_id, at.partition))
+    return wanted
+
+
+def _waiting(broker: Broker) -> list[WaitingElection]:
+    return [
+        WaitingElection(
+            one.topic.identity.value.bytes,
+            one.number,
+            list(one.wait.unproven),
+            list(one.wait.gone),
+            -1 if one.left_ms is None else one.left_ms,
+        )
+        for one in broker.controlling.waiting
+    ]
 
 
 def _row(ref: PartitionRef, described: Mapping[PartitionRef, ReplicaLog]) -> PartitionLogInfo:
@@ -54,4 +88,5 @@ def _row(ref: PartitionRef, described: Mapping[PartitionRef, ReplicaLog]) -> Par
         error_message=log.reason or None,
         log_generation=log.generation,
         damage=[DamagedRange(first, following) for first, following in log.damage],
+        is_compacted=log.is_compacted,
     )

@@ -88,7 +88,8 @@ def guard_describe_log_dirs(request: describe_log_dirs.DescribeLogDirsRequest, a
 
 
 def guard_replica_log_info(request: get_replica_log_info.GetReplicaLogInfoRequest, asker: Asker) -> Verdict:
-    if asker.may_cluster(Operation.CLUSTER_ACTION):
+    """Brokers may; and so may operators that only look, as with log directories."""
+    if asker.may_cluster(Operation.CLUSTER_ACTION) or asker.may_cluster(Operation.DESCRIBE):
         return GRANTED
     info = get_replica_log_info
     rows = [

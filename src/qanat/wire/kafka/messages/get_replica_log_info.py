@@ -35,16 +35,22 @@ from qanat.wire.kafka.writing import (
 )
 
 _pack_16s = struct.Struct(">16s").pack
+_pack_16si = struct.Struct(">16si").pack
+_pack_t = struct.Struct(">?").pack
 _pack_i = struct.Struct(">i").pack
 _pack_iiiqh = struct.Struct(">iiiqh").pack
 _pack_q = struct.Struct(">q").pack
 _pack_qt = struct.Struct(">q?").pack
 _pack_qq_tags = struct.Struct(">qqx").pack
+_pack_q_tags = struct.Struct(">qx").pack
 _unpack_16s = struct.Struct(">16s").unpack_from
+_unpack_16si = struct.Struct(">16si").unpack_from
+_unpack_t = struct.Struct(">?").unpack_from
 _unpack_i = struct.Struct(">i").unpack_from
 _unpack_iiiqh = struct.Struct(">iiiqh").unpack_from
 _unpack_q = struct.Struct(">q").unpack_from
 _unpack_qt = struct.Struct(">q?").unpack_from
+_unpack_q_tags = struct.Struct(">qB").unpack_from
 _unpack_qq_tags = struct.Struct(">qqB").unpack_from
 
 
@@ -58,6 +64,7 @@ class GetReplicaLogInfoRequest(Struct, gc=False):
 
     broker_id: int = 0
     topic_partitions: list[TopicPartitions] = []
+    faulty_only: bool = False  # tag 0
 
 
 class DamagedRange(Struct, gc=False):
@@ -74,11 +81,20 @@ class PartitionLogInfo(Struct, gc=False):
     error_message: str | None = None
     log_generation: int = 0  # tag 0
     damage: list[DamagedRange] = []  # tag 1
+    is_compacted: bool = False  # tag 2
 
 
 class TopicPartitionLogInfo(Struct, gc=False):
     topic_id: bytes = ZERO_UUID
     partition_log_info: list[PartitionLogInfo] = []
+
+
+class WaitingElection(Struct, gc=False):
+    topic_id: bytes = ZERO_UUID
+    partition: int = 0
+    unproven: list[int] = []
+    gone: list[int] = []
+    left_ms: int = 0
 
 
 class GetReplicaLogInfoResponse(Struct, gc=False):
@@ -88,6 +104,7 @@ class GetReplicaLogInfoResponse(Struct, gc=False):
     has_more_data: bool = False
     topic_partition_log_info_list: list[TopicPartitionLogInfo] = []
     directory_id: str = ""  # tag 0
+    waiting: list[WaitingElection] = []  # tag 1
 
 
 def _read_topic_partitions_v0(data: memoryview, position: int, budget: Budget) -> tuple[TopicPartitions, int]:
@@ -114,17 +131,32 @@ def _read_get_replica_log_info_request_v0(
     (broker_id,) = _unpack_i(data, position)
     position += 4
     topic_partitions, position = read_compact_array(data, position, budget, 18, 4, _read_topic_partitions_v0)
+    faulty_only: bool = False
     if data[position]:
-        position = skip_tags(data, position, budget)
+        tags, position = read_tags(data, position, budget)
+        for tag, at, end in tags:
+            if tag == 0:
+                (faulty_only,) = _unpack_t(data, at)
+                at += 1
+            else:
+                continue
+            if at != end:
+                refuse_tag(tag)
     else:
         position += 1
-    return GetReplicaLogInfoRequest(broker_id, topic_partitions), position
+    return GetReplicaLogInfoRequest(broker_id, topic_partitions, faulty_only), position
 
 
 def _write_get_replica_log_info_request_v0(append: Append, message: GetReplicaLogInfoRequest) -> None:
     append(_pack_i(message.broker_id))
     write_compact_array(append, message.topic_partitions, _write_topic_partitions_v0)
-    append(b"\0")
+    if message.faulty_only:
+        tags: list[tuple[int, list[Chunk]]] = []
+        put = add_tag(tags, 0)
+        put(_pack_t(message.faulty_only))
+        write_tags(append, tags)
+    else:
+        append(b"\0")
 
 
 _READ_REQUEST: dict[int, Reader[GetReplicaLogInfoRequest]] = by_version({0: _read_get_replica_log_info_request_v0}, 0)
@@ -163,6 +195,7 @@ def _read_partition_log_info_v0(data: memoryview, position: int, budget: Budget)
     error_message, position = read_nullable_compact_string(data, position)
     log_generation: int = 0
     damage: list[DamagedRange] = []
+    is_compacted: bool = False
     if data[position]:
         tags, position = read_tags(data, position, budget)
         for tag, at, end in tags:
@@ -171,6 +204,9 @@ def _read_partition_log_info_v0(data: memoryview, position: int, budget: Budget)
                 at += 8
             elif tag == 1:
                 damage, at = read_compact_array(data, at, budget, 17, 2, _read_damaged_range_v0)
+            elif tag == 2:
+                (is_compacted,) = _unpack_t(data, at)
+                at += 1
             else:
                 continue
             if at != end:
@@ -186,6 +222,7 @@ def _read_partition_log_info_v0(data: memoryview, position: int, budget: Budget)
         error_message,
         log_generation,
         damage,
+        is_compacted,
     ), position
 
 
@@ -200,7 +237,7 @@ def _write_partition_log_info_v0(append: Append, message: PartitionLogInfo) -> N
         )
     )
     append(encode_nullable_compact_string(message.error_message))
-    if (message.log_generation) or (message.damage):
+    if (message.log_generation) or (message.damage) or (message.is_compacted):
         tags: list[tuple[int, list[Chunk]]] = []
         if message.log_generation:
             put = add_tag(tags, 0)
@@ -208,6 +245,9 @@ def _write_partition_log_info_v0(append: Append, message: PartitionLogInfo) -> N
         if message.damage:
             put = add_tag(tags, 1)
             write_compact_array(put, message.damage, _write_damaged_range_v0)
+        if message.is_compacted:
+            put = add_tag(tags, 2)
+            put(_pack_t(message.is_compacted))
         write_tags(append, tags)
     else:
         append(b"\0")
@@ -233,6 +273,26 @@ def _write_topic_partition_log_info_v0(append: Append, message: TopicPartitionLo
     append(b"\0")
 
 
+def _read_waiting_election_v0(data: memoryview, position: int, budget: Budget) -> tuple[WaitingElection, int]:
+    topic_id, partition = _unpack_16si(data, position)
+    position += 20
+    unproven, position = read_compact_numbers(data, position, budget, "i")
+    gone, position = read_compact_numbers(data, position, budget, "i")
+    left_ms, tags = _unpack_q_tags(data, position)
+    position += 9
+    if tags:
+        position = skip_tags(data, position - 1, budget)
+    return WaitingElection(topic_id, partition, unproven, gone, left_ms), position
+
+
+def _write_waiting_election_v0(append: Append, message: WaitingElection) -> None:
+    assert len(message.topic_id) == 16
+    append(_pack_16si(message.topic_id, message.partition))
+    append(encode_compact_numbers(message.unproven, "i"))
+    append(encode_compact_numbers(message.gone, "i"))
+    append(_pack_q_tags(message.left_ms))
+
+
 def _read_get_replica_log_info_response_v0(
     data: memoryview, position: int, budget: Budget
 ) -> tuple[GetReplicaLogInfoResponse, int]:
@@ -242,27 +302,36 @@ def _read_get_replica_log_info_response_v0(
         data, position, budget, 18, 4, _read_topic_partition_log_info_v0
     )
     directory_id: str = ""
+    waiting: list[WaitingElection] = []
     if data[position]:
         tags, position = read_tags(data, position, budget)
         for tag, at, end in tags:
             if tag == 0:
                 directory_id, at = read_compact_string(data, at)
+            elif tag == 1:
+                waiting, at = read_compact_array(data, at, budget, 31, 6, _read_waiting_election_v0)
             else:
                 continue
             if at != end:
                 refuse_tag(tag)
     else:
         position += 1
-    return GetReplicaLogInfoResponse(broker_epoch, has_more_data, topic_partition_log_info_list, directory_id), position
+    return GetReplicaLogInfoResponse(
+        broker_epoch, has_more_data, topic_partition_log_info_list, directory_id, waiting
+    ), position
 
 
 def _write_get_replica_log_info_response_v0(append: Append, message: GetReplicaLogInfoResponse) -> None:
     append(_pack_qt(message.broker_epoch, message.has_more_data))
     write_compact_array(append, message.topic_partition_log_info_list, _write_topic_partition_log_info_v0)
-    if message.directory_id:
+    if (message.directory_id) or (message.waiting):
         tags: list[tuple[int, list[Chunk]]] = []
-        put = add_tag(tags, 0)
-        put(encode_compact_string(message.directory_id))
+        if message.directory_id:
+            put = add_tag(tags, 0)
+            put(encode_compact_string(message.directory_id))
+        if message.waiting:
+            put = add_tag(tags, 1)
+            write_compact_array(put, message.waiting, _write_waiting_election_v0)
         write_tags(append, tags)
     else:
         append(b"\0")
