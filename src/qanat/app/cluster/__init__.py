@@ -5,6 +5,8 @@
 - `supervisor` their processes: started, watched, started again, stopped in good order
 - `up`         `cluster up`, `cluster restart`, `cluster down`: a cluster on this machine
 - `view`       what a cluster says of itself: brokers, partitions, who leads, who lags
+- `faults`     replicas that are damaged or offline, elections that wait
+- `losses`     what an unclean election would cost
 - `status`     `cluster status`
 - `upgrade`    `cluster upgrade`: the format level
 - `moves`      `cluster reassign`, `drain`, `rebalance`, `elect`: replicas and leaders elsewhere

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from qanat.app.cluster.losses import COLUMNS as LOSSES
+from qanat.app.cluster.losses import losses_of
 from qanat.app.cluster.move_plan import Wanted, parse_partition, wanted_moves
 from qanat.app.cluster.throttling import impose, lift, parse_rate
 from qanat.app.cluster.view import ClusterView, moves_of, view_of
@@ -201,9 +204,11 @@ def elect(
 ) -> int:
     """Let the preferred replicas lead; or, `--unclean`, any replica of a partition that nobody can lead.
 
-    An unclean election loses what only the missing replicas have. It asks for --yes.
+    An unclean election loses what only the missing replicas have, and what the best copy that is there cannot read.
+    It shows the copies and what would be lost, and asks for --yes.
 
         qanat cluster elect
+        qanat cluster elect orders:0 --unclean
         qanat cluster elect orders:0 --unclean --yes
 
     Exit codes: 0 all of them are led as asked, 1 some could not be.
@@ -217,11 +222,16 @@ def elect(
     output:
         `table` for people, the others for programs.
     """
-    if unclean and not consent.yes:
-        return consent.withheld("elected")
+    named = [parse_partition(text) for text in partitions]
+    if unclean:
+        losses = run(target, lambda cluster: losses_of(cluster, named))
+        if losses:
+            with contextlib.redirect_stdout(sys.stderr if consent.is_given else sys.stdout):
+                print_rows(losses, LOSSES, "table" if consent.is_given else output)
+        if not consent.is_given:
+            return consent.withheld("elected")
     asked: dict[str, list[int]] = {}
-    for text in partitions:
-        topic, number = parse_partition(text)
+    for topic, number in named:
         asked.setdefault(topic, []).append(number)
     request = ElectLeadersRequest(
         _UNCLEAN if unclean else _PREFERRED,

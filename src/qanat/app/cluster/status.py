@@ -7,12 +7,14 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from qanat.app.cluster.faults import Faults, faults_of, offsets_told
 from qanat.app.cluster.view import ClusterView, view_of
 from qanat.app.listing import Row, print_rows
 from qanat.app.session import HERE, Target, run
 from qanat.connection.cluster import Cluster
 
 _COLUMNS = ("id", "address", "pid", "rack", "controller", "leads", "holds", "in_sync")
+_FAULTY_COLUMNS = ("topic", "partition", "broker", "state", "offsets", "outlook", "reason")
 
 
 def status(
@@ -22,10 +24,13 @@ def status(
 ) -> int:
     """Show the brokers of a cluster and whether every partition has a leader and all its replicas.
 
+    Replicas that are damaged or offline are listed with the exact offsets and what becomes of them, partitions without
+    a leader with whom their elections wait for.
+
         qanat cluster status
         qanat cluster status -o json
 
-    Exit codes: 0 all is well, 1 some partition has no leader or lacks a replica.
+    Exit codes: 0 all is well, 1 some partition has no leader, lacks a replica or has a damaged one.
 
     Parameters
     ----------
@@ -33,19 +38,53 @@ def status(
         `table` for people, `json` for programs.
     """
 
-    async def work(cluster: Cluster) -> ClusterView:
-        return await view_of(cluster, with_processes=True)
+    async def work(cluster: Cluster) -> tuple[ClusterView, Faults]:
+        view = await view_of(cluster, with_processes=True)
+        return view, await faults_of(cluster, view)
 
-    view = run(target, work)
+    view, faults = run(target, work)
     if output == "json":
-        print(json.dumps(_document(view), indent=2))
+        print(json.dumps(document(view, faults), indent=2))
     else:
         print_rows(_rows(view), _COLUMNS, "table", spare=("rack", "in_sync"))
         print()
         print(_sentence(view))
+        _print_faults(faults)
         if view.level is not None and view.level.now < view.level.newest:
             print(f"format level {view.level.now}; {view.level.newest} is known: qanat cluster upgrade")
-    return 1 if view.offline or view.under_replicated else 0
+    return 0 if _is_healthy(view, faults) else 1
+
+
+def _is_healthy(view: ClusterView, faults: Faults) -> bool:
+    return not (view.offline or view.under_replicated or faults.replicas or faults.waiting)
+
+
+def _print_faults(faults: Faults) -> None:
+    for wait in faults.waiting:
+        at = f"{wait.partition.topic}:{wait.partition.number}"
+        hint = f": qanat cluster elect {at} --unclean shows what would be lost" if wait.is_for_operator else ""
+        print(f"{at} has no leader and {wait.told}{hint}")
+    if faults.replicas:
+        print()
+        rows = [
+            {**row, "offsets": offsets_told(one.ranges)}
+            for one, row in zip(faults.replicas, _faulty_rows(faults), strict=True)
+        ]
+        print_rows(rows, _FAULTY_COLUMNS, "table", spare=("reason",))
+
+
+def _faulty_rows(faults: Faults) -> list[Row]:
+    return [
+        {
+            "topic": one.partition.topic,
+            "partition": one.partition.number,
+            "broker": one.node_id,
+            "state": one.state,
+            "outlook": faults.outlook(one),
+            "reason": one.reason,
+        }
+        for one in faults.replicas
+    ]
 
 
 def _rows(view: ClusterView) -> list[Row]:
@@ -64,7 +103,7 @@ def _rows(view: ClusterView) -> list[Row]:
     ]
 
 
-def _document(view: ClusterView) -> dict[str, object]:
+def document(view: ClusterView, faults: Faults) -> dict[str, object]:
     return {
         "cluster_id": view.cluster_id,
         "controller": view.controller,
@@ -76,7 +115,21 @@ def _document(view: ClusterView) -> dict[str, object]:
         "offline": view.offline,
         "format_level": None if view.level is None else view.level.now,
         "format_level_newest": None if view.level is None else view.level.newest,
-        "is_healthy": not (view.offline or view.under_replicated),
+        "faulty_replicas": [
+            {**row, "damaged_ranges": [list(one) for one in replica.ranges]}
+            for replica, row in zip(faults.replicas, _faulty_rows(faults), strict=True)
+        ],
+        "waiting_elections": [
+            {
+                "topic": one.partition.topic,
+                "partition": one.partition.number,
+                "for_brokers": [*one.unproven, *one.gone],
+                "for_operator": one.is_for_operator,
+                "at_most_ms": one.left_ms,
+            }
+            for one in faults.waiting
+        ],
+        "is_healthy": _is_healthy(view, faults),
     }
 
 

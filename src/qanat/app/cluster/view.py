@@ -9,6 +9,7 @@ from qanat.cluster.format_levels import FEATURE
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import check
 from qanat.model.errors import QanatError
+from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from qanat.wire.kafka.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -54,6 +55,7 @@ class PartitionView:
     leader: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
+    topic_id: bytes = ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ async def view_of(cluster: Cluster, *, with_processes: bool = False) -> ClusterV
             one.leader_id,
             tuple(one.replica_nodes),
             tuple(one.isr_nodes),
+            bytes(topic.topic_id),
         )
         for topic in answer.topics
         for one in topic.partitions

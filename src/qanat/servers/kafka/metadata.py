@@ -137,9 +137,15 @@ def whereabouts(
     broker: Broker, topic: values.Topic, number: int, state: values.PartitionState
 ) -> tuple[int, list[int]]:
     """Who can be asked about a partition, -1 where nobody can, and which of its replicas are not to be had."""
-    brokers = broker.metadata.image.brokers
-    offline = [node_id for node_id in state.replicas if node_id not in brokers]
-    if broker.hosting.is_unavailable(topic.name, number):
+    image = broker.metadata.image
+    brokers = image.brokers
+    faults = image.replica_faults.get((topic.topic_id, number), {}) if image.replica_faults else {}
+    offline = [
+        node_id
+        for node_id in state.replicas
+        if node_id not in brokers or (node_id in faults and faults[node_id].is_offline)
+    ]
+    if broker.hosting.is_unavailable(topic.name, number) and broker.node_id not in offline:
         offline.append(broker.node_id)
     return (-1 if state.leader in offline or state.leader not in brokers else state.leader), offline
 
