@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from qanat.broker.breaths import Breaths
+from qanat.cluster import values
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.proofs import Evidence
+from qanat.cluster.waits import copies_told
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.http.exchange import Exchange, Reply
 from qanat.servers.http.operations import Operation
@@ -94,18 +98,28 @@ def _problem(door: Door, name: str, number: int) -> str | None:
     """What is wrong with a partition, as far as it is seen from here."""
     broker = door.broker
     image = broker.metadata.image
-    state = image.state(image.topics[name], number)
+    topic = image.topics[name]
+    state = image.state(topic, number)
     if state.leader < 0 or state.leader not in image.brokers:
-        return "nobody leads it"
+        return "; ".join(["nobody leads it", *_faults(image, topic, number)])
     if state.leader == broker.node_id:
         found = broker.partition(name, number)
         if isinstance(found, ErrorCode):
             return found.name
         if found.lacks_replicas:
             return f"{found.in_sync_replicas} replicas are in sync, {found.needed_in_sync} are needed"
+    faults = _faults(image, topic, number)
     if len(state.in_sync) < len(state.replicas):
-        return f"{len(state.in_sync)} of {len(state.replicas)} replicas are in sync"
-    return None
+        faults.insert(0, f"{len(state.in_sync)} of {len(state.replicas)} replicas are in sync")
+    return "; ".join(faults) or None
+
+
+def _faults(image: MetadataImage, topic: values.Topic, number: int) -> list[str]:
+    """Which replicas are damaged or offline, as their brokers report."""
+    if not image.replica_faults:
+        return []
+    evidence = Evidence(faults=image.replica_faults.get((topic.topic_id, number), {}))
+    return copies_told(image.state(topic, number), evidence)
 
 
 async def health(exchange: Exchange) -> Reply:

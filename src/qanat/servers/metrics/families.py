@@ -225,6 +225,13 @@ FAMILIES: tuple[_Family, ...] = (
         lambda o: int(o.broker.controlling.is_controller),
     ),
     _one(
+        "qanat_elections_waiting",
+        "gauge",
+        "Partitions whose election waits for proofs, for brokers to come back, or for an operator; 0 unless this is "
+        "the controller.",
+        lambda o: len(o.broker.controlling.waiting) if o.broker.controlling.is_controller else 0,
+    ),
+    _one(
         "qanat_topics_created_total",
         "counter",
         "Topics created through this broker since its start.",
@@ -315,13 +322,13 @@ FAMILIES: tuple[_Family, ...] = (
     _one(
         "qanat_log_partitions_offline",
         "gauge",
-        "Partitions that could not be opened.",
-        lambda o: len(o.broker.runtime.directory.offline),
+        "Replicas of this broker that could not be opened or made.",
+        lambda o: len(o.broker.hosting.offline_partitions()),
     ),
     _one(
         "qanat_log_partitions_damaged",
         "gauge",
-        "Partitions with records that cannot be read.",
+        "Replicas of this broker with records that cannot be read.",
         lambda o: sum(1 for log in o.logs if log.damage),
     ),
     _one(
@@ -329,6 +336,12 @@ FAMILIES: tuple[_Family, ...] = (
         "counter",
         "Places of damage found since the start, beyond those known before.",
         lambda o: o.broker.runtime.counters.damage_found,
+    ),
+    _one(
+        "qanat_replicas_repaired_total",
+        "counter",
+        "Damaged replicas that were cut back to what is sound, to be fetched from their leaders again.",
+        lambda o: o.broker.counters.replicas_repaired,
     ),
     # HTTP
     Family(
