@@ -20,6 +20,7 @@ from qanat.connection.fetching import FetchLimits, fetch
 from qanat.model.error_codes import ErrorCode
 from qanat.sim.clusters.machine import PORT
 from qanat.telemetry.events import FIELDS
+from qanat.wire.kafka.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from qanat.wire.kafka.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from qanat.wire.kafka.registry import ApiKey
 
@@ -49,6 +50,14 @@ async def elect(stage: Stage) -> int:
     async with Cluster(stage.bootstrap, "operator", 20.0) as cluster:
         answer: ElectLeadersResponse = await cluster.call_controller(ApiKey.ELECT_LEADERS, request)
         return answer.replica_election_results[0].partition_result[0].error_code
+
+
+async def delete_up_to(stage: Stage, offset: int) -> None:
+    rows = [DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, offset)])]
+    async with Cluster(stage.bootstrap, "operator", 20.0) as cluster:
+        deadline = cluster.deadline()
+        link = await cluster.node_link(stage.state.leader, deadline)
+        await link.call(ApiKey.DELETE_RECORDS, DeleteRecordsRequest(rows, 3_000), deadline)
 
 
 async def read_from(stage: Stage, offset: int) -> tuple[int, list[bytes]]:
@@ -108,6 +117,12 @@ def test_where_all_copies_are_damaged_the_operator_is_told_the_ranges_and_elects
         view, faults = await looked(stage)
         assert faults.waiting == []
         assert "serves the rest; waits for an operator" in [faults.outlook(one) for one in faults.replicas]
+
+        await delete_up_to(stage, 8)
+        await stage.whole_again()
+        assert await stage.send(b"more") == 10
+        view, faults = await looked(stage)
+        assert document(view, faults)["is_healthy"]
 
     with caplog.at_level(logging.ERROR, "qanat"):
         play(script)
