@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 from tests.servers.metrics.test_metrics import produce, scrape
@@ -14,11 +15,11 @@ from qanat.testing import EmbeddedBroker
 SETTINGS = {"metrics.port": 0, "http.port": 0}
 
 
-def health(broker: EmbeddedBroker) -> dict[str, object]:
+def health(broker: EmbeddedBroker) -> dict[str, Any]:
     http = broker.node.http
     assert http is not None
     with urllib.request.urlopen(f"{http.address}/health", timeout=20) as answer:
-        found: dict[str, object] = json.loads(answer.read())
+        found: dict[str, Any] = json.loads(answer.read())
     return found
 
 
@@ -46,5 +47,5 @@ def test_damaged_records_are_counted_and_make_the_node_degraded(tmp_path: Path) 
         assert scrape(broker)["qanat_log_partitions_damaged",] == 1
         found = health(broker)
         assert (found["status"], found["ready"]) == ("DEGRADED", True)
-        (degraded,) = found["degraded"]  # type: ignore[misc]
+        [degraded] = found["degraded"]
         assert (degraded["partition"], degraded["problem"]) == (number, "broker 0: offsets 0 damaged")
