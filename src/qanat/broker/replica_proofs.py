@@ -65,7 +65,8 @@ class ReplicaProofs:
             self._forget(ref)
             return
         self._since_ms.setdefault(ref, self._broker.steady_ms())
-        self._set_timer()
+        if self._timer is None:
+            self._set_timer()
         for node_id in whom.unproven:
             self._wanted.setdefault(node_id, {})[ref] = leader_epoch
             if node_id not in self._asking:
@@ -107,9 +108,11 @@ class ReplicaProofs:
         return since_ms is not None and self._broker.steady_ms() - since_ms >= self._timeout_ms()
 
     def _set_timer(self) -> None:
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._timeout_ms() / 1000 + 0.01, self._look_for_overdue)
+        """Look again when the time of the next partition is over."""
+        waiting = [since_ms for ref, since_ms in self._since_ms.items() if not self._is_overdue(ref)]
+        if self._timer is None and waiting:
+            left_ms = min(waiting) + self._timeout_ms() - self._broker.steady_ms()
+            self._timer = asyncio.get_running_loop().call_later(left_ms / 1000 + 0.01, self._look_for_overdue)
 
     def _look_for_overdue(self) -> None:
         self._timer = None
@@ -117,8 +120,7 @@ class ReplicaProofs:
         for topic_id, number in overdue[:_TOLD_AT_ONCE]:
             tell("partition has waited long enough for its replicas", level="warning", partition=number, topic=topic_id)
         self._on_news(self._names(overdue))
-        if len(overdue) < len(self._since_ms):
-            self._set_timer()
+        self._set_timer()
 
     def _names(self, refs: Iterable[PartitionRef]) -> list[str]:
         topics = self._broker.metadata.image.topics_by_id
