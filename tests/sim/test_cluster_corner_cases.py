@@ -322,6 +322,31 @@ def test_c23_a_follower_whose_disk_fails_leaves_the_in_sync_set_and_holds_up_nob
     play(script)
 
 
+def test_c23_a_follower_without_room_for_a_new_leader_epoch_goes_on_when_there_is_room() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.send(b"zero")
+        await stage.whole_again()
+        epoch = stage.state.leader_epoch
+        await stage.leader.stop()
+        await stage.until(lambda: stage.state.leader_epoch > epoch and stage.state.leader >= 0, "another leads")
+        full = next(machine for machine in stage.followers if machine.is_up)
+        assert full.node is not None
+        log = full.node.broker.hosting.logs[AT]
+        # The batch fits, the list of leader epochs that is flushed with it does not.
+        full.disk.faults = DiskFaults(capacity_bytes=full.disk.content_bytes + log.active.size)
+        stage.loop.create_task(stage.send(b"one", 2.0))
+        await stage.until(lambda: log.end_offset == 2, "it has the batch")
+        await asyncio.sleep(1.0)
+        assert log.flushed_offset == 1, "it could not flush it"
+        full.disk.faults = DiskFaults()
+        await stage.until(lambda: log.flushed_offset == 2, "it is flushed")
+        await stage.until(lambda: log.high_watermark == 2, "it is committed")
+        assert full.node_id in stage.state.in_sync_nodes
+        assert await stage.read() == [b"zero", b"one"]
+
+    play(script)
+
+
 def _fail(machine: Machine, act: str) -> None:
     """Let a disk fail from now on: one operation, or every one that changes it."""
     match act:

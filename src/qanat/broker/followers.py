@@ -230,6 +230,8 @@ class _FollowedLeader:
             del self._left_out[at]
         for at, copy in self._copies.items():
             if at not in self._left_out and at not in self._busy and not _is_settled(copy):
+                # Where a flush found no room and was put off, nobody else asks for another.
+                self._broker.runtime.flush_soon(copy.log)
                 self._leave_out_briefly(at)
         for at in [at for at in self._broker.replica_faults.damaged if at in self._copies]:
             if at not in self._left_out and at not in self._busy and not self._repair(self._copies[at]):

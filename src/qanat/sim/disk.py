@@ -241,7 +241,12 @@ class SimDisk:
         """How many bytes can be written to a file from `position` on."""
         if self.faults.capacity_bytes is None:
             return 1 << 62
-        return max(0, self.faults.capacity_bytes - _content_bytes(self._root) + inode.size - position)
+        return max(0, self.faults.capacity_bytes - self.content_bytes + inode.size - position)
+
+    @property
+    def content_bytes(self) -> int:
+        """What all files hold together, of which `DiskFaults.capacity_bytes` is the most."""
+        return _content_bytes(self._root)
 
     def _find(self, path: str) -> Node | None:
         node: Node | None = self._root
