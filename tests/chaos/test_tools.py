@@ -10,11 +10,13 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 from tools.chaos.disk import Condition, Disk, build_failing_disk
 from tools.chaos.journal import Journal, identity_of, value_of
 from tools.chaos.judge import judge_partition, judge_transactions
+from tools.chaos.lies import OldImage, flip_bit, is_repaired, remove_partition
 from tools.chaos.network import HOST, Network, NetworkUnavailableError
 from tools.chaos.plan import KINDS, plan_faults
 from tools.chaos.replicas import await_same_copies
@@ -130,6 +132,56 @@ def test_copies_that_differ_are_told(tmp_path: Path) -> None:
 
     assert asyncio.run(await_same_copies(folders[:2], {"steady": 1}, 0)) == []
     assert len(asyncio.run(await_same_copies(folders, {"steady": 1}, 0))) == 1
+
+
+def data_directories(folder: Path) -> list[Path]:
+    """Of three brokers with the same two partitions, of three batches each."""
+    for number in range(3):
+        for name in ("steady-0", "steady-1"):
+            log = folder / "data" / f"broker-{number}" / name / "00000000000000000000.log"
+            log.parent.mkdir(parents=True)
+            log.write_bytes(b"".join(encode_batch([Record(at, 0, b"", b"x")]) for at in range(3)))
+    return sorted((folder / "data").iterdir())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_bit_is_flipped_and_known_to_be_until_the_batch_is_as_others_have_it(tmp_path: Path, seed: int) -> None:
+    data, *peers = data_directories(tmp_path)
+    before = (peers[0] / "steady-0" / "00000000000000000000.log").read_bytes()
+
+    flip = flip_bit(data, Random(seed))
+
+    contents = [path.read_bytes() for path in data.glob("*/*.log")]
+    (damaged,) = [content for content in contents if content != before]
+    assert (int.from_bytes(before) ^ int.from_bytes(damaged)).bit_count() == 1
+    assert not is_repaired(flip, peers)
+    flip.path.write_bytes(before)
+    assert is_repaired(flip, peers)
+
+
+def test_an_old_image_is_put_back_as_it_was(tmp_path: Path) -> None:
+    data = data_directories(tmp_path)[0]
+    log, image = data / "steady-0" / "00000000000000000000.log", OldImage(data)
+    before = log.read_bytes()
+    image.take()
+    log.write_bytes(before + b"more")
+    (data / "new").touch()
+
+    image.put_back()
+
+    assert log.read_bytes() == before
+    assert sorted(path.name for path in data.iterdir()) == ["steady-0", "steady-1"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+
+
+def test_one_folder_is_lost(tmp_path: Path) -> None:
+    data = data_directories(tmp_path)[0]
+    (data / "other").mkdir()
+
+    remove_partition(data, Random(1))
+
+    assert [path.name for path in data.iterdir() if path.name != "other"] in (["steady-0"], ["steady-1"])
+    assert (data / "other").is_dir()
 
 
 def test_the_rate_counts_only_when_no_fault_is_at_work() -> None:

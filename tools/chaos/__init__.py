@@ -10,6 +10,8 @@
 - `stores`       the metadata store, and what may happen to it
 - `plan`         which faults come when, drawn from a seed
 - `faults`       what each kind of fault does
+- `lying_disks`  a disk that lies while all brokers are down; `lies` are what it does
+- `wholeness`    whether every partition is led and all its replicas are in sync
 - `journal`      what clients did and saw, on disk
 - `client`       what every client's process shares: pacing, reports, the order to finish
 - `librdkafka_writer`, `transactional_writer`, `aiokafka_writer`   who writes

@@ -25,7 +25,8 @@ SETTINGS = (
     "transaction.state.log.num.partitions=4",
     "broker.session.timeout.ms=3000",
     "replica.lag.time.max.ms=3000",
-    "log.segment.bytes=16777216",
+    "log.segment.bytes=4194304",
+    "log.scrub.bytes.per.second=67108864",
     "group.initial.rebalance.delay.ms=0",
 )
 """As by default, but for what would take longer than the faults last: who is silent for three seconds is missed."""

@@ -13,12 +13,16 @@ from contextlib import contextmanager
 
 from tools.chaos.brokers import Broker
 from tools.chaos.disk import Condition
+from tools.chaos.lying_disks import LyingDisks
 from tools.chaos.network import HOST, Direction, Network, both_ways
-from tools.chaos.plan import PlannedFault
+from tools.chaos.plan import LYING_KINDS, PlannedFault
 from tools.chaos.stores import Store
+from tools.chaos.wholeness import Wholeness
 
 _LOOK_S = 0.05
 _STOP_S = 20.0
+_QUIET_S = 60.0
+"""Longer than any fault that is at work needs to end."""
 _GIVE_UP_S = 3.0
 """How long a broker has to notice that its disk fails, beyond the fault's own time."""
 
@@ -26,10 +30,11 @@ _GIVE_UP_S = 3.0
 class Faults:
     """All faults of a run: those that are at work, and what there was."""
 
-    def __init__(self, brokers: Sequence[Broker], network: Network, store: Store) -> None:
+    def __init__(self, brokers: Sequence[Broker], network: Network, store: Store, wholeness: Wholeness) -> None:
         self._brokers, self._network, self._store = brokers, network, store
         self._struck: set[int] = set()
         """Brokers that a fault has to itself."""
+        self.lying = LyingDisks(brokers, wholeness, self._struck)
         self._store_turns = asyncio.Lock()
         self.now: list[str] = []
         """Kinds that are at work."""
@@ -51,6 +56,9 @@ class Faults:
         if fault.kind == "store":
             await self._strike_store(fault)
             return
+        if fault.kind in LYING_KINDS:
+            await self._strike_all(fault)
+            return
         await _comes_true(lambda: bool(self._free()), _STOP_S)
         broker = min(self._free(), key=lambda one: (one.node_id - fault.broker) % len(self._brokers))
         self._struck.add(broker.node_id)
@@ -67,6 +75,14 @@ class Faults:
         async with self._store_turns:
             with self._counted(fault.kind):
                 await self._store.fail(fault.lasts_s)
+
+    async def _strike_all(self, fault: PlannedFault) -> None:
+        """Whoever calls this has nothing else strike meanwhile; what is at work is waited for."""
+        is_quiet = await _comes_true(lambda: not self.now and not self._struck, _QUIET_S)
+        assert is_quiet, f"{self.now} are still at work"
+        if await self.lying.await_whole():
+            with self._counted(fault.kind):
+                await self.lying.strike(fault)
 
     @contextmanager
     def _counted(self, kind: str) -> Iterator[None]:

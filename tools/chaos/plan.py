@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-KINDS = ("kill", "pause", "partition", "one-way", "disk full", "fsync error", "store", "stop")
+LYING_KINDS = ("bit flip", "old image", "lost folder")
+"""All brokers are killed, and one finds another disk than it left. Nothing else strikes meanwhile."""
+KINDS = ("kill", "pause", "partition", "one-way", "disk full", "fsync error", "store", "stop", *LYING_KINDS)
 DISK_KINDS = frozenset({"disk full", "fsync error"})
 _SHORTEST_S, _LONGEST_S = 0.3, 4.5
 _LASTING = 0.1

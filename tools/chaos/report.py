@@ -31,6 +31,12 @@ class Findings:
     read: dict[str, int] = field(default_factory=dict)
     readable_after_s: float = 0.0
     """From the end of the last fault until those who read along had read everything."""
+    lies: list[str] = field(default_factory=list)
+    """What disks have lied about, one after the other."""
+    longest_led_s: float = 0.0
+    """From the start of all brokers, one with a lying disk, until every partition was led."""
+    longest_whole_s: float = 0.0
+    """From the end of other faults until all replicas were in sync, so that a disk might lie."""
     anomalies: list[str] = field(default_factory=list)
     shortfalls: list[str] = field(default_factory=list)
     """What the run was too weak to show."""
@@ -72,10 +78,20 @@ class Findings:
             *(f"  {'longest gap, ' + name:<34}{gap:>10.1f} s" for name, gap in self.gaps_s.items()),
             *(f"  {'read by ' + name:<34}{count:>12,}" for name, count in self.read.items()),
             f"  {'all readable after':<34}{self.readable_after_s:>10.1f} s",
+            *self._rows_of_lies(),
             f"  {'anomalies':<34}{len(self.anomalies):>12,}",
         ]
-        for title, rows in (("ANOMALY", self.anomalies), ("TOO LITTLE", self.shortfalls), ("note", self.notes)):
+        told = {"ANOMALY": self.anomalies, "TOO LITTLE": self.shortfalls, "lie": self.lies, "note": self.notes}
+        for title, rows in told.items():
             lines += [f"{title}: {row}" for row in rows[:_SHOWN]]
             if len(rows) > _SHOWN:
                 lines.append(f"{title}: … and {len(rows) - _SHOWN} more")
         return "\n".join(lines)
+
+    def _rows_of_lies(self) -> list[str]:
+        if not self.lies:
+            return []
+        return [
+            f"  {'all led after a lie, longest':<34}{self.longest_led_s:>10.1f} s",
+            f"  {'all in sync before a lie, longest':<34}{self.longest_whole_s:>10.1f} s",
+        ]

@@ -16,10 +16,11 @@ from tools.chaos.disk import build_failing_disk
 from tools.chaos.faults import Faults
 from tools.chaos.judge import judge
 from tools.chaos.network import Network
-from tools.chaos.plan import DISK_KINDS, KINDS, plan_faults
+from tools.chaos.plan import DISK_KINDS, KINDS, LYING_KINDS, plan_faults
 from tools.chaos.replicas import await_same_copies
 from tools.chaos.report import Findings, Sample
 from tools.chaos.stores import ETCD, Etcd, SqliteFile, Store
+from tools.chaos.wholeness import Wholeness
 from tools.chaos.workload import TOPICS, Workload
 
 BROKERS = 3
@@ -96,12 +97,15 @@ class Run:
             broker.start()
         for broker in self._brokers:
             await self._answered(broker)
-        bootstrap = ",".join(broker.address for broker in self._brokers)
-        await asyncio.to_thread(_create_topics, bootstrap)
-        self._workload = Workload(self._folder, bootstrap, self._wanted.rate, self._wanted.group_protocol)
+        await asyncio.to_thread(_create_topics, self._bootstrap)
+        self._workload = Workload(self._folder, self._bootstrap, self._wanted.rate, self._wanted.group_protocol)
         await self._workload.start()
         await self._await_first_records(self._workload)
         return kinds
+
+    @property
+    def _bootstrap(self) -> str:
+        return ",".join(broker.address for broker in self._brokers)
 
     async def _answered(self, broker: Broker) -> None:
         deadline = time.monotonic() + _START_S
@@ -126,7 +130,8 @@ class Run:
         assert self._store is not None
         assert self._workload is not None
         workload, findings = self._workload, self.findings
-        faults = Faults(self._brokers, self._network, self._store)
+        wholeness = Wholeness(self._bootstrap, BROKERS)
+        faults = Faults(self._brokers, self._network, self._store, wholeness)
         keeping = asyncio.create_task(faults.keep_alive())
         began = time.monotonic()
         sampling = asyncio.create_task(self._sample(faults, workload, began))
@@ -153,12 +158,19 @@ class Run:
             raise fault
 
     async def _strike(self, faults: Faults, kinds: Sequence[str], began: float) -> None:
-        """Let the plan happen; returns when the last fault is undone."""
+        """Let the plan happen; returns when the last fault is undone.
+
+        A lying disk has the cluster to itself. Where that takes longer than its turn, everything else comes later.
+        """
         wanted = self._wanted
         async with asyncio.TaskGroup() as striking:
             for fault in plan_faults(wanted.seed, wanted.seconds, BROKERS, wanted.period_s, kinds):
                 await asyncio.sleep(max(0.0, began + fault.at_s - time.monotonic()))
-                striking.create_task(faults.strike(fault))
+                if fault.kind not in LYING_KINDS:
+                    striking.create_task(faults.strike(fault))
+                    continue
+                await faults.strike(fault)
+                began += max(0.0, time.monotonic() - began - fault.at_s - wanted.period_s)
             await asyncio.sleep(max(0.0, began + wanted.seconds - time.monotonic()))
 
     async def _sample(self, faults: Faults, workload: Workload, began: float) -> None:
@@ -174,6 +186,9 @@ class Run:
     def _gather(self, faults: Faults, workload: Workload) -> None:
         findings = self.findings
         findings.faults = faults.done
+        findings.lies = faults.lying.lies
+        findings.longest_led_s, findings.longest_whole_s = faults.lying.longest_led_s, faults.lying.longest_whole_s
+        findings.anomalies += faults.lying.anomalies
         findings.notes += faults.notes
         findings.acknowledged = {one.name: one.acknowledged for one in workload.writers}
         findings.gaps_s = {one.name: one.gap_s for one in workload.writers}
