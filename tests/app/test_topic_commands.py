@@ -98,6 +98,16 @@ def test_a_topic_grows_and_does_not_shrink(run: Run) -> None:
     assert shrunk.stderr.startswith("qanat: cannot add partitions to t-grow: ")
 
 
+def test_an_unclean_election_needs_consent(run: Run) -> None:
+    run("topic", "create", "t-elect", "-p", "1")
+
+    asked = run("cluster", "elect", "t-elect:0", "--unclean")
+    done = run("cluster", "elect", "t-elect:0", "--unclean", "--yes")
+
+    assert (asked.returncode, asked.stderr) == (1, "qanat: nothing was elected: add --yes to do it\n")
+    assert "Leader election not needed" in done.stdout
+
+
 def test_trimming_needs_consent(run: Run) -> None:
     run("topic", "create", "t-trim", "-p", "1")
     run("produce", "t-trim", given="a\nb\nc\n")

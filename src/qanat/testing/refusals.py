@@ -12,6 +12,7 @@ from typing import Any
 
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.get_replica_log_info import refused
 from qanat.servers.kafka.metadata import response as metadata_response
 from qanat.testing import share_refusals, transaction_refusals
 from qanat.wire.kafka.layouts import ZERO_UUID
@@ -227,6 +228,7 @@ _BY_ROWS: dict[ApiKey, Callable[[Any, int, Context], Any]] = {
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
+    ApiKey.GET_REPLICA_LOG_INFO: lambda request, error, context: refused(request, error),
     **transaction_refusals.BY_ROWS,
     **share_refusals.BY_ROWS,
 }

@@ -229,7 +229,6 @@ async def test_the_etcd_of_a_cluster_is_started_again_when_it_ends() -> None:
         (("reassign", "orders", "--to", "1"), "'orders' is no partition: write topic:number"),
         (("reassign", "orders:0", "--to", "1,x"), "write broker ids, separated by commas"),
         (("reassign", "--plan", "nowhere.json"), "No such file"),
-        (("elect", "orders:0", "--unclean"), "add --yes"),
     ],
 )
 def test_a_mistake_is_told_in_a_sentence(tmp_path: Path, words: tuple[str, ...], told: str) -> None:

@@ -90,3 +90,14 @@ def _row(ref: PartitionRef, described: Mapping[PartitionRef, ReplicaLog]) -> Par
         damage=[DamagedRange(first, following) for first, following in log.damage],
         is_compacted=log.is_compacted,
     )
+
+
+def refused(request: GetReplicaLogInfoRequest, error: int) -> GetReplicaLogInfoResponse:
+    """The answer that says nothing but an error, in each row."""
+    rows = [
+        TopicPartitionLogInfo(
+            topic.topic_id, [PartitionLogInfo(number, -1, -1, -1, error) for number in topic.partitions]
+        )
+        for topic in request.topic_partitions
+    ]
+    return GetReplicaLogInfoResponse(broker_epoch=-1, topic_partition_log_info_list=rows)

@@ -8,6 +8,7 @@ from typing import Any
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import CLUSTER, Operation, ResourceKind
 from qanat.servers.kafka.config_resources import ResourceType
+from qanat.servers.kafka.get_replica_log_info import refused
 from qanat.servers.kafka.guards.asking import GRANTED, Asker, Denied, Granted, Guard, Verdict, sifted
 from qanat.servers.kafka.operations import ON_CLUSTER
 from qanat.wire.kafka.messages import (
@@ -91,14 +92,7 @@ def guard_replica_log_info(request: get_replica_log_info.GetReplicaLogInfoReques
     """Brokers may; and so may operators that only look, as with log directories."""
     if asker.may_cluster(Operation.CLUSTER_ACTION) or asker.may_cluster(Operation.DESCRIBE):
         return GRANTED
-    info = get_replica_log_info
-    rows = [
-        info.TopicPartitionLogInfo(
-            topic.topic_id, [info.PartitionLogInfo(number, -1, -1, -1, _DENIED) for number in topic.partitions]
-        )
-        for topic in request.topic_partitions
-    ]
-    return Denied(info.GetReplicaLogInfoResponse(broker_epoch=-1, topic_partition_log_info_list=rows))
+    return Denied(refused(request, _DENIED))
 
 
 def needs_cluster(operation: Operation, refusal: Callable[[], Any]) -> Guard:
