@@ -6,12 +6,14 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.cluster.images import image_with, new_topic_id
+from tests.cluster.images import apply, image_with, new_topic_id
 
 from qanat.broker.broker import Broker, steady_ms
 from qanat.broker.replica_proofs import ReplicaProofs
 from qanat.broker.settings import BrokerSettings
+from qanat.cluster import keys, values
 from qanat.cluster.elections import Awaited
+from qanat.cluster.store import Put
 from qanat.sim.clusters.loop import SimLoop
 
 GONE = Awaited(gone=(2,))
@@ -19,8 +21,12 @@ FIRST, SECOND = str(new_topic_id()), str(new_topic_id())
 
 
 def proofs_of(news: list[float]) -> ReplicaProofs:
+    image = image_with((0, 1, 2))
+    for topic_id in (FIRST, SECOND):
+        topic = values.Topic(name=f"t-{topic_id}", topic_id=topic_id, partitions=((0, 1, 2),))
+        apply(image, [Put(keys.topic(topic.name), values.encode(topic))])
     broker = SimpleNamespace(
-        metadata=SimpleNamespace(image=image_with((0, 1, 2))),
+        metadata=SimpleNamespace(image=image),
         settings=BrokerSettings(unclean_recovery_timeout_ms=30_000),
         steady_ms=steady_ms,
     )

@@ -137,15 +137,21 @@ def test_a_log_that_was_made_after_it_became_a_member_is_no_member() -> None:
 
     assert (after.leader, after.in_sync_nodes) == (1, (1, 2))
     alone = settle(state(0), crashed(0), TWO, proved(proof(0, -1, generation=EPOCH)))
-    assert (alone.leader, alone.in_sync) == (NO_LEADER, ())
+    assert (alone.leader, alone.in_sync_nodes) == (NO_LEADER, (0,))
 
 
 def test_a_topic_of_which_no_broker_had_made_its_log_when_all_stopped_starts_empty() -> None:
-    new = proof(0, -1, 0, generation=EPOCH)
+    new = proof(0, -1, generation=EPOCH)
 
-    after = settle(state(epoch=0), crashed(*ALL), TWO, proved(new, new, new))
-
+    after = settle(state(), crashed(*ALL), TWO, proved(new, new, new))
     assert (after.leader, after.in_sync_nodes) == (0, ALL)
+
+    before = state(0, 1)
+    assert awaited(before, crashed(0, 1), TWO, proved(new, new)) == Awaited(gone=(2,)), "it may have records"
+    assert settle(before, crashed(0, 1), TWO, proved(new, new)).leader == NO_LEADER
+    assert awaited(before, crashed(*ALL), TWO, proved(new, new)) == Awaited(unproven=(2,))
+    assert settle(before, crashed(*ALL), TWO, proved(new, new, new)).leader == 0
+    assert settle(before, crashed(*ALL), TWO, proved(new, new, proof(3))).leader == NO_LEADER, "they lost their folders"
 
 
 def test_a_stale_proof_neither_elects_nor_demotes() -> None:
@@ -314,3 +320,50 @@ def test_a_sound_copy_with_the_greatest_extent_leads_and_settling_twice_changes_
     else:
         assert once.leader == NO_LEADER
     assert settle(once, crashed(*ALL), TWO, evidence) is once
+
+
+def test_time_that_is_over_ends_the_wait_for_brokers_that_are_away_and_not_for_proofs() -> None:
+    """A sound broker that has just registered may have what the one that waited all the time has lost."""
+    before, known = state(), Evidence({0: proof(5)}, is_overdue=True)
+
+    assert settle(before, crashed(0, 1), TWO, known) is before
+    assert settle(before, crashed(0, 1), TWO, replace(known, silent=frozenset({1}))).leader == 0
+
+
+def test_without_a_leader_no_copy_is_given_up_as_damaged() -> None:
+    before = replace(state(0, eligible=(1,)), leader=NO_LEADER)
+
+    waiting = settle(before, alive(1), TWO, faulty(1, is_offline=True))
+
+    assert (waiting.damaged, [one.node_id for one in waiting.eligible]) == ((), [1])
+    assert settle(waiting, alive(1), TWO).leader == 1, "it can be opened again, and misses nothing"
+
+
+def test_a_damaged_sole_leader_that_registers_anew_leads_on_in_a_new_epoch() -> None:
+    same_process = Nodes({0: Node(EPOCH, False, 0, running_since=8)}, {})
+
+    after = settle(state(0), same_process, TWO, faulty(0))
+
+    assert (after.leader, after.leader_epoch, after.in_sync) == (0, 4, (Member(0, EPOCH),))
+
+
+def test_an_unclean_election_waits_for_members_that_are_away_as_well() -> None:
+    rules = Rules(2, is_unclean_allowed=True)
+    damaged = proved(proof(damage=((1, 2),)))
+
+    assert settle(state(0, 1), crashed(0), rules, damaged).leader == NO_LEADER
+    assert settle(state(0, 1), crashed(0), rules, replace(damaged, is_overdue=True)).leader == 0
+
+
+def test_a_log_with_an_epoch_that_no_leader_has_had_is_damaged() -> None:
+    after = settle(state(), crashed(*ALL), TWO, proved(proof(10, 524_291), proof(), proof()))
+
+    assert (after.leader, after.in_sync_nodes) == (1, (1, 2))
+
+
+def test_beside_a_broker_that_cannot_prove_anything_extents_are_not_compared() -> None:
+    mixed = Nodes({0: Node(EPOCH, False, EPOCH), 1: Node(EPOCH, False, 0, 10, proves_logs=False)}, {})
+
+    after = settle(state(0, 1), mixed, TWO, proved(proof(3)))
+
+    assert after.in_sync_nodes == (0, 1)

@@ -6,13 +6,18 @@ Nothing that was acknowledged is lost, the copy is repaired from its peers, and 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from random import Random
 
 import pytest
 from tests.sim.stage import AT, TOPIC, Stage, play
 
+from qanat.cluster import keys
 from qanat.cluster.rejection import Rejection
+from qanat.cluster.store import Compare, Operation, Put
 from qanat.cluster.topic_configs import ConfigAct, ConfigChange, decide_configs
 from qanat.log.runtime.upkeep import Upkeep
+from qanat.model.errors import StoreUnavailableError
 from qanat.sim.clusters.machine import Machine
 
 _LOG = "00000000000000000000.log"
@@ -207,3 +212,82 @@ def test_flushing_that_is_switched_on_while_a_crashed_replica_is_in_doubt_does_n
         assert stage.state.leader < 0, "what was acknowledged before was not flushed"
 
     play(script, is_synced=False)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_all_come_back_at_once_and_a_leader_is_elected_at_once(seed: int) -> None:
+    """A broker that was asked while it registered was not asked again, and the election waited for the bound."""
+
+    async def script(stage: Stage) -> None:
+        await send_ten(stage)
+        epoch, random = stage.state.leader_epoch, Random(seed)
+        for machine in stage.machines:
+            machine.lose_power("keep_all")
+        await asyncio.sleep(10.0)
+
+        async def start_later(machine: Machine) -> None:
+            await asyncio.sleep(random.uniform(0.0, 0.02))
+            await machine.start()
+
+        await asyncio.gather(*(start_later(machine) for machine in stage.machines))
+        await asyncio.sleep(5.0)
+        assert stage.state.leader >= 0
+        assert stage.state.leader_epoch > epoch
+
+    play(script)
+
+
+def test_an_election_whose_commit_fails_once_is_tried_again() -> None:
+    async def script(stage: Stage) -> None:
+        await send_ten(stage)
+        for machine in stage.machines:
+            machine.lose_power("keep_all")
+        await asyncio.sleep(10.0)
+        for machine in stage.machines[:2]:
+            await machine.start()
+        await asyncio.sleep(10.0)
+        brokers = [machine.node.broker for machine in stage.machines if machine.node is not None]
+        (controller,) = [broker for broker in brokers if broker.controlling.is_controller]
+        commit, failed = controller.metadata.commit, list[str]()
+
+        async def fails_once(compares: Sequence[Compare], operations: Sequence[Operation]) -> bool:
+            written = [one.key for one in operations if isinstance(one, Put)]
+            if not failed and written and written[0].startswith(keys.PARTITIONS):
+                failed.append(written[0])
+                raise StoreUnavailableError("once")
+            return await commit(compares, operations)
+
+        controller.metadata.commit = fails_once  # type: ignore[method-assign]
+        await asyncio.sleep(30.0)
+        assert failed
+        assert stage.state.leader >= 0
+
+    play(script)
+
+
+def test_a_sound_broker_that_registers_just_before_the_bound_is_still_heard() -> None:
+    async def script(stage: Stage) -> None:
+        for number in range(5):
+            assert await stage.send(b"%d" % number) == number
+        old, sound = stage.machines[0], stage.machines[1]
+        image = old.disk.crash("keep_all")
+        for number in range(5, 10):
+            assert await stage.send(b"%d" % number) == number
+        await stage.whole_again()
+        for machine in stage.machines:
+            machine.lose_power("keep_all")
+        old.disk, old.lied_at = image, stage.revision
+        await asyncio.sleep(10.0)
+        await old.start()
+        await asyncio.sleep(28.0)
+        stage.network.cut(old.host, sound.host)
+        stage.network.cut(sound.host, old.host)
+        await sound.start()
+        await asyncio.sleep(4.0)
+        assert stage.state.leader < 0, "its bound is over, and a broker that is there has not proved what it holds"
+        stage.network.heal()
+        await stage.machines[2].start()
+        await stage.whole_again()
+        assert await stage.read() == [b"%d" % number for number in range(10)]
+
+    play(script)

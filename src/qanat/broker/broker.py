@@ -233,8 +233,9 @@ class Broker:
         await self.membership.join(listeners, inter_broker)
         self.park(self.membership.stay())
         await self.controlling.stand()
+        self.replica_faults.note()  # Before a damaged copy is followed, and could count as in sync.
         await self.hosting.start(revision)
-        self.replica_faults.note()
+        self.replica_faults.report()
         self.park(self.controlling.run())
         self.park(self.in_sync_sets.watch())
         self.producer_ids.look_ahead()

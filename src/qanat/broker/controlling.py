@@ -153,6 +153,7 @@ class Controlling:
         put = Put(keys.CONTROLLER, value, kept.lease.lease_id)
         if await metadata.commit([Absent(keys.CONTROLLER), ours], [put]):
             self._all = True
+            self.proofs.clear()  # What was awaited when it last was the controller begins anew.
             tell("this broker is the controller", node=self._broker.node_id, epoch=self._image.controller_epoch)
 
     # What the controller does
@@ -162,9 +163,13 @@ class Controlling:
         for start in range(0, len(topics), _TOPICS_AT_ONCE):
             piece = topics[start : start + _TOPICS_AT_ONCE]
             changes = list(partitions_to_settle(self._image, self._rules_of, self.proofs.evidence, piece))
-            if not await self._carry_out(changes):
-                for name in topics[start:]:
-                    self._topics[name] = None
+            is_done = False
+            try:
+                is_done = await self._carry_out(changes)
+            finally:
+                if not is_done:  # Nobody else will say that there is still something to do.
+                    self._topics.update(dict.fromkeys(topics[start:]))
+            if not is_done:
                 return
             self._await_proofs(piece)
             await asyncio.sleep(0)

@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from qanat.broker.replica_logs import damaged_ranges
 from qanat.cluster import keys, values
 from qanat.cluster.store import Compare, CreatedAt, Delete, Operation, Put
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
     from qanat.broker.broker import Broker
 
 _RETRY_S = 0.5
-_MOST_FAULTS = 5_000
-"""Of one report: a value of the store has room for about four times as many."""
-_MOST_RANGES = 20
+_MOST_BYTES = 512 * 1024
+"""Of one report, half of what the store takes at once. The next ones are told when these are repaired."""
+_MOST_RANGES = 10
 """Of one fault; `qanat log verify` lists all."""
+_REASON_CHARACTERS = 80
 
 
 class ReplicaFaults:
@@ -95,15 +98,20 @@ class ReplicaFaults:
 
     def _faults(self) -> tuple[values.ReplicaFault, ...]:
         found = [*self._offline(), *self._damaged()]
-        if len(found) > _MOST_FAULTS:
-            tell("more replicas are faulty than can be reported", level="error", faulty=len(found))
-        return tuple(found[:_MOST_FAULTS])
+        size, told = 0, list[values.ReplicaFault]()
+        for fault in found:
+            size += len(msgspec.json.encode(fault)) + 1
+            if size > _MOST_BYTES:
+                tell("more replicas are faulty than can be reported", level="error", faulty=len(found), told=len(told))
+                break
+            told.append(fault)
+        return tuple(told)
 
     def _offline(self) -> list[values.ReplicaFault]:
         hosting = self._broker.hosting
         ids = {at: self._topic_id(at) for at in hosting.offline_partitions()}
         return [
-            values.ReplicaFault(topic_id, at.partition, (), (hosting.why_offline(at) or "")[:500])
+            values.ReplicaFault(topic_id, at.partition, (), (hosting.why_offline(at) or "")[:_REASON_CHARACTERS])
             for at, topic_id in ids.items()
             if topic_id is not None
         ]
@@ -115,7 +123,9 @@ class ReplicaFaults:
             topic_id, log = self._topic_id(at), logs.get(at)
             if topic_id is not None and log is not None and (damage := log.damage):
                 ranges = damaged_ranges(log)[:_MOST_RANGES]
-                faults.append(values.ReplicaFault(topic_id, at.partition, ranges, damage[0].reason[:500]))
+                faults.append(
+                    values.ReplicaFault(topic_id, at.partition, ranges, damage[0].reason[:_REASON_CHARACTERS])
+                )
         return faults
 
     def _topic_id(self, at: TopicPartition) -> str | None:

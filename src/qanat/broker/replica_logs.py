@@ -69,7 +69,7 @@ class ReplicaLogs:
         if (reason := self._broker.hosting.why_offline(at)) is not None:
             return ReplicaLog(leader_epoch=leader_epoch, is_offline=True, reason=reason)
         log = self._broker.runtime.directory.logs.get(at)
-        if log is None:
+        if log is None or self._is_being_cut(at, log):
             return None
         reason = next((one.reason for one in log.damage), "")
         return ReplicaLog(
@@ -81,6 +81,11 @@ class ReplicaLogs:
             reason=reason,
             is_compacted=log.settings.is_compacted,
         )
+
+    def _is_being_cut(self, at: TopicPartition, log: PartitionLog) -> bool:
+        """Whether a log is about to hold less than it does."""
+        followers = self._broker.hosting.followers
+        return log.job_in_hand == "truncation" or (followers is not None and at in followers.busy)
 
 
 def damaged_ranges(log: PartitionLog) -> tuple[tuple[int, int], ...]:

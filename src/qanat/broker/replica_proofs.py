@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from qanat.broker.replica_logs import PartitionRef, ReplicaLog, parse_topic_id
 from qanat.cluster.elections import Awaited
 from qanat.cluster.proofs import NOTHING_KNOWN, Evidence, Proof
+from qanat.cluster.store import NO_REVISION
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicId
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 2_000
 """Partitions of one request."""
 _CALL_S = 5.0
+_SILENT_MS = 3 * int(_CALL_S * 1000)
+"""After so long, an election is decided without a registered broker that proves nothing."""
 _RETRY_S = 0.1
 _TOLD_AT_ONCE = 20
 
@@ -48,6 +51,8 @@ class ReplicaProofs:
         self._wanted: dict[int, dict[PartitionRef, int]] = {}
         """Of each broker the partitions that it is to prove, with their leader epochs."""
         self._asking: dict[int, asyncio.Task[None]] = {}
+        self._asked_ms: dict[tuple[int, int], int] = {}
+        """Since when each broker, by node id and epoch, is asked for something that it has not proved yet."""
         self._timer: asyncio.TimerHandle | None = None
 
     def evidence(self, topic_id: str, number: int) -> Evidence:
@@ -56,7 +61,7 @@ class ReplicaProofs:
         proofs, faults = self._proofs.get(ref), self._broker.metadata.image.replica_faults.get(ref)
         if not proofs and not faults and ref not in self._since_ms:
             return NOTHING_KNOWN
-        return Evidence(proofs or {}, faults or {}, is_overdue=self._is_overdue(ref))
+        return Evidence(proofs or {}, faults or {}, self._is_overdue(ref), self._silent())
 
     def expect(self, topic_id: str, number: int, leader_epoch: int, whom: Awaited) -> None:
         """A partition waits for some brokers, or for none (any more)."""
@@ -69,15 +74,17 @@ class ReplicaProofs:
             self._set_timer()
         for node_id in whom.unproven:
             self._wanted.setdefault(node_id, {})[ref] = leader_epoch
+            epoch = self._broker.metadata.image.broker_epochs.get(node_id, NO_REVISION)
+            self._asked_ms.setdefault((node_id, epoch), self._broker.steady_ms())
             if node_id not in self._asking:
-                task = self._asking[node_id] = self._broker.park(self._ask(node_id))
-                task.add_done_callback(lambda _, node_id=node_id: self._asking.pop(node_id, None))  # type: ignore[misc]
+                self._asking[node_id] = self._broker.park(self._ask(node_id))
 
     def clear(self) -> None:
         """Somebody else is the controller now."""
         self._proofs.clear()
         self._since_ms.clear()
         self._wanted.clear()
+        self._asked_ms.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -93,7 +100,23 @@ class ReplicaProofs:
     @property
     def awaited(self) -> Iterable[PartitionRef]:
         """Partitions that wait for brokers to come back or to prove what they hold."""
+        self._drop_deleted()
         return self._since_ms.keys()
+
+    def _drop_deleted(self) -> None:
+        """Wait for nothing of topics that were deleted meanwhile."""
+        topics = self._broker.metadata.image.topics_by_id
+        for ref in [ref for ref in self._since_ms if TopicId.parse(ref[0]) not in topics]:
+            self._forget(ref)
+
+    def _silent(self) -> frozenset[int]:
+        """Brokers that were asked long ago, in the epoch that they have, and prove nothing."""
+        epochs, now_ms = self._broker.metadata.image.broker_epochs, self._broker.steady_ms()
+        return frozenset(
+            node_id
+            for (node_id, epoch), asked_ms in self._asked_ms.items()
+            if epochs.get(node_id) == epoch and now_ms - asked_ms >= _SILENT_MS
+        )
 
     def left_ms(self, topic_id: str, number: int) -> int:
         """How long a partition waits at most from now on."""
@@ -108,18 +131,21 @@ class ReplicaProofs:
         return since_ms is not None and self._broker.steady_ms() - since_ms >= self._timeout_ms()
 
     def _set_timer(self) -> None:
-        """Look again when the time of the next partition is over."""
-        waiting = [since_ms for ref, since_ms in self._since_ms.items() if not self._is_overdue(ref)]
-        if self._timer is None and waiting:
-            left_ms = min(waiting) + self._timeout_ms() - self._broker.steady_ms()
+        """Look again when the time of the next partition, or of the next broker that is asked, is over."""
+        now_ms = self._broker.steady_ms()
+        ends = [since_ms + self._timeout_ms() for since_ms in self._since_ms.values()]
+        ends += [asked_ms + _SILENT_MS for asked_ms in self._asked_ms.values()]
+        left_ms = min((end - now_ms for end in ends if end > now_ms), default=None)
+        if self._timer is None and left_ms is not None:
             self._timer = asyncio.get_running_loop().call_later(left_ms / 1000 + 0.01, self._look_for_overdue)
 
     def _look_for_overdue(self) -> None:
         self._timer = None
+        self._drop_deleted()
         overdue = [ref for ref in self._since_ms if self._is_overdue(ref)]
         for topic_id, number in overdue[:_TOLD_AT_ONCE]:
             tell("partition has waited long enough for its replicas", level="warning", partition=number, topic=topic_id)
-        self._on_news(self._names(overdue))
+        self._on_news(self._names(self._since_ms))
         self._set_timer()
 
     def _names(self, refs: Iterable[PartitionRef]) -> list[str]:
@@ -131,13 +157,16 @@ class ReplicaProofs:
 
     async def _ask(self, node_id: int) -> None:
         """Ask a broker until there is nothing left to ask, or it is gone."""
-        while (wanted := self._wanted.get(node_id)) and node_id in self._broker.metadata.image.brokers:
+        image = self._broker.metadata.image
+        while (wanted := self._wanted.get(node_id)) and node_id in image.brokers:
             piece = dict(list(wanted.items())[:_AT_ONCE])
             try:
                 proofs = await self.gather(node_id, piece)
             except QanatError as fault:
                 tell("broker does not prove its logs", level="debug", node=node_id, reason=str(fault))
                 proofs = {}
+            # One that registers just now has no epoch, or another: what it proves would count for nothing.
+            proofs = {ref: one for ref, one in proofs.items() if one.broker_epoch == image.broker_epochs.get(node_id)}
             for ref, proof in proofs.items():
                 if wanted.get(ref) == piece[ref]:
                     del wanted[ref]
@@ -146,8 +175,12 @@ class ReplicaProofs:
             if proofs:
                 self._on_news(self._names(proofs))
             if len(proofs) < len(piece):
+                self._drop_deleted()
                 await asyncio.sleep(_RETRY_S)
+        # In one step: whoever wants something of this broker from here on asks anew.
         self._wanted.pop(node_id, None)
+        self._asking.pop(node_id, None)
+        self._asked_ms = {asked: at_ms for asked, at_ms in self._asked_ms.items() if asked[0] != node_id}
 
     async def gather(self, node_id: int, wanted: Mapping[PartitionRef, int]) -> dict[PartitionRef, Proof]:
         """What a broker proves now of these partitions, each given with its leader epoch."""

@@ -80,7 +80,8 @@ class Awaited(Struct, frozen=True):
 
 
 _NOBODY = Awaited()
-_WITHOUT_DATA = (Standing.EMPTY, Standing.NEW)
+_NO_OTHER = (Standing.DOUBTFUL, Standing.FAULTY, Standing.EMPTY, Standing.NEW)
+"""Which do not stay eligible beside a leader."""
 
 
 def awaited(state: PartitionState, nodes: Nodes, rules: Rules, evidence: Evidence) -> Awaited:
@@ -91,6 +92,8 @@ def awaited(state: PartitionState, nodes: Nodes, rules: Rules, evidence: Evidenc
     if len(state.replicas) == 1 or _has_steady(state, look):
         return _NOBODY
     pool = _pool(state)
+    if _are_new(state, look):
+        return _unknown_replicas(state, look)
     unproven = tuple(member.node_id for member in pool if look.of(member) is Standing.UNPROVEN)
     gone = tuple(member.node_id for member in pool if look.of(member) is Standing.GONE)
     sound = [member for member in pool if look.of(member) is Standing.BACK]
@@ -107,6 +110,26 @@ def _pool(state: PartitionState) -> tuple[Member, ...]:
     return (*state.in_sync, *state.eligible)
 
 
+def _are_new(state: PartitionState, look: Standings) -> bool:
+    """Whether all members have logs that they made after they became members: lost folders, or none had one yet."""
+    pool = _pool(state)
+    return bool(pool) and all(look.of(member) is Standing.NEW for member in pool)
+
+
+def _unknown_replicas(state: PartitionState, look: Standings) -> Awaited:
+    """Replicas of which it is not known whether they hold anything."""
+    alive = look.nodes.alive
+    unproven = [one for one in state.replicas if one in alive and look.proof_of(one, alive[one]) is None]
+    return Awaited(tuple(unproven), tuple(one for one in state.replicas if one not in alive))
+
+
+def _never_written(state: PartitionState, look: Standings) -> bool:
+    """Whether all stopped before any of them made its log: no replica, member or not, holds a record."""
+    if not _are_new(state, look) or _unknown_replicas(state, look):
+        return False
+    return all(look.evidence.proofs[node_id].end_offset == 0 for node_id in state.replicas)
+
+
 def _has_steady(state: PartitionState, look: Standings) -> bool:
     """Whether a process that never stopped can lead."""
     if any(look.of(member) is Standing.STEADY for member in state.in_sync):
@@ -116,9 +139,10 @@ def _has_steady(state: PartitionState, look: Standings) -> bool:
 
 def _is_awaiting_proofs(state: PartitionState, look: Standings) -> bool:
     """Whether nothing is decided before brokers that are there have proved what they hold."""
-    if look.evidence.is_overdue or _has_steady(state, look):
+    if _has_steady(state, look):
         return False
-    return any(look.of(member) is Standing.UNPROVEN for member in _pool(state))
+    silent = look.evidence.silent
+    return any(look.of(one) is Standing.UNPROVEN and one.node_id not in silent for one in _pool(state))
 
 
 def _must_wait(sound: Sequence[Member], gone: Sequence[object], look: Standings) -> bool:
@@ -129,18 +153,26 @@ def _must_wait(sound: Sequence[Member], gone: Sequence[object], look: Standings)
 
 
 def _best(members: Sequence[Member], look: Standings) -> list[Member]:
-    """Those with the greatest extent."""
-    greatest = max(look.evidence.extent(member.node_id) for member in members)
-    return [member for member in members if look.evidence.extent(member.node_id) == greatest]
+    """Those with the greatest extent; all, where an older broker cannot prove its own."""
+    if not all(look.nodes.alive[member.node_id].proves_logs for member in members):
+        return list(members)
+    extents = {member.node_id: look.evidence.extent(member.node_id) for member in members}
+    # An epoch that no leader has had yet is not what was written; where all have one, it is the store that is older.
+    possible = [extent for extent in extents.values() if extent[0] <= look.leader_epoch]
+    greatest = max(possible or extents.values())
+    return [member for member in members if extents[member.node_id] == greatest]
 
 
 def _marked(after: PartitionState, before: PartitionState, look: Standings) -> PartitionState:
     """Enter and remove replicas that are to be repaired."""
     faults, alive = look.evidence.faults, look.nodes.alive
+    # Without a leader there is nobody to repair a copy from, and it may be the best one.
+    may_be_new = after.leader != NO_LEADER
     damaged = tuple(
         node_id
         for node_id in after.replicas
         if node_id not in after.in_sync_nodes
+        and (node_id in before.damaged or may_be_new)
         and (node_id in faults or (node_id in before.damaged and node_id not in alive))
     )
     if damaged == after.damaged:
@@ -224,9 +256,9 @@ def _members(state: PartitionState, look: Standings, rules: Rules) -> PartitionS
         return replace(state, in_sync=tuple(stays), eligible=_eligible(state, stays, standing, rules))
     in_sync, eligible = list[Member](), list[Member]()
     for member in state.in_sync:
-        if standing[member.node_id] not in _WITHOUT_DATA:
+        if standing[member.node_id] is not Standing.EMPTY:
             (eligible if standing[member.node_id] is Standing.DOUBTFUL else in_sync).append(member)
-    eligible += [one for one in state.eligible if standing[one.node_id] not in _WITHOUT_DATA and one not in eligible]
+    eligible += [one for one in state.eligible if standing[one.node_id] is not Standing.EMPTY and one not in eligible]
     return replace(state, in_sync=tuple(in_sync), eligible=tuple(eligible))
 
 
@@ -237,8 +269,8 @@ def _proven(state: PartitionState, standing: Mapping[int, Standing], look: Stand
     gone = [member for member in pool if standing[member.node_id] is Standing.GONE]
     if sound:
         return [] if _must_wait(sound, gone, look) else [nodes.as_member(one.node_id) for one in _best(sound, look)]
-    if state.leader_epoch == 0 and all(standing[member.node_id] is Standing.NEW for member in pool):
-        return [nodes.as_member(member.node_id) for member in pool]  # All stopped before any of them made its log.
+    if _never_written(state, look):
+        return [nodes.as_member(member.node_id) for member in pool]
     doubtful = [member for member in pool if standing[member.node_id] is Standing.DOUBTFUL]
     if not doubtful or gone or any(standing[member.node_id] is Standing.UNPROVEN for member in pool):
         return []
@@ -250,8 +282,10 @@ def _proven(state: PartitionState, standing: Mapping[int, Standing], look: Stand
 def _still_serving(state: PartitionState, look: Standings) -> list[Member]:
     """A process that leads a damaged copy, where no sound one is there: it serves what it has."""
     fault = look.evidence.faults.get(state.leader)
-    leads = [member for member in state.in_sync if member.node_id == state.leader and look.nodes.is_steady(member)]
-    return leads if fault is not None and not fault.is_offline else []
+    member = next((member for member in state.in_sync if member.node_id == state.leader), None)
+    if member is None or fault is None or fault.is_offline or not look.nodes.is_same_process(member):
+        return []
+    return [member if look.nodes.is_steady(member) else look.nodes.as_member(member.node_id)]
 
 
 def _eligible(
@@ -290,7 +324,7 @@ def _elected(state: PartitionState, before: PartitionState, look: Standings, rul
         if nodes.is_ready(member.node_id) and look.of(member) is Standing.STEADY:
             return _led_by_eligible(state, member, look)
     alive = _alive_by_worth(state, nodes, look.evidence)
-    is_waiting = not look.evidence.is_overdue and bool(awaited(before, nodes, rules, look.evidence))
+    is_waiting = not look.evidence.is_overdue and any(look.of(one) is Standing.GONE for one in _pool(before))
     if rules.is_unclean_allowed and alive and not is_waiting:
         return _recovered(state, alive[0], nodes)
     return state if state.leader == NO_LEADER else _led_by(state, NO_LEADER)
@@ -306,11 +340,7 @@ def _may_lead(state: PartitionState, node_id: int, before: PartitionState, look:
 
 def _led_by_eligible(state: PartitionState, member: Member, look: Standings) -> PartitionState:
     # A member of the set misses nothing either, as long as nothing can be committed without it.
-    others = tuple(
-        one
-        for one in _pool(state)
-        if one.node_id != member.node_id and look.of(one) not in (Standing.DOUBTFUL, Standing.FAULTY, Standing.EMPTY)
-    )
+    others = tuple(one for one in _pool(state) if one.node_id != member.node_id and look.of(one) not in _NO_OTHER)
     led = _led_by(state, member.node_id)
     return replace(led, in_sync=(look.nodes.as_member(member.node_id),), eligible=others)
 

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from msgspec import Struct
 
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.proofs import NOTHING_KNOWN, Evidence
+from qanat.cluster.proofs import NOTHING_KNOWN, Evidence, Proof
 from qanat.cluster.values import NEVER, SINCE_NOW, BrokerRegistration, Member, PartitionState
 
 
@@ -71,6 +71,11 @@ class Nodes(Struct, frozen=True):
         is_there = node is not None and node.epoch <= member.since
         return is_there and self.directories_since.get(member.node_id, 0) <= member.since
 
+    def is_same_process(self, member: Member) -> bool:
+        """Whether a member's process never stopped, though it may have registered anew."""
+        node = self.alive.get(member.node_id)
+        return self.is_steady(member) or (node is not None and 0 < node.running_since <= member.since)
+
     def is_ready(self, node_id: int) -> bool:
         """Whether a node may be given something to lead."""
         node = self.alive.get(node_id)
@@ -100,7 +105,7 @@ class Standings:
         self.nodes = nodes
         self.evidence = evidence
         self._flushed_since = flushed_since
-        self._leader_epoch = state.leader_epoch
+        self.leader_epoch = state.leader_epoch
         self._is_sole = len(state.replicas) == 1
 
     def of(self, member: Member) -> Standing:
@@ -120,12 +125,17 @@ class Standings:
         is_flushed = self._flushed_since is not None and self._flushed_since <= member.since
         return Standing.BACK if is_flushed or member.since >= node.sound_since else Standing.DOUBTFUL
 
+    def proof_of(self, node_id: int, node: Node) -> Proof | None:
+        """What a broker has proved of its log, as far as that is of now."""
+        proof = self.evidence.proofs.get(node_id)
+        if proof is None or proof.broker_epoch != node.epoch or proof.directory_id != node.directory_id:
+            return None
+        return proof if proof.leader_epoch == self.leader_epoch else None
+
     def _unfit(self, member: Member, node: Node) -> Standing | None:
         """Why a proof does not speak for a member; None where it does."""
-        proof = self.evidence.proofs.get(member.node_id)
-        if proof is None or proof.broker_epoch != node.epoch or proof.directory_id != node.directory_id:
-            return Standing.UNPROVEN
-        if proof.leader_epoch != self._leader_epoch:
+        proof = self.proof_of(member.node_id, node)
+        if proof is None:
             return Standing.UNPROVEN
         if proof.generation > member.since:
             return Standing.NEW

@@ -73,7 +73,9 @@ class Evidence(Struct, frozen=True):
     proofs: Mapping[int, Proof] = {}
     faults: Mapping[int, ReplicaFault] = {}
     is_overdue: bool = False
-    """Whether those that are awaited have had their time."""
+    """Whether those that are away have had their time to come back."""
+    silent: frozenset[int] = frozenset()
+    """Brokers that are there, and have had their time to prove what they hold."""
 
     def extent(self, node_id: int) -> tuple[int, int]:
         proof = self.proofs.get(node_id)

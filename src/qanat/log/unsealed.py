@@ -19,6 +19,7 @@ from qanat.log.segment import Segment
 from qanat.log.verification import find_segment_damage
 from qanat.wire.batch_header import HEADER_SIZE, MAGIC, BatchHeader, read_header
 
+NO_EPOCH = -1
 _REACH_MAX = 2**31
 """Offsets are counted from a segment's first in 31 bits: no segment holds more."""
 
@@ -97,11 +98,33 @@ def _pass_over(segment: Segment, damage: Damage) -> None:
 
 
 def _enter_sound(segment: Segment, length: int, end_offset: int, *, is_dense: bool) -> None:
-    """Enter batches up to the first that is not sound, or that does not continue the log."""
+    """Enter batches up to the first that is not sound, or that does not continue the log.
+
+    A batch is entered once the next one is seen: leader epochs rise, so one that stands out is not what was written.
+    """
+    waiting: tuple[int, BatchHeader] | None = None
+    epoch = NO_EPOCH
     for position, header, _ in read_batches(segment.file, segment.size, length, segment.next_offset, end_offset):
+        if waiting is not None:
+            epoch = _enter_in_epoch(segment, *waiting, epoch, header.leader_epoch)
+            waiting = None
         if header.base_offset != segment.next_offset and not _is_hole(segment, position, header, length, is_dense):
             return
-        _enter(segment, position, header)
+        waiting = position, header
+    if waiting is not None:
+        _enter_in_epoch(segment, *waiting, epoch, waiting[1].leader_epoch)
+
+
+def _enter_in_epoch(segment: Segment, position: int, header: BatchHeader, before: int, after: int) -> int:
+    """Enter a batch between others of these leader epochs, or pass it over; the epoch that is reached."""
+    found = header.leader_epoch
+    if found < before or before <= after < found != before:
+        reason = f"leader epoch {found} between {before} and {after}"
+        end = position + header.size
+        _pass_over(segment, Damage(position, end, header.base_offset, header.next_offset, reason))
+        return before
+    _enter(segment, position, header)
+    return found
 
 
 def _is_hole(segment: Segment, position: int, header: BatchHeader, length: int, is_dense: bool) -> bool:

@@ -165,6 +165,15 @@ class Machine:
                 await self._loop.create_task(node.__aexit__(), context=context)
             self._end(is_silent=False)
 
+    async def scrub(self) -> None:
+        """Compare all checksums now, as upkeep does some time after every start."""
+        if self.node is not None:
+            context = copy_context()
+            context.run(OWNER.set, self.owner)
+            scrubbing = Upkeep(self.node.broker.runtime, _no_pause).scrub()
+            with suppress(QanatError):  # Its disk may have failed.
+                await self._loop.create_task(scrubbing, context=context)
+
     def kill(self) -> None:
         """End the process: what it had written is still there, its connections are reset."""
         self._end(is_silent=False)

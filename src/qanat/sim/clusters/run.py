@@ -203,6 +203,11 @@ class ClusterRun:
     # After the faults
 
     async def _converge(self, clients: Clients) -> None:
+        for machine in self.machines:
+            if (
+                machine.lied_at
+            ):  # Sealed segments are not read after a crash: what rotted in them is found by scrubbing.
+                await machine.scrub()
         deadline = self._loop.time() + CONVERGED_S
         while found := agreement_problems(self.machines, _TOPIC, self.plan.partitions):
             if self._loop.time() > deadline:
