@@ -379,7 +379,9 @@ class Hosting:
         return log
 
     async def _create(self, at: TopicPartition, topic: values.Topic) -> PartitionLog:
-        revision, generation = self._image.revisions[keys.topic(topic.name)], self._running_since()
+        # The topic may be deleted while its logs are made.
+        revision = self._image.revisions.get(keys.topic(topic.name), self._image.revision)
+        generation = self._running_since()
         settings = self._topic_settings(at.topic).log
         log = await self._runtime.create(at, topic.topic_id, settings, revision, generation)
         member = next(

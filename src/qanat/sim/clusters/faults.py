@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _RETURNS_APART = 0.3
 """How often a machine that comes back cannot reach the others at first."""
+_SUSPECTED_S = 4.0
+"""For longer than so no suspicion is kept."""
 _QUIET_S = 5.0
 """How long a fault of the whole cluster waits for a moment in which nothing else is done to it."""
 _FLIPS_IN_LOGS = 0.8
@@ -187,6 +189,8 @@ class Faults:
         self._network.refuse(source, target)
         await asyncio.sleep(self._random.uniform(0.5, 5.0))
         self._network.accept(source, target)
+        # A suspicion outlives its link: another broker that is refused meanwhile is a second witness.
+        await asyncio.sleep(_SUSPECTED_S)
         self._has_refused_link = False
 
     # The store
