@@ -347,12 +347,12 @@ def test_a_damaged_sole_leader_that_registers_anew_leads_on_in_a_new_epoch() -> 
     assert (after.leader, after.leader_epoch, after.in_sync) == (0, 4, (Member(0, EPOCH),))
 
 
-def test_an_unclean_election_waits_for_members_that_are_away_as_well() -> None:
+def test_an_unclean_election_waits_where_a_clean_one_would_and_nowhere_else() -> None:
     rules = Rules(2, is_unclean_allowed=True)
-    damaged = proved(proof(damage=((1, 2),)))
 
-    assert settle(state(0, 1), crashed(0), rules, damaged).leader == NO_LEADER
-    assert settle(state(0, 1), crashed(0), rules, replace(damaged, is_overdue=True)).leader == 0
+    assert settle(state(0, 1), crashed(0), rules, proved(proof())).leader == NO_LEADER
+    assert settle(state(0, 1), crashed(0), rules, proved(proof(), is_overdue=True)).leader == 0
+    assert settle(state(0, 1), alive(2), rules).leader == 2, "no member is there"
 
 
 def test_a_log_with_an_epoch_that_no_leader_has_had_is_damaged() -> None:

@@ -324,7 +324,7 @@ def _elected(state: PartitionState, before: PartitionState, look: Standings, rul
         if nodes.is_ready(member.node_id) and look.of(member) is Standing.STEADY:
             return _led_by_eligible(state, member, look)
     alive = _alive_by_worth(state, nodes, look.evidence)
-    is_waiting = not look.evidence.is_overdue and any(look.of(one) is Standing.GONE for one in _pool(before))
+    is_waiting = not look.evidence.is_overdue and bool(awaited(before, nodes, rules, look.evidence).gone)
     if rules.is_unclean_allowed and alive and not is_waiting:
         return _recovered(state, alive[0], nodes)
     return state if state.leader == NO_LEADER else _led_by(state, NO_LEADER)
