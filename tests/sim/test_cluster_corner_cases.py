@@ -485,3 +485,22 @@ def test_c82_writing_and_reading_go_on_while_the_store_is_away_and_nobody_need_r
         assert await stage.send(b"after") == 21
 
     play(script)
+
+
+def test_c23_a_broker_whose_disk_failed_stands_aside_also_after_it_registers_anew() -> None:
+    async def script(stage: Stage) -> None:
+        await stage.send(b"a")
+        broken = stage.followers[0]
+        assert broken.node is not None
+        image = broken.node.broker.metadata.image
+        broken.disk.fail_next("sync")
+        await stage.send(b"b")
+        await stage.until(lambda: image.brokers[broken.node_id].is_stopping, "it stands aside")
+        epoch, entry = image.broker_epochs[broken.node_id], stage._truth.peek(keys.broker(broken.node_id))
+        assert entry is not None
+        assert entry.lease is not None
+        await stage._truth.revoke(Lease(entry.lease, 0))
+        await stage.until(lambda: image.broker_epochs.get(broken.node_id, epoch) > epoch, "it registers anew")
+        assert image.brokers[broken.node_id].is_stopping, "its disk has not become better"
+
+    play(script)

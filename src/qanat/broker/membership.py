@@ -53,6 +53,7 @@ class Membership:
         self._listeners: tuple[values.Listener, ...] = ()
         self._inter_broker: values.Listener | None = None
         self._kept: KeptLease | None = None
+        self._is_stopping = False
         self._running_since = 0
         """Our first epoch; 0 until we have one."""
         self._removed = asyncio.Event()
@@ -126,12 +127,14 @@ class Membership:
         await self._kept.release()
 
     async def announce_stop(self) -> None:
-        """Say that we want to lead nothing any more."""
+        """Say that we want to lead nothing any more, now and whenever we register anew."""
+        self._is_stopping = True
         if self._kept is None or self.epoch is None:
             return
         key = keys.broker(self._node_id)
-        put = Put(key, values.encode(self._registration(is_stopping=True)), self._kept.lease.lease_id)
-        await self._metadata.commit([self._metadata.image.unchanged(key)], [put])
+        put = Put(key, values.encode(self._registration()), self._kept.lease.lease_id)
+        with suppress(LeaseExpiredError):  # The next registration says it.
+            await self._metadata.commit([self._metadata.image.unchanged(key)], [put])
 
     async def leave(self) -> None:
         """End our registration and whatever else hangs on the lease, now."""
@@ -151,7 +154,7 @@ class Membership:
 
     # Registering
 
-    def _registration(self, *, is_stopping: bool = False) -> values.BrokerRegistration:
+    def _registration(self) -> values.BrokerRegistration:
         return values.BrokerRegistration(
             node_id=self._node_id,
             incarnation=self._incarnation,
@@ -159,7 +162,7 @@ class Membership:
             rack=self._rack,
             directory_id=self._directory_id,
             inter_broker=self._inter_broker,
-            is_stopping=is_stopping,
+            is_stopping=self._is_stopping,
             is_clean=self._directory.sound_since == 0,
             sound_since=values.SINCE_NOW if self._directory.sound_since is None else self._directory.sound_since,
             levels=(format_levels.OLDEST, format_levels.NEWEST),
