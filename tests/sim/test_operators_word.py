@@ -126,7 +126,7 @@ def test_where_all_copies_are_damaged_the_operator_is_told_the_ranges_and_elects
 
     with caplog.at_level(logging.ERROR, "qanat"):
         play(script)
-    told = [record for record in caplog.records if record.message.startswith("no sound copy is left")]
+    told = [record for record in caplog.records if record.getMessage().startswith("no sound copy is left")]
     fields = getattr(told[-1], FIELDS)
     assert fields["partition"] == str(AT)
     assert sorted(fields["copies"]) == [
