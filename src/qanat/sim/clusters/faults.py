@@ -266,7 +266,7 @@ class Faults:
             self.counts[f"lie: {lie}"] = self.counts.get(f"lie: {lie}", 0) + 1
             for one in self._machines:
                 one.lose_power(self._random.choice(("drop_all", "random")))
-            machine.lied_at = self._truth.revision
+            machine.lied_at = self._truth.revision + 1  # Members of this very revision are of before.
             if lie == "older":
                 machine.disk = older
             else:
