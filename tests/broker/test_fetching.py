@@ -38,6 +38,9 @@ def found(partition: Partition, offset: int, last_fetched_epoch: int) -> Found:
         (2, 2, ended(1, 2)),  # It knows an epoch that the leader never had.
         (1, 2, ended(1, 2)),
         (5, 3, ended(3, 4)),  # It has more than the leader.
+        (2, 3, ended(1, 2)),  # Its last header is damaged: the leader has that record in another epoch.
+        (4, 9, ended(3, 4)),
+        (5, 9, ended(3, 4)),
     ],
 )
 async def test_a_copy_parts_from_its_leader_where_the_epoch_of_its_last_record_ended(
@@ -62,10 +65,20 @@ async def test_an_empty_copy_is_the_beginning_of_an_empty_log_in_its_own_epoch()
         assert not diverges(Wanted(partition, 0, MANY, 3, last_fetched_epoch=3), partition)
 
 
-async def test_a_copy_whose_epoch_is_before_all_that_the_leader_knows_is_out_of_range() -> None:
+async def test_a_copy_whose_epoch_is_before_all_that_the_leader_knows_parts_at_its_start() -> None:
     async with running_log() as (runtime, log):
         partition = led(runtime, log)
         partition.append_own(batch(2))
 
         assert found(partition, 2, 1).diverging == ended(1, 0)
-        assert found(partition, 2, 9).error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_a_consumer_of_an_epoch_that_the_leader_does_not_know_is_out_of_range() -> None:
+    async with running_log() as (runtime, log):
+        partition = led(runtime, log)
+        partition.append_own(batch(2))
+        fetch = Fetch([Wanted(partition, 2, MANY, 3, 9)], MANY, 1, is_committed=False, is_follower=False)
+
+        assert fetch.try_now()
+
+        assert fetch.found[0].error is ErrorCode.OFFSET_OUT_OF_RANGE

@@ -80,6 +80,25 @@ def test_t8_one_flipped_bit_costs_nothing_and_is_repaired(waited_s: float, byte:
     play(script)
 
 
+@pytest.mark.parametrize("batch", [0, 9], ids=["the first batch", "the last batch"])
+@pytest.mark.parametrize("bit", range(8 * 12, 8 * 16))
+def test_t8_a_flipped_leader_epoch_costs_nothing_and_its_copy_catches_up(bit: int, batch: int) -> None:
+    async def script(stage: Stage) -> None:
+        values = await send_ten(stage)
+        first = stage.machines[stage.state.replicas[0]]
+        for machine in stage.machines:
+            machine.lose_power("drop_all")
+        size = len(first.disk.durable_bytes(f"{folder_of(first)}/{_LOG}")) // 10
+        first.disk.rot(f"{folder_of(first)}/{_LOG}", 8 * batch * size + bit)
+        await start_all(stage)
+        await stage.whole_again()
+        assert await stage.read() == values
+        assert await stage.send(b"more") == 10
+        await stage.whole_again()
+
+    play(script)
+
+
 def test_c70_a_disk_put_back_to_an_older_image_does_not_lead_and_catches_up() -> None:
     async def script(stage: Stage) -> None:
         for number in range(5):

@@ -23,7 +23,7 @@ from qanat.log.leader_epochs import EpochEnd
 from qanat.log.reading import LogRead
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
-from qanat.model.ids import LeaderEpoch
+from qanat.model.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset
 
 FEW_PARTITIONS = 200
 """So many are read in one go."""
@@ -195,7 +195,7 @@ class Fetch:
         if wanted.told_high is not None and found.high_watermark > wanted.told_high:
             self._has_news = True
         if diverges(wanted, partition):
-            found.diverging = _parting(wanted, partition)
+            found.diverging = _parting(wanted, partition, is_follower=self._is_follower)
             return found if found.diverging else Found(ErrorCode.OFFSET_OUT_OF_RANGE), None
         if self._is_follower:
             return found, None if wanted.is_held_back else log.end_offset
@@ -278,10 +278,23 @@ def diverges(wanted: Wanted, partition: Readable) -> bool:
     if wanted.last_fetched_epoch < 0:
         return False
     end = partition.log.end_of_epoch(LeaderEpoch(wanted.last_fetched_epoch))
-    return end.end_offset < 0 or end.epoch < wanted.last_fetched_epoch or end.end_offset < wanted.offset
+    if end.end_offset < 0 or end.epoch < wanted.last_fetched_epoch or end.end_offset < wanted.offset:
+        return True
+    return NO_LEADER_EPOCH < _epoch_before(wanted, partition) < wanted.last_fetched_epoch
 
 
-def _parting(wanted: Wanted, partition: Readable) -> EpochEnd | None:
-    """Where a copy that is not the beginning of our log stops being it; None where that is not known."""
-    end = partition.log.end_of_epoch(LeaderEpoch(wanted.last_fetched_epoch))
+def _parting(wanted: Wanted, partition: Readable, *, is_follower: bool) -> EpochEnd | None:
+    """Where a copy that is not the beginning of our log stops being it; None where that is not known.
+
+    A follower whose last record is of a later epoch than ours has a damaged header: no leader of that epoch wrote it.
+    """
+    epoch = LeaderEpoch(wanted.last_fetched_epoch)
+    if is_follower and (ours := _epoch_before(wanted, partition)) > NO_LEADER_EPOCH:
+        epoch = min(epoch, ours)
+    end = partition.log.end_of_epoch(epoch)
     return None if end.epoch < 0 or end.end_offset < 0 else end
+
+
+def _epoch_before(wanted: Wanted, partition: Readable) -> LeaderEpoch:
+    """In which epoch the record was written that comes before what is asked for."""
+    return partition.log.epochs.epoch_at(Offset(wanted.offset - 1))
