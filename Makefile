@@ -37,7 +37,7 @@ setup: $(READY) ## make .venv with Qanat (editable) and every tool
 	@echo "Ready: $(BIN)/qanat --help"
 
 demo: $(READY) ## see Qanat at work: a broker, the pipeline on Spark, the log; three minutes at most
-	@$(BIN)/python -m qanat.app.demo $(ARGS)
+	@$(BIN)/python -m demo $(ARGS)
 
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope --hypothesis-profile=ci -m "not long" --durations=15 --durations-min=5 $(ARGS)
@@ -87,40 +87,40 @@ bench-http: $(READY) ## measure the HTTP door beside a bare handler; make bench-
 	@$(BIN)/python -m bench.http $(ARGS)
 
 sim: $(READY) ## whole clusters under seeded faults, then logs; make sim SECONDS=60 or SEEDS=1-200
-	@$(BIN)/python -m qanat.sim.clusters --jobs 2 $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+	@$(BIN)/python -m verify.clusters --jobs 2 $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 	@$(MAKE) --no-print-directory sim-log
 
 bug-bank: $(READY) ## known bugs put back into the product: the simulation must find each; ARGS="never_truncate" for one
-	@$(BIN)/python -m qanat.sim.clusters.bug_bank $(ARGS)
+	@$(BIN)/python -m verify.clusters.bug_bank $(ARGS)
 
 mutants: $(READY) ## break one line of the correctness core at a time: a test must notice; ARGS="--sample 200" or "--line FILE:LINE"
-	@$(BIN)/python -m tools.mutants --jobs 2 $(ARGS)
+	@$(BIN)/python -m verify.mutants --jobs 2 $(ARGS)
 
 growth: $(READY) ## what metadata costs as a simulated cluster grows to 100 brokers; ARGS="--sizes 30:3000"
-	@$(BIN)/python -m qanat.sim.clusters.growth $(ARGS)
+	@$(BIN)/python -m verify.clusters.growth $(ARGS)
 
 sim-log: $(READY) ## a log whose power is cut at every operation; make sim-log SECONDS=60 or SEEDS=1-200
-	@$(BIN)/python -m qanat.sim $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+	@$(BIN)/python -m verify $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 stores: $(READY) ## metadata stores at length: 10,000 random operations on each, etcd away for 60 s, eight processes
 	@QANAT_STORE_OPERATIONS=10000 QANAT_STORE_OUTAGE_S=60 QANAT_STORE_ROUNDS=3 QANAT_STORE_PROCESSES=8 QANAT_STORE_SECONDS=30 \
 		$(BIN)/python -m pytest -q --timeout=0 tests/contracts/test_metadata_stores_agree.py tests/adapters/test_etcd_outages.py tests/adapters/test_sqlite_processes.py tests/app/cluster/test_store_outage.py $(ARGS)
 
 chaos: $(READY) ## three real brokers under faults every five seconds; make chaos SECONDS=300 ARGS="--store etcd"
-	@$(BIN)/python -m tools.chaos --seconds $(or $(SECONDS),1800) $(ARGS)
+	@$(BIN)/python -m verify.chaos --seconds $(or $(SECONDS),1800) $(ARGS)
 
 restart: $(READY) ## kill -9 a broker under load, then cut its power; make restart SECONDS=600
-	@$(BIN)/python -m tools.restart kill $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
-	@$(BIN)/python -m tools.restart power $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
+	@$(BIN)/python -m verify.restart kill $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
+	@$(BIN)/python -m verify.restart power $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 queue: $(READY) ## a queue worked by eight share consumers, some killed; make queue ARGS="--records 100000 --kills 100"
-	@$(BIN)/python -m tools.share_queue $(ARGS)
+	@$(BIN)/python -m verify.share_queue $(ARGS)
 
 spark-fire: $(READY) ## copy 1M records with Spark while driver, executors and broker are killed with -9
-	@$(BIN)/python -m tools.spark_fire $(ARGS)
+	@$(BIN)/python -m verify.spark_fire $(ARGS)
 
 spark-connector: $(READY) ## compare format("qanat") with Spark's own Kafka connector on the same data
-	@$(BIN)/python -m tools.connector $(ARGS)
+	@$(BIN)/python -m verify.connector $(ARGS)
 
 bench-spark: $(READY) ## rows a second in Spark, beside its own connector on Kafka and a source in memory
 	@$(BIN)/python -m bench.spark $(ARGS)

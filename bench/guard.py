@@ -47,7 +47,7 @@ EXIT_SKIPPED = 3
 _LOOP_TURNS = 10_000
 _READS = 5
 _FETCH_VERSIONS = (11, 12)
-"""One that may go the short way (`servers.kafka.lone_fetch`), and one that does not."""
+"""One that may go the short way (`servers.kafka.fetch_fast_path`), and one that does not."""
 _FETCH_BYTES = 64 * 1024
 _READ_TOPIC = "read"
 _BATCHES = 20

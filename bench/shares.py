@@ -34,7 +34,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from bench.servers import qanat
 from bench.share_client import GROUP, SHARE
-from qanat.app.group_view import describe_group
+from qanat.app.groups.group_view import describe_group
 from qanat.connection.cluster import Cluster, parse_bootstrap
 
 CLIENTS = 8

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from qanat.servers.kafka.apis import SERVED, ServedApi
+from qanat.api.api_table import SERVED, ServedApi
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "protocols" / "kafka.md"
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from qanat.api.api_table import SERVED
 from qanat.model.errors import QanatError
-from qanat.servers.kafka.apis import SERVED
 from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.registry import ApiKey
 

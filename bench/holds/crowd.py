@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from qanat.broker.broker import Broker
-from qanat.broker.partition import Partition
+from qanat.broker.replicas.partition import Partition
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.cluster.topics import CreateTopic

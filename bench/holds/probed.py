@@ -16,9 +16,9 @@ import time
 import uvloop
 
 from bench.holds.crowd import Crowd, settle
-from qanat.app.node import Node, NodeSettings
-from qanat.app.serving import collect_rarely
-from qanat.broker.settings import BrokerSettings
+from qanat.app.node.node import Node, NodeSettings
+from qanat.app.node.serving import collect_rarely
+from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.servers.kafka.connection import KafkaConnection
 
 BEAT_S = 0.001

@@ -9,7 +9,7 @@ from html import escape
 from bench.report import costs
 from bench.report.headline import Judged
 from bench.report.kept import Kept
-from qanat.app.plot import Points, Ticks, line_chart
+from qanat.app.terminal.plot import Points, Ticks, line_chart
 
 _BAR, _LEFT, _WIDTH, _RIGHT = 22, 330, 900, 70
 _COLOURS = {"goal met": "#059669", "floor met": "#2563eb", "NOT met": "#dc2626"}

@@ -7,7 +7,7 @@ import os
 import threading
 from pathlib import Path
 
-from tools.spark_fire.victims import SIGNS, below
+from verify.spark_fire.victims import SIGNS, below
 
 _PAUSE_S = 0.2
 

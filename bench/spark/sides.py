@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-from tools.connector.fetching import VERSION as CONNECTOR_VERSION
-from tools.connector.fetching import Connector, ConnectorUnavailableError, have_connector
 from tools.kafka_jars import JarsUnavailableError, have_jars
+from verify.connector.fetching import VERSION as CONNECTOR_VERSION
+from verify.connector.fetching import Connector, ConnectorUnavailableError, have_connector
 
 from bench.memory import have_memory
 from bench.servers import Server, kafka, qanat

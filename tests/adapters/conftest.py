@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.adapters.etcd_servers import etcd_members
 
-from qanat.app.etcd_server import EtcdMember
+from qanat.app.node.etcd_server import EtcdMember
 
 
 @pytest.fixture(scope="session")

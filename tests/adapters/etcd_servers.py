@@ -13,7 +13,7 @@ import pytest
 
 from qanat.adapters.etcd_access import EtcdAccess
 from qanat.adapters.etcd_endpoints import parse_endpoints
-from qanat.app.etcd_server import EtcdMember, find_etcd, plan_members, start_members
+from qanat.app.node.etcd_server import EtcdMember, find_etcd, plan_members, start_members
 from qanat.model.errors import StoreUnavailableError
 
 BUILT = Path(__file__).resolve().parents[2] / ".cache" / "etcd"

@@ -24,7 +24,7 @@ from qanat.adapters.etcd_endpoints import Endpoint
 from qanat.adapters.etcd_errors import EtcdFault
 from qanat.adapters.etcd_store import EtcdStore
 from qanat.adapters.etcd_wire import number
-from qanat.app.etcd_server import EtcdMember
+from qanat.app.node.etcd_server import EtcdMember
 from qanat.cluster.store import Absent, Committed, Compacted, Compare, ModifiedAt, Put, Refused, Revision
 from qanat.model.errors import StoreUnavailableError
 

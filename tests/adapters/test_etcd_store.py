@@ -23,7 +23,7 @@ from qanat.adapters.etcd_keys import Keys
 from qanat.adapters.etcd_store import EtcdStore
 from qanat.adapters.etcd_versions import check_version
 from qanat.adapters.etcd_wire import blob, message, number
-from qanat.app.etcd_server import EtcdMember
+from qanat.app.node.etcd_server import EtcdMember
 from qanat.cluster.store import (
     COMMIT_BYTES_MAX,
     EMPTY_REVISION,

@@ -11,9 +11,9 @@ import pytest
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.sqlite_catalogue import SqliteCatalogue
-from qanat.log.catalogue import Catalogue, PartitionRow, SegmentRow
-from qanat.log.scan import Damage
-from qanat.log.sidecar import Sidecar, TableChecksums
+from qanat.log.directories.catalogue import Catalogue, PartitionRow, SegmentRow
+from qanat.log.segments.batch_scan import Damage
+from qanat.log.segments.sidecar import Sidecar, TableChecksums
 from qanat.model.errors import StorageError
 from qanat.model.ids import TopicPartition
 

@@ -13,7 +13,7 @@ from qanat.app.bench.batches import SMALL_BATCH_BYTES, UNFLUSHED, batch_of
 from qanat.app.bench.figures import Limit, Required, row, taking_turns
 from qanat.app.bench.reading import chunks_of
 from qanat.app.bench.report import Result, cells
-from qanat.app.compose import open_log_directory
+from qanat.app.node.compose import open_log_directory
 from qanat.wire.records import decode_records
 
 

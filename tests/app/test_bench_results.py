@@ -10,7 +10,7 @@ from qanat.app.bench.broker.crew import Findings
 from qanat.app.bench.broker.page import as_html
 from qanat.app.bench.broker.result import Plot, Result, Sheet, lag_notes, latency_plot, rate_plot, throughput
 from qanat.app.bench.broker.tasks import Outcome
-from qanat.app.plot import line_chart
+from qanat.app.terminal.plot import line_chart
 
 
 def findings(*outcomes: Outcome) -> Findings:

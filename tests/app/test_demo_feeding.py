@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from confluent_kafka import Consumer, Message, TopicPartition
+from demo.feeding import TOPIC, feed_by_http
+from demo.fleet import HOUR_MS, Truth, measure
 from tests.servers.http.serving import node_settings, served
 
-from qanat.app.demo.feeding import TOPIC, feed_by_http
-from qanat.app.demo.fleet import HOUR_MS, Truth, measure
 from qanat.wire.key_hash import partition_of
 
 

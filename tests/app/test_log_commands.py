@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from qanat.app.compose import clock_ms, open_log_directory
 from qanat.app.main import run
+from qanat.app.node.compose import clock_ms, open_log_directory
 from qanat.log.admission import admit
-from qanat.log.flush import begin_flush
-from qanat.log.jobs import run_now
+from qanat.log.background_jobs import run_now
+from qanat.log.flush_state import begin_flush
 from qanat.log.settings import LogSettings
 from qanat.model.ids import TopicPartition
 from qanat.wire.records import Record, encode_batch

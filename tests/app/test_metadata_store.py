@@ -15,7 +15,7 @@ from tests.adapters.etcd_servers import etcd_members, etcd_program
 from tests.app.processes import qanat, running_broker
 
 from qanat.app import store_checks
-from qanat.app.etcd_server import EtcdMember, find_etcd, plan_members, start_members
+from qanat.app.node.etcd_server import EtcdMember, find_etcd, plan_members, start_members
 from qanat.app.settings.environment import ETCD
 from qanat.app.settings.loading import assignment, load
 from qanat.model.errors import InvalidSettingError, StoreUnavailableError
@@ -157,7 +157,7 @@ def test_credentials_are_read_from_their_file(etcd: EtcdMember, tmp_path: Path) 
 
 
 def test_a_start_without_etcd_does_not_load_its_client() -> None:
-    program = "import sys, qanat.app.start, qanat.app.node; sys.exit('grpc' in sys.modules)"
+    program = "import sys, qanat.app.node.start, qanat.app.node.node; sys.exit('grpc' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

@@ -15,7 +15,7 @@ PAGES = Path(__file__).resolve().parents[2] / "docs" / "extending"
 
 USES = {
     "assignors": """
-        from qanat.app.plugins import partition_assignors
+        from qanat.app.node.plugins import partition_assignors
         from qanat.groups.assignors.assignor import AssignedMember
         from qanat.testing import EmbeddedBroker
 

@@ -14,8 +14,8 @@ import pytest
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_files import OsFiles
 from qanat.adapters.storage_engines import MemoryEngine
-from qanat.app.compose import open_log_directory
-from qanat.app.plugins import storage_engine
+from qanat.app.node.compose import open_log_directory
+from qanat.app.node.plugins import storage_engine
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.model.errors import StorageError, UnknownStorageEngineError
 from qanat.model.ids import TopicPartition
@@ -26,10 +26,10 @@ SETTINGS = DirectorySettings()
 
 USE_OF_IT = """
     import os, sys
-    from qanat.app.compose import open_log_directory
+    from qanat.app.node.compose import open_log_directory
     from qanat.log.admission import admit
-    from qanat.log.flush import begin_flush
-    from qanat.log.jobs import run_now
+    from qanat.log.flush_state import begin_flush
+    from qanat.log.background_jobs import run_now
     from qanat.log.retention import begin_retention
     from qanat.log.settings import LogSettings
     from qanat.model.ids import TopicPartition

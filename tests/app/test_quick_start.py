@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from qanat.app import main, quick_start, serving, start
-from qanat.app.serving import StartFlags
+from qanat.app import main
+from qanat.app.node import quick_start, serving, start
+from qanat.app.node.serving import StartFlags
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ import json
 import pytest
 from tests.app.conftest import Run
 
-from qanat.app.envelope import decode_envelope
-from qanat.app.positions import parse_moment
+from qanat.app.records.json_envelope import decode_envelope
+from qanat.app.records.positions import parse_moment
 from qanat.app.session import WrongArgumentError
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.app.conftest import Run
 
-from qanat.app.group_reset import ago
+from qanat.app.groups.group_reset import ago
 
 
 def rows(run: Run, *arguments: str) -> list[dict[str, object]]:

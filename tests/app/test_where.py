@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.app.conftest import Run
 
+from qanat.app.records.filter_expression import Condition
 from qanat.app.session import WrongArgumentError
-from qanat.app.where import Condition
 from qanat.wire.records import Record
 
 ORDER = Record(7, 1000, b"alice", b'{"amount": 120, "items": [{"sku": "a"}], "open": true}', (("trace", b"x1"),))

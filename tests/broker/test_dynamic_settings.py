@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 from tests.servers.kafka.raw import RawClient
 
-from qanat.broker.dynamic_settings import DYNAMIC, InForce
-from qanat.broker.settings import BrokerSettings
+from qanat.broker.settings.broker_settings import BrokerSettings
+from qanat.broker.settings.dynamic_settings import DYNAMIC, InForce
 from qanat.groups.settings import GroupSettings
 from qanat.log.settings import DirectorySettings
 from qanat.model.error_codes import ErrorCode

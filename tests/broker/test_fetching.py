@@ -7,8 +7,8 @@ from tests.broker.test_partition import led
 from tests.log.batches import batch
 from tests.log.directories import running_log
 
-from qanat.broker.fetching import Fetch, Found, Wanted, diverges
-from qanat.broker.partition import Partition
+from qanat.broker.replicas.fetch import Fetch, Found, Wanted, diverges
+from qanat.broker.replicas.partition import Partition
 from qanat.log.leader_epochs import EpochEnd
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import LeaderEpoch, Offset

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.servers.kafka.raw import RawClient
 
-from qanat.broker.effective_settings import SettingSource
-from qanat.broker.group_configs import GroupConfigs
+from qanat.broker.settings.effective_settings import SettingSource
+from qanat.broker.settings.group_settings import GroupConfigs
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.store import Event, EventKind, Revision

@@ -13,9 +13,9 @@ from tests.log.batches import NOW
 from tests.log.directories import Gate, WatchedFiles, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.broker.group_coordinator import HostedGroups
-from qanat.broker.hosted_shard import Clocks
-from qanat.broker.partition import Partition
+from qanat.broker.coordinators.coordinator_shard import Clocks
+from qanat.broker.coordinators.group_coordinator import HostedGroups
+from qanat.broker.replicas.partition import Partition
 from qanat.groups.decisions import Decision
 from qanat.groups.replies import CommitReply, FetchReply, JoinReply, Reply
 from qanat.groups.requests import CommitOffsets, FetchOffsets, JoinGroup, OffsetToCommit
@@ -23,11 +23,11 @@ from qanat.groups.settings import GroupSettings
 from qanat.groups.shard import GroupShard
 from qanat.log.files import Files
 from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.model.clock import Now
 from qanat.model.error_codes import ErrorCode
-from qanat.model.moment import Now
-from qanat.sim.disk import SimDisk
-from qanat.sim.disk_faults import DiskFaults
 from qanat.telemetry.broker_counters import BrokerCounters
+from qanat.testing.simulation.disk import SimDisk
+from qanat.testing.simulation.disk_faults import DiskFaults
 
 GROUP = "readers"
 DELAY_MS = 50

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from qanat.adapters.sqlite_store import SqliteStore
-from qanat.app.node import Node
+from qanat.api.topics import metadata
+from qanat.app.node.node import Node
 from qanat.app.settings.loading import flag, load
-from qanat.broker import topic_settings
 from qanat.broker.broker import Broker
-from qanat.broker.hosting import Hosting
-from qanat.broker.partition import Partition
+from qanat.broker.replicas.local_replicas import Hosting
+from qanat.broker.replicas.partition import Partition
+from qanat.broker.settings import topic_settings
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
@@ -28,7 +29,6 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import CorruptLogError, StorageError
 from qanat.model.ids import TopicId, TopicPartition
-from qanat.servers.kafka import metadata
 from qanat.telemetry.events import FIELDS
 from qanat.wire.records import Record, encode_batch
 

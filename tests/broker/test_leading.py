@@ -11,8 +11,8 @@ from tests.cluster.images import apply, image_with, new_topic_id
 from tests.log.directories import opened, running
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.broker import topic_settings
-from qanat.broker.hosting import Hosting
+from qanat.broker.replicas.local_replicas import Hosting
+from qanat.broker.settings import topic_settings
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.store import Delete, Put

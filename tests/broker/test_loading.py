@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from qanat.broker import internal_topic
-from qanat.broker.partition import Partition
+from qanat.broker.coordinators import internal_topic
+from qanat.broker.replicas.partition import Partition
 from qanat.groups.replies import FetchReply
 from qanat.groups.requests import CommitOffsets, FetchOffsets, OffsetToCommit
-from qanat.log.reading import LogRead
+from qanat.log.log_reads import LogRead
 from qanat.model.error_codes import ErrorCode
 from qanat.testing import BrokerHere, EmbeddedBroker
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from qanat.app.node import Node
+from qanat.app.node.node import Node
 from qanat.app.settings.loading import flag, load
-from qanat.broker.membership import Membership
+from qanat.broker.metadata.registration import Membership
 from qanat.cluster import keys
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Delete

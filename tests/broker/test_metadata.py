@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from qanat.adapters.memory_store import MemoryStore
-from qanat.broker import metadata
-from qanat.broker.metadata import MetadataKeeper
+from qanat.broker.metadata import image_watcher
+from qanat.broker.metadata.image_watcher import MetadataKeeper
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.store import (
@@ -115,7 +115,7 @@ def contents(image: MetadataImage) -> object:
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
 async def test_c80_the_picture_becomes_right_whatever_the_watch_says(lie: Lie, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "RECONCILE_S", 0.05)
+    monkeypatch.setattr(image_watcher, "RECONCILE_S", 0.05)
     store = LyingStore(lie)
     async with kept_up(store) as keeper:
         for number in range(20):
@@ -130,7 +130,7 @@ async def test_c80_the_picture_becomes_right_whatever_the_watch_says(lie: Lie, m
 
 
 async def test_c80_revisions_only_go_forward(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "RECONCILE_S", 0.01)
+    monkeypatch.setattr(image_watcher, "RECONCILE_S", 0.01)
     store = LyingStore(from_the_past)
     seen: list[Revision] = []
     async with kept_up(store) as keeper:
@@ -145,7 +145,7 @@ async def test_c80_revisions_only_go_forward(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_whoever_commits_does_not_wait_for_a_watch_that_has_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "REACH_S", 0.05)
+    monkeypatch.setattr(image_watcher, "REACH_S", 0.05)
     store = LyingStore(stall)
     async with kept_up(store) as keeper:
         for number in range(3):
@@ -175,7 +175,7 @@ async def test_c80_whoever_commits_sees_it_though_the_watch_goes_past_it() -> No
 async def test_a_commit_that_changes_nothing_is_not_waited_for_in_a_store_that_others_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(metadata, "REACH_S", 0.05)
+    monkeypatch.setattr(image_watcher, "REACH_S", 0.05)
     store = MemoryStore()
     told: list[Event] = []
     async with kept_up(store) as keeper:
@@ -218,7 +218,7 @@ async def test_whoever_is_refused_hears_why_from_the_watch_and_lists_nothing() -
 
 @pytest.mark.parametrize("lie", [gap, lost_deletion, stall], ids=lambda lie: lie.__name__)
 async def test_whoever_is_refused_and_does_not_hear_why_looks(lie: Lie, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "REFUSED_S", 0.02)
+    monkeypatch.setattr(image_watcher, "REFUSED_S", 0.02)
     store = CountingStore(lie)
     async with kept_up(store) as keeper:
         key = keys.topic_config("t")
@@ -250,4 +250,4 @@ async def test_whoever_stumbles_over_one_change_hears_of_the_next() -> None:
         await keeper.close()
 
     assert heard == [keys.topic("a"), keys.topic("b")]
-    assert faults == [metadata.NOT_TAKEN_IN] * 2
+    assert faults == [image_watcher.NOT_TAKEN_IN] * 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qanat.broker.settings import BrokerSettings
+from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.model.errors import InvalidSettingError
 
 

@@ -12,10 +12,10 @@ from tests.log.batches import batch
 from tests.log.directories import Gate, WatchedFiles, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.broker.partition import EndMarker, Partition
+from qanat.broker.replicas.partition import EndMarker, Partition
 from qanat.log.partition_log import PartitionLog
-from qanat.log.runtime.appends import WRITTEN_ON_LOOP_BYTES
 from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.log.runtime.waiting_appends import WRITTEN_ON_LOOP_BYTES
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import NotLeaderError
 from qanat.replication.leader import Leader

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.adapters.storage_engines import MemoryEngine
-from qanat.app.node import Node, NodeSettings
-from qanat.broker.partition import Partition
-from qanat.broker.remote_share_state import RemoteShareState
-from qanat.broker.settings import BrokerSettings
-from qanat.broker.share_partition import LedSharePartition
+from qanat.app.node.node import Node, NodeSettings
+from qanat.broker.replicas.partition import Partition
+from qanat.broker.settings.broker_settings import BrokerSettings
+from qanat.broker.share.remote_state import RemoteShareState
+from qanat.broker.share.share_partition import LedSharePartition
 from qanat.cluster.topics import CreateTopic
 from qanat.groups.consumer.records import TopicIdPartition
 from qanat.groups.settings import GroupSettings

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from qanat.broker import told_of_groups
+from qanat.broker.coordinators import group_events
 from qanat.groups.records import GroupTombstone, OffsetTombstone
 from qanat.model.errors import StorageError
 from qanat.telemetry.events import FIELDS, Rarely, event
@@ -103,7 +103,7 @@ def test_a_disk_that_gave_up_is_told(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_group_that_is_gone_is_told_and_offsets_are_not(caplog: pytest.LogCaptureFixture) -> None:
-    assert told_of_groups.group_changes([OffsetTombstone("g", "t", 0), GroupTombstone("g")]) == 0
+    assert group_events.group_changes([OffsetTombstone("g", "t", 0), GroupTombstone("g")]) == 0
 
     assert lines(caplog) == [("group deleted", {"group": "g"})]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from qanat.broker.setting_kinds import Form, SettingKind
-from qanat.broker.topic_settings import TOPIC_SETTINGS, page, parse
+from qanat.broker.settings.setting_kinds import Form, SettingKind
+from qanat.broker.settings.topic_settings import TOPIC_SETTINGS, page, parse
 from qanat.log.settings import CleanupPolicy, LogSettings
 from qanat.model.errors import InvalidSettingError
 
@@ -67,7 +67,7 @@ def test_every_setting_of_a_log_is_in_the_table_with_the_logs_default() -> None:
 
 
 def test_the_page_in_the_documentation_is_what_the_table_says() -> None:
-    expected = "python -c 'from qanat.broker.topic_settings import page; print(page(), end=\"\")'"
+    expected = "python -c 'from qanat.broker.settings.topic_settings import page; print(page(), end=\"\")'"
 
     assert PAGE.read_text() == page(), f"write it anew: {expected} > {PAGE.name}"
 

@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tools.chaos.network import NetworkUnavailableError
-from tools.chaos.plan import KINDS, LYING_KINDS
-from tools.chaos.report import Findings
-from tools.chaos.run import Run, Wanted
+from verify.chaos.network import NetworkUnavailableError
+from verify.chaos.plan import KINDS, LYING_KINDS
+from verify.chaos.report import Findings
+from verify.chaos.run import Run, Wanted
 
 from qanat.model.errors import StoreUnavailableError
 

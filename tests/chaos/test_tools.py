@@ -13,16 +13,16 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tools.chaos.disk import Condition, Disk, build_failing_disk
-from tools.chaos.journal import Journal, identity_of, value_of
-from tools.chaos.judge import judge_partition, judge_transactions
-from tools.chaos.lies import OldImage, flip_bit, is_repaired, remove_partition
-from tools.chaos.network import HOST, Network, NetworkUnavailableError
-from tools.chaos.plan import KINDS, plan_faults
-from tools.chaos.replicas import await_same_copies
-from tools.chaos.report import Findings, Sample
+from verify.chaos.disk import Condition, Disk, build_failing_disk
+from verify.chaos.journal import Journal, identity_of, value_of
+from verify.chaos.judge import judge_partition, judge_transactions
+from verify.chaos.lies import OldImage, flip_bit, is_repaired, remove_partition
+from verify.chaos.network import HOST, Network, NetworkUnavailableError
+from verify.chaos.plan import KINDS, plan_faults
+from verify.chaos.replicas import await_same_copies
+from verify.chaos.report import Findings, Sample
+from verify.clusters.history import Outcome
 
-from qanat.sim.clusters.history import Outcome
 from qanat.wire.records import Record, encode_batch
 
 

@@ -12,7 +12,7 @@ from tests.servers.kafka import asking
 from tests.servers.kafka.raw import RawClient
 from tests.testing.clients import SECONDS, produce
 
-from qanat.broker.partition import Partition
+from qanat.broker.replicas.partition import Partition
 from qanat.log.partition_log import PartitionLog
 from qanat.model.error_codes import ErrorCode
 from qanat.testing import EmbeddedBroker

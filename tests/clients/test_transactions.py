@@ -10,7 +10,7 @@ from tests.clients.capabilities import Client
 from tests.clients.conftest import Connect, can
 from tests.clients.go_clients import FranzGo
 
-from qanat.broker.partition import Partition
+from qanat.broker.replicas.partition import Partition
 from qanat.testing import EmbeddedBroker
 from qanat.transactions.records import EPOCH_PER_TRANSACTION
 from qanat.transactions.states import TransactionState

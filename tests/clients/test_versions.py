@@ -12,8 +12,8 @@ from tests.clients.ranges import RANGES, Ranges
 from tests.servers.kafka.raw import RawClient
 from tests.testing.clients import SECONDS
 
+from qanat.api.api_table import SERVED
 from qanat.model.error_codes import ErrorCode
-from qanat.servers.kafka.apis import SERVED
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 
 from tests.interop.kafka_broker import KafkaBroker
 
-from qanat.app.node import Node, NodeSettings
-from qanat.broker.settings import BrokerSettings
+from qanat.app.node.node import Node, NodeSettings
+from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.groups.settings import GroupSettings
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.transactions.settings import TransactionSettings

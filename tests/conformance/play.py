@@ -3,7 +3,7 @@
     def unknown_topic(play: Play) -> None:
         play.ask(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(...), "unknown topic")
 
-The same code talks to Apache Kafka (`tools/record_conformance.py`) and to Qanat (`test_same_answers`). What one of
+The same code talks to Apache Kafka (`verify/record_conformance.py`) and to Qanat (`test_same_answers`). What one of
 them has to say later is not compared: waiting for a topic's leader is done with `until`, which writes nothing down.
 
 Rule: a conversation names everything by `play.name`, because Kafka is one broker for all of them.
@@ -21,7 +21,7 @@ from typing import Any
 
 from tests.conformance.normal import Normaliser
 
-from qanat.servers.kafka.apis import SERVED
+from qanat.api.api_table import SERVED
 from qanat.wire.kafka.headers import frame_request, read_response_header
 from qanat.wire.kafka.registry import APIS, ApiKey
 

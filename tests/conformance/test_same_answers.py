@@ -8,8 +8,8 @@ import pytest
 from tests.conformance import nodes, page, script, table
 from tests.conformance.play import Play
 
+from qanat.api.api_table import SERVED
 from qanat.model.errors import QanatError
-from qanat.servers.kafka.apis import SERVED
 
 CONVERSATIONS = sorted(script.load())
 NOT_IN_KAFKA = ("GetReplicaLogInfo",)

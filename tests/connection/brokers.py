@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from qanat.app.node import Node, NodeSettings
-from qanat.broker.settings import BrokerSettings
+from qanat.app.node.node import Node, NodeSettings
+from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.connection.cluster import Address, Cluster
 
 Served = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]

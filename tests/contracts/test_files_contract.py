@@ -14,7 +14,7 @@ from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_files import OsFiles
 from qanat.log.files import File, Files
 from qanat.model.errors import DirectoryLockedError, StorageError
-from qanat.sim.disk import SimDisk
+from qanat.testing.simulation.disk import SimDisk
 
 ADAPTERS: dict[str, Callable[[], Files]] = {
     "os": OsFiles,

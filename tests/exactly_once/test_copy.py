@@ -1,10 +1,10 @@
-"""C43: a copy in transactions under kill -9. Longer: python -m tools.exactly_once."""
+"""C43: a copy in transactions under kill -9. Longer: python -m verify.exactly_once."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tools.exactly_once.conductor import copy_under_fire
+from verify.exactly_once.conductor import copy_under_fire
 
 RECORDS = 3_000
 

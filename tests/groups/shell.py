@@ -15,8 +15,8 @@ from qanat.groups.replies import JoinReply, Reply, SyncReply, refused
 from qanat.groups.requests import JoinGroup, Protocol, Request, SyncGroup
 from qanat.groups.settings import GroupSettings
 from qanat.groups.shard import GroupShard
+from qanat.model.clock import Now
 from qanat.model.error_codes import ErrorCode
-from qanat.model.moment import Now
 
 WALL = 1_700_000_000_000
 """Where the wall clock stands when the steady one stands at 0."""

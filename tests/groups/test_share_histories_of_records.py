@@ -13,8 +13,8 @@ from qanat.groups.share.rules import ShareRules
 from qanat.groups.share.state_codec import decode_record, encode_record
 from qanat.groups.share.state_records import LedgerRecord, ShareKey
 from qanat.groups.share.state_shard import BeginState, ShareStateShard, WriteState
+from qanat.model.clock import Now
 from qanat.model.error_codes import ErrorCode
-from qanat.model.moment import Now
 
 SEEDS = 60
 STEPS = 160

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qanat.adapters.os_files import OsFiles
-from qanat.log.aborted import AbortedTransaction
 from qanat.log.admission import admit
-from qanat.log.flush import begin_flush
-from qanat.log.jobs import run_now
+from qanat.log.background_jobs import run_now
+from qanat.log.flush_state import begin_flush
 from qanat.log.partition_log import PartitionLog
-from qanat.log.recovery import Checkpoint, open_log
+from qanat.log.recovery.log_recovery import Checkpoint, open_log
+from qanat.log.segments.aborted_index import AbortedTransaction
 from qanat.log.settings import LogSettings
 from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.wire.compression import Codec

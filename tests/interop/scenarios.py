@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tests.interop.log_writer import NOW, LogWriter, Producer, some_records
 
-from qanat.log import names
-from qanat.log.compaction import begin_compaction
-from qanat.log.flush import begin_flush
-from qanat.log.jobs import run_now
+from qanat.log.background_jobs import run_now
+from qanat.log.compaction.compaction import begin_compaction
+from qanat.log.flush_state import begin_flush
+from qanat.log.segments import file_names
 from qanat.log.settings import DirectorySettings
 from qanat.log.truncation import begin_truncation
 from qanat.wire.compression import Codec
@@ -102,7 +102,7 @@ def forgetful(folder: Path) -> LogWriter:
     """Nothing survived but the logs themselves: every table and snapshot is made anew."""
     doomed = transactions(folder)
     for path in folder.iterdir():
-        if path.suffix != names.LOG:
+        if path.suffix != file_names.LOG:
             path.unlink()
     return _taken_up(doomed, folder)
 

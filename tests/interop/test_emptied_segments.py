@@ -8,9 +8,9 @@ import pytest
 from tests.interop.log_writer import LIMIT, NOW, LogWriter, Producer
 from tests.interop.scenarios import COMPACTED_MS, DELETE_RETENTION_MS, compact, compacted
 
-from qanat.log.jobs import run_now
-from qanat.log.lookup import TimestampedOffset, find_timestamp, newest_timestamp
+from qanat.log.background_jobs import run_now
 from qanat.log.retention import begin_retention
+from qanat.log.timestamp_lookup import TimestampedOffset, find_timestamp, newest_timestamp
 from qanat.wire.records import Record
 
 pytestmark = pytest.mark.long

@@ -27,7 +27,7 @@ from tests.servers.kafka.asking import (
 )
 from tests.servers.kafka.raw import RawClient
 
-from qanat.broker.settings import BrokerSettings
+from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.wire.kafka.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,

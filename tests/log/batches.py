@@ -9,16 +9,16 @@ from hypothesis import HealthCheck, settings
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.admission import admit
-from qanat.log.compaction import begin_compaction
-from qanat.log.ends import Appended
+from qanat.log.append_state import Appended
+from qanat.log.background_jobs import run_now
+from qanat.log.compaction.compaction import begin_compaction
+from qanat.log.directories.atomic_files import read_whole, write_volatile
 from qanat.log.files import Buffer, Files
-from qanat.log.flush import begin_flush
-from qanat.log.jobs import run_now
+from qanat.log.flush_state import begin_flush
 from qanat.log.partition_log import PartitionLog
-from qanat.log.recovery import Checkpoint, open_log
+from qanat.log.recovery.log_recovery import Checkpoint, open_log
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.log.truncation import LookJob, begin_truncation
-from qanat.log.whole_files import read_whole, write_volatile
 from qanat.model.ids import TopicPartition
 from qanat.wire.batch_header import BatchHeader, batch_size_at, read_header
 from qanat.wire.compression import Codec

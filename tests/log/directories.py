@@ -13,12 +13,12 @@ from tests.log.batches import LIMIT, NOW, batch, batches_in, log_settings
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.catalogue import Catalogue
-from qanat.log.directory import LogDirectory, open_directory
+from qanat.log.directories.catalogue import Catalogue
+from qanat.log.directories.directory import LogDirectory, open_directory
+from qanat.log.directories.identity import DirectoryIdentity
 from qanat.log.files import Buffer, File, Files, Lock
-from qanat.log.identity import DirectoryIdentity
 from qanat.log.partition_log import PartitionLog
-from qanat.log.runtime.flusher import Flusher
+from qanat.log.runtime.fsync_thread import Flusher
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.model.ids import TopicPartition

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.log.batches import examples
 
-from qanat.log.aborted import ENTRY_SIZE, AbortedTransaction, decode_aborted, encode_aborted
+from qanat.log.segments.aborted_index import ENTRY_SIZE, AbortedTransaction, decode_aborted, encode_aborted
 
 numbers = st.integers(0, 2**63 - 1)
 

@@ -29,12 +29,12 @@ from tests.log.directories import WatchedFiles
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_files import OsFiles
-from qanat.log.adoption import AdoptJob, find_taken_over, look
-from qanat.log.ends import Appended
+from qanat.log.append_state import Appended
+from qanat.log.background_jobs import run_now
 from qanat.log.files import Files
-from qanat.log.jobs import run_now
 from qanat.log.partition_log import PartitionLog
-from qanat.log.recovery import Checkpoint, open_log
+from qanat.log.recovery.log_recovery import Checkpoint, open_log
+from qanat.log.segments.segment_ingest import AdoptJob, find_taken_over, look
 from qanat.model.errors import (
     CorruptBatchError,
     InvalidTimestampError,

@@ -20,11 +20,11 @@ from tests.log.directories import WatchedFiles
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log import names
-from qanat.log.catalogue import PartitionRow, close_log, reopen_log
+from qanat.log.directories.atomic_files import read_whole, write_volatile
+from qanat.log.directories.catalogue import PartitionRow, close_log, reopen_log
 from qanat.log.files import Files
 from qanat.log.partition_log import PartitionLog
-from qanat.log.whole_files import read_whole, write_volatile
+from qanat.log.segments import file_names
 
 
 def lived(files: Files) -> PartitionLog:
@@ -73,14 +73,16 @@ def test_an_empty_log_is_opened_as_it_was_closed() -> None:
     append(found, batch(1))
 
 
-@pytest.mark.parametrize("suffix", [names.LOG, names.OFFSET_INDEX, names.TIME_INDEX, names.SNAPSHOT])
+@pytest.mark.parametrize(
+    "suffix", [file_names.LOG, file_names.OFFSET_INDEX, file_names.TIME_INDEX, file_names.SNAPSHOT]
+)
 @pytest.mark.parametrize("change", ["gone", "shorter", "longer", "zeros"])
 def test_a_row_is_not_believed_over_the_files_of_the_open_segment(suffix: str, change: str) -> None:
     files = MemoryFiles()
     log = lived(files)
     row = close_log(log, "id")
-    offset = log.end_offset if suffix == names.SNAPSHOT else log.active.base_offset
-    path = names.segment_file(FOLDER, offset, suffix)
+    offset = log.end_offset if suffix == file_names.SNAPSHOT else log.active.base_offset
+    path = file_names.segment_file(FOLDER, offset, suffix)
     content = read_whole(files, path) or b""
     files.remove(path)
     assert content
@@ -107,7 +109,7 @@ def test_a_row_is_refused_without_leaving_files_open() -> None:
     files = WatchedFiles(MemoryFiles())
     log = lived(files)
     row = close_log(log, "id")
-    files.files.remove(log.segments[0].path(names.LOG))
+    files.files.remove(log.segments[0].path(file_names.LOG))
     files.acts.clear()
 
     assert reopen_log(files, FOLDER, row, log.settings) is None

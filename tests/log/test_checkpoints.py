@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qanat.log import checkpoints
-from qanat.log.checkpoints import HeaderCheckpoint, decode_files, decode_offsets, encode_files, encode_offsets
-from qanat.log.header_digest import HeaderDigest, HeaderPoint
-from qanat.log.recovery import Checkpoint
+from qanat.log.directories import checkpoints
+from qanat.log.directories.checkpoints import (
+    HeaderCheckpoint,
+    decode_files,
+    decode_offsets,
+    encode_files,
+    encode_offsets,
+)
+from qanat.log.recovery.log_recovery import Checkpoint
+from qanat.log.segments.header_digest import HeaderDigest, HeaderPoint
 from qanat.model.ids import TopicPartition
 
 A0, A12, DASHED = TopicPartition("a", 0), TopicPartition("a", 12), TopicPartition("x-1.y", 3)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.log.batches import LIMIT, NOW, Pair, Writer, batch, examples, log_settings, marker
 
-from qanat.log.cleaning import Cleaner, KeyMap
+from qanat.log.compaction.retained_records import Cleaner, KeyMap
 from qanat.log.files import Buffer
 from qanat.log.producers import Producers
 from qanat.wire.batch_header import batch_crc, read_header

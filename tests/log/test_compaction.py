@@ -26,10 +26,10 @@ from tests.log.batches import (
     stored,
 )
 
-from qanat.log import names
-from qanat.log.compaction import begin_compaction, cleanable_segments, dirty_ratio, is_compaction_due
-from qanat.log.jobs import run_now
+from qanat.log.background_jobs import run_now
+from qanat.log.compaction.compaction import begin_compaction, cleanable_segments, dirty_ratio, is_compaction_due
 from qanat.log.partition_log import PartitionLog
+from qanat.log.segments import file_names
 from qanat.log.settings import DirectorySettings
 from qanat.wire.compression import Codec
 
@@ -77,9 +77,9 @@ def test_small_segments_are_joined_up_to_the_bound() -> None:
     compact(log)
     assert len(log.segments) == 2, "all that is left fits into one segment, besides the open one"
     assert [record.offset for record in contents(log)] == [37, 38, 39]
-    logs = [name for name in log.files.list(FOLDER) if name.endswith(names.LOG)]
+    logs = [name for name in log.files.list(FOLDER) if name.endswith(file_names.LOG)]
     assert len(logs) == 2
-    assert not [name for name in log.files.list(FOLDER) if name.endswith((names.SWAP, names.CLEANED))]
+    assert not [name for name in log.files.list(FOLDER) if name.endswith((file_names.SWAP, file_names.CLEANED))]
 
 
 def test_every_offset_can_still_be_looked_up() -> None:
@@ -161,7 +161,7 @@ def test_retries_are_recognised_after_compaction_and_without_snapshots() -> None
     compact(log)
     assert pairs_of(log) == [(6, b"a", b"last")]
     for name in log.files.list(FOLDER):
-        if name.endswith(names.SNAPSHOT):
+        if name.endswith(file_names.SNAPSHOT):
             log.files.remove(f"{FOLDER}/{name}")
     opened = reopened(log)
     again = append(opened, batch([(b"a", b"5")], writer=Writer(7, 0, 5)))
@@ -180,7 +180,7 @@ def test_a_transaction_does_not_open_again_because_only_the_header_of_its_batch_
         compact(log, now)
     assert pairs_of(log) == [(2, b"a", b"2")]
     for name in log.files.list(FOLDER):
-        if name.endswith(names.SNAPSHOT):
+        if name.endswith(file_names.SNAPSHOT):
             log.files.remove(f"{FOLDER}/{name}")
     opened = reopened(log)
     assert opened.last_stable_offset == opened.high_watermark == 3
@@ -301,7 +301,7 @@ def test_a_damaged_segment_stops_the_pass_and_is_reported(damaged: int) -> None:
     assert log.job_in_hand is None
     assert not is_compaction_due(log, NOW)
     assert begin_compaction(log, LIMITS, NOW) is None
-    assert not [name for name in log.files.list(FOLDER) if name.endswith(names.CLEANED)]
+    assert not [name for name in log.files.list(FOLDER) if name.endswith(file_names.CLEANED)]
 
 
 def test_the_throttle_is_told_of_what_is_read_and_written() -> None:
@@ -328,4 +328,4 @@ def test_a_damage_found_while_cleaning_leaves_no_file_behind() -> None:
     overwrite(log, 0, SIZE + 65, b"\xff")
     run_now(begin_compaction(log, LIMITS, NOW))
     assert [one.first_offset for one in log.damage] == [1]
-    assert not [name for name in log.files.list(FOLDER) if name.endswith((names.CLEANED, names.SWAP))]
+    assert not [name for name in log.files.list(FOLDER) if name.endswith((file_names.CLEANED, file_names.SWAP))]

@@ -20,15 +20,16 @@ from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_files import OsFiles
 from qanat.adapters.sqlite_catalogue import SqliteCatalogue
-from qanat.log import checkpoints, names
-from qanat.log.checkpoints import decode_offsets
-from qanat.log.directory import LogDirectory
+from qanat.log.background_jobs import run_now
+from qanat.log.directories import checkpoints
+from qanat.log.directories.atomic_files import read_whole, replace, write_volatile
+from qanat.log.directories.checkpoints import decode_offsets
+from qanat.log.directories.directory import LogDirectory
+from qanat.log.directories.identity import DirectoryIdentity
 from qanat.log.files import Files
-from qanat.log.identity import DirectoryIdentity
-from qanat.log.jobs import run_now
-from qanat.log.sidecar import Sidecar, encode_sidecar
-from qanat.log.warming import CheckJob
-from qanat.log.whole_files import read_whole, replace, write_volatile
+from qanat.log.page_warmup import CheckJob
+from qanat.log.segments import file_names
+from qanat.log.segments.sidecar import Sidecar, encode_sidecar
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import (
     DirectoryLockedError,
@@ -39,9 +40,9 @@ from qanat.model.errors import (
     UnreadableSegmentError,
 )
 from qanat.model.ids import TopicPartition
-from qanat.sim.crash_image import CrashMode
-from qanat.sim.disk import SimDisk
-from qanat.sim.disk_faults import DiskFaults, PowerLoss
+from qanat.testing.simulation.crash_image import CrashMode
+from qanat.testing.simulation.disk import SimDisk
+from qanat.testing.simulation.disk_faults import DiskFaults, PowerLoss
 
 MARKER = f"{PATH}/.kafka_cleanshutdown"
 PARTITIONS = [TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)]
@@ -71,7 +72,7 @@ def content_of(directory: LogDirectory) -> dict[TopicPartition, Any]:
 def test_c68_a_second_process_is_refused_by_name_and_pid(tmp_path: Path) -> None:
     program = """
 import sys
-from qanat.app.compose import open_log_directory
+from qanat.app.node.compose import open_log_directory
 from qanat.model.errors import DirectoryLockedError
 try:
     open_log_directory(sys.argv[1]).close()
@@ -148,8 +149,8 @@ def test_a_clean_start_reads_no_batches_and_finds_everything() -> None:
     directory = opened(files, catalogue)
 
     assert directory.was_clean
-    assert files.count("read", names.LOG) == 0
-    assert files.count("read", names.SIDECAR) == 0
+    assert files.count("read", file_names.LOG) == 0
+    assert files.count("read", file_names.SIDECAR) == 0
     assert content_of(directory) == content
 
 
@@ -230,7 +231,7 @@ def test_without_its_catalogue_a_directory_is_recovered_with_the_same_content(tm
     files = WatchedFiles(OsFiles())
     directory = opened(files, catalogue, path=path)
 
-    assert files.count("read", names.LOG) > 0
+    assert files.count("read", file_names.LOG) > 0
     assert content_of(directory) == content
 
 
@@ -242,9 +243,9 @@ def test_a_partition_whose_files_tell_another_story_is_recovered_alone(change: s
     append(log, batch(1, writer=Writer(9)))
     replicate(log)
     expected = pairs_of(log)
-    active, sealed = log.active.path(names.LOG), log.segments[0].path(names.LOG)
-    index = log.active.path(names.TIME_INDEX)
-    snapshot = names.segment_file(log.directory, log.end_offset, names.SNAPSHOT)
+    active, sealed = log.active.path(file_names.LOG), log.segments[0].path(file_names.LOG)
+    index = log.active.path(file_names.TIME_INDEX)
+    snapshot = file_names.segment_file(log.directory, log.end_offset, file_names.SNAPSHOT)
     directory.close()
     content = {path: read_whole(files, path) or b"" for path in (active, sealed)}
     match change:
@@ -264,7 +265,7 @@ def test_a_partition_whose_files_tell_another_story_is_recovered_alone(change: s
     directory = opened(files, catalogue)
     log = directory.logs[PARTITIONS[1]]
 
-    scanned = {path for act, path in files.acts if act == "read" and path.endswith(names.LOG)}
+    scanned = {path for act, path in files.acts if act == "read" and path.endswith(file_names.LOG)}
     assert scanned <= {f"{log.directory}/{name}" for name in files.list(log.directory)}
     match change:
         case "longer" | "index" | "snapshot":
@@ -284,7 +285,7 @@ def test_damage_that_was_noted_is_still_known_after_a_clean_start(index: int) ->
     segment = directory.logs[PARTITIONS[0]].segments[index]
     held = bytearray(segment.view())
     held[150] ^= 1
-    write_volatile(files, segment.path(names.LOG), bytes(held))
+    write_volatile(files, segment.path(file_names.LOG), bytes(held))
     directory.close()
     directory = opened(files, catalogue)
     segment = directory.logs[PARTITIONS[0]].segments[index]
@@ -302,7 +303,7 @@ def test_damage_that_was_noted_is_still_known_after_a_clean_start(index: int) ->
 def test_a_sealed_segment_that_lost_its_end_stays_readable_through_a_clean_start() -> None:
     files, catalogue = MemoryFiles(), MemoryCatalogue()
     directory = filled(files, catalogue)
-    path = directory.logs[PARTITIONS[0]].segments[0].path(names.LOG)
+    path = directory.logs[PARTITIONS[0]].segments[0].path(file_names.LOG)
     directory.close()
     write_volatile(files, path, (read_whole(files, path) or b"")[:-10])
     directory = opened(files, catalogue)
@@ -383,7 +384,7 @@ def test_a_log_that_cannot_be_opened_is_offline_and_holds_up_nobody(
     directory = filled(files, catalogue)
     directory.logs[PARTITIONS[1]].advance_log_start(7)
     sidecar = directory.logs[PARTITIONS[1]].segments[0]
-    path, known = sidecar.path(names.SIDECAR), sidecar.sidecar
+    path, known = sidecar.path(file_names.SIDECAR), sidecar.sidecar
     assert known is not None
     directory.close()
     files.remove(MARKER)

@@ -19,13 +19,13 @@ from tests.log.directories import AT, PATH, TOPIC_ID, opened
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log import names
-from qanat.log.directory import LogDirectory
-from qanat.log.jobs import run_now
+from qanat.log.background_jobs import run_now
+from qanat.log.directories.atomic_files import read_whole, write_volatile
+from qanat.log.directories.directory import LogDirectory
+from qanat.log.page_warmup import WarmJob
 from qanat.log.partition_log import PartitionLog
+from qanat.log.segments import file_names
 from qanat.log.settings import LogSettings
-from qanat.log.warming import WarmJob
-from qanat.log.whole_files import read_whole, write_volatile
 from qanat.model.errors import CorruptLogError, StorageError
 from qanat.wire.batch_header import HEADER_SIZE, BatchHeader
 
@@ -130,7 +130,9 @@ def bits_of(image: Image, name: str) -> Iterator[tuple[str, int]]:
     if os.environ.get("QANAT_ALL_BITS"):
         yield from every
         return
-    headers = [(path, bit) for path, bit in every if path.endswith(names.LOG) and is_unchecked(image.files[path], bit)]
+    headers = [
+        (path, bit) for path, bit in every if path.endswith(file_names.LOG) and is_unchecked(image.files[path], bit)
+    ]
     yield from random.Random(name).sample(headers, SAMPLE // 2)
     yield from random.Random(name).sample(every, SAMPLE // 2)
 
@@ -182,7 +184,7 @@ def check(image: Image, path: str, content: bytes) -> PartitionLog | None:
     for base_offset in image.batches.keys() - read.keys():
         is_reported = any(one.first_offset <= base_offset < one.next_offset for one in log.damage)
         assert is_reported, f"offset {base_offset} is gone, damage is {log.damage}"
-    if not path.endswith(names.LOG):
+    if not path.endswith(file_names.LOG):
         assert not log.damage, "a file that can be made again is no loss"
     assert log.end_offset == image.end_offset
     goes_on(log, image)
@@ -192,7 +194,7 @@ def check(image: Image, path: str, content: bytes) -> PartitionLog | None:
 def check_flip(image: Image, path: str, bit: int) -> None:
     try:
         log = check(image, path, flipped(image.files[path], bit))
-        if log is not None and path.endswith(names.LOG) and not image.settings.is_compacted:
+        if log is not None and path.endswith(file_names.LOG) and not image.settings.is_compacted:
             hit = [base for base in image.batches if any(d.first_offset <= base < d.next_offset for d in log.damage)]
             assert len(hit) == len(log.damage) == 1, f"{log.damage} for one batch"
     except AssertionError as fault:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.log.batches import NOW, Writer, append, batch, disk_with, fill, flush, image, new_log, pairs_of, reopened
 
-from qanat.log import names
-from qanat.log.flush import begin_flush
-from qanat.log.jobs import run_now
+from qanat.log.background_jobs import run_now
+from qanat.log.flush_state import begin_flush
 from qanat.log.partition_log import PartitionLog
-from qanat.log.snapshots import decode_snapshot
+from qanat.log.segments import file_names
+from qanat.log.segments.producer_snapshots import decode_snapshot
 from qanat.model.ids import LeaderEpoch
 
 SIZE = len(batch(2))
@@ -70,7 +70,7 @@ def test_a_flush_is_due_for_new_names_and_epochs_alone() -> None:
     other = new_log()
     other.become_leader(LeaderEpoch(3))
     flush(other)
-    assert image(other.files)[names.LEADER_EPOCHS] == b"0\n1\n3 0\n"
+    assert image(other.files)[file_names.LEADER_EPOCHS] == b"0\n1\n3 0\n"
 
 
 def test_every_sealed_segment_has_its_companions_and_a_snapshot_of_its_end() -> None:
@@ -80,12 +80,12 @@ def test_every_sealed_segment_has_its_companions_and_a_snapshot_of_its_end() -> 
     flush(log)
     folder = image(log.files)
     for segment in log.segments[:-1]:
-        for suffix in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX, names.SIDECAR):
+        for suffix in (file_names.LOG, file_names.OFFSET_INDEX, file_names.TIME_INDEX, file_names.SIDECAR):
             assert f"{segment.base_offset:020d}{suffix}" in folder
-        producers = decode_snapshot(folder[f"{segment.next_offset:020d}{names.SNAPSHOT}"])
+        producers = decode_snapshot(folder[f"{segment.next_offset:020d}{file_names.SNAPSHOT}"])
         assert producers is not None
         assert producers.states[7].batches[-1].last_offset == segment.next_offset - 1
-    assert not [name for name in folder if name.endswith((names.SWAP, ".tmp"))]
+    assert not [name for name in folder if name.endswith((file_names.SWAP, ".tmp"))]
 
 
 def test_a_log_is_read_the_same_while_it_is_being_sealed() -> None:

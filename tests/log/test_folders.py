@@ -8,14 +8,14 @@ from tests.log.directories import PATH, opened
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.directory import CLEAN_SHUTDOWN, LogDirectory
+from qanat.log.background_jobs import run_now
+from qanat.log.directories.directory import CLEAN_SHUTDOWN, LogDirectory
+from qanat.log.directories.partition_folders import empty_folder
 from qanat.log.files import Files
-from qanat.log.folders import empty_folder
-from qanat.log.jobs import run_now
 from qanat.model.errors import StorageError
 from qanat.model.ids import TopicPartition
-from qanat.sim.disk import SimDisk
-from qanat.sim.disk_faults import DiskFaults, PowerLoss
+from qanat.testing.simulation.disk import SimDisk
+from qanat.testing.simulation.disk_faults import DiskFaults, PowerLoss
 
 AT, OTHER = TopicPartition("a", 0), TopicPartition("b", 0)
 

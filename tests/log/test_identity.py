@@ -8,16 +8,16 @@ import pytest
 from tests.log.directories import IDENTITY, PATH, TOPIC_ID, opened
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.identity import (
+from qanat.log.directories.atomic_files import read_whole, write_volatile
+from qanat.log.directories.identity import (
     DirectoryIdentity,
     PartitionIdentity,
     claim_identity,
     read_partition_identity,
     write_partition_identity,
 )
-from qanat.log.whole_files import read_whole, write_volatile
 from qanat.model.errors import StorageError
-from qanat.sim.disk import SimDisk
+from qanat.testing.simulation.disk import SimDisk
 from qanat.wire.crc import crc32c
 
 META = f"{PATH}/meta.properties"

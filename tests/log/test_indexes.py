@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.log.batches import NOW, append, batch, examples, new_log
 
-from qanat.log.indexes import (
+from qanat.log.segments.indexes import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
     add_offset_entry,

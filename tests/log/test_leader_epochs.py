@@ -23,16 +23,16 @@ from tests.log.batches import (
     truncate,
 )
 
-from qanat.log import names
-from qanat.log.flush import begin_flush
+from qanat.log.directories.atomic_files import read_whole
+from qanat.log.flush_state import begin_flush
 from qanat.log.leader_epochs import UNKNOWN_EPOCH_END, EpochEnd, EpochStart, LeaderEpochs
 from qanat.log.partition_log import PartitionLog
-from qanat.log.segment import Segment
-from qanat.log.sidecar import Sidecar
-from qanat.log.whole_files import read_whole
+from qanat.log.segments import file_names
+from qanat.log.segments.segment import Segment
+from qanat.log.segments.sidecar import Sidecar
 from qanat.model.ids import LeaderEpoch, Offset
-from qanat.sim.disk import SimDisk
-from qanat.sim.disk_faults import DiskFaults
+from qanat.testing.simulation.disk import SimDisk
+from qanat.testing.simulation.disk_faults import DiskFaults
 
 
 def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
@@ -206,7 +206,7 @@ def test_epochs_are_on_disk_before_the_segments_that_hold_them_are_sealed(monkey
     write_seal = Segment.write_seal
 
     def watched(segment: Segment, sidecar: Sidecar) -> None:
-        known.append(LeaderEpochs.decode(read_whole(log.files, f"{FOLDER}/{names.LEADER_EPOCHS}") or b""))
+        known.append(LeaderEpochs.decode(read_whole(log.files, f"{FOLDER}/{file_names.LEADER_EPOCHS}") or b""))
         write_seal(segment, sidecar)
 
     monkeypatch.setattr(Segment, "write_seal", watched)
@@ -242,7 +242,7 @@ def test_c05_a_file_that_is_torn_or_of_another_time_is_not_believed_over_the_bat
     for epoch in (1, 2, 3):
         append(log, batch(2), leader_epoch=epoch)
     flush(log)
-    assert reopened(log, disk_with({**image(log.files), names.LEADER_EPOCHS: content})).epochs == log.epochs
+    assert reopened(log, disk_with({**image(log.files), file_names.LEADER_EPOCHS: content})).epochs == log.epochs
 
 
 def compacted_log() -> PartitionLog:
@@ -282,8 +282,8 @@ def test_between_the_batches_the_file_is_believed_as_far_as_they_allow(
     content: bytes, expected: list[tuple[int, int]]
 ) -> None:
     log = compacted_log()
-    unsealed = {name: data for name, data in image(log.files).items() if not name.endswith(names.SIDECAR)}
-    assert plain(reopened(log, disk_with({**unsealed, names.LEADER_EPOCHS: content})).epochs) == expected
+    unsealed = {name: data for name, data in image(log.files).items() if not name.endswith(file_names.SIDECAR)}
+    assert plain(reopened(log, disk_with({**unsealed, file_names.LEADER_EPOCHS: content})).epochs) == expected
 
 
 @pytest.mark.parametrize("is_full", [False, True])

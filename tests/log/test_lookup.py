@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.log.batches import LIMIT, NOW, append, batch, examples, flush, new_log, overwrite, replicate
 
-from qanat.log.lookup import TimestampedOffset, find_timestamp, newest_timestamp
+from qanat.log.timestamp_lookup import TimestampedOffset, find_timestamp, newest_timestamp
 from qanat.wire.compression import Codec
 
 

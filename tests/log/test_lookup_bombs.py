@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.memory import peak_bytes
 
-from qanat.log.lookup import TimestampedOffset, first_as_new
+from qanat.log.timestamp_lookup import TimestampedOffset, first_as_new
 from qanat.wire.compression import Codec
 from qanat.wire.records import Record, encode_batch
 

@@ -21,7 +21,7 @@ from tests.log.batches import (
 from tests.log.test_partition_log import FullDisk
 
 from qanat.log.admission import admit
-from qanat.log.ends import Appended
+from qanat.log.append_state import Appended
 from qanat.log.partition_log import PartitionLog
 from qanat.model.errors import DiskFullError, NotLeaderError
 from qanat.model.ids import LeaderEpoch

@@ -8,8 +8,8 @@ from tests.log.batches import LIMIT, NOW, Writer, append, batch, marker, new_log
 from qanat.log.admission import admit
 from qanat.log.partition_log import PartitionLog
 from qanat.log.producers import BATCHES_REMEMBERED, Producers
+from qanat.log.segments.producer_snapshots import decode_snapshot, encode_snapshot
 from qanat.log.settings import LogSettings
-from qanat.log.snapshots import decode_snapshot, encode_snapshot
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import (
     CoordinatorFencedError,

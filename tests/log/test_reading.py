@@ -27,11 +27,11 @@ from tests.log.batches import (
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_files import OsFiles
-from qanat.log.jobs import run_now
+from qanat.log.background_jobs import run_now
+from qanat.log.log_reads import LogRead
 from qanat.log.partition_log import PartitionLog
-from qanat.log.reading import LogRead
 from qanat.log.retention import begin_retention
-from qanat.log.scan import Damage
+from qanat.log.segments.batch_scan import Damage
 from qanat.log.truncation import begin_restart
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import CorruptLogError, OffsetOutOfRangeError

@@ -32,11 +32,11 @@ from tests.log.batches import (
     stored,
 )
 
-from qanat.log import names
-from qanat.log.lookup import find_timestamp
 from qanat.log.partition_log import PartitionLog
-from qanat.log.recovery import Checkpoint, open_log
-from qanat.log.sidecar import decode_sidecar, encode_sidecar
+from qanat.log.recovery.log_recovery import Checkpoint, open_log
+from qanat.log.segments import file_names
+from qanat.log.segments.sidecar import decode_sidecar, encode_sidecar
+from qanat.log.timestamp_lookup import find_timestamp
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import CorruptLogError, UnreadableSegmentError
 
@@ -92,7 +92,14 @@ def test_a_log_opens_as_it_was_closed_and_again_after_that() -> None:
     assert answers(reopened(opened)) == answers(log)
 
 
-KINDS = [names.OFFSET_INDEX, names.TIME_INDEX, names.ABORTED_INDEX, names.SIDECAR, names.SNAPSHOT, names.LEADER_EPOCHS]
+KINDS = [
+    file_names.OFFSET_INDEX,
+    file_names.TIME_INDEX,
+    file_names.ABORTED_INDEX,
+    file_names.SIDECAR,
+    file_names.SNAPSHOT,
+    file_names.LEADER_EPOCHS,
+]
 HARMS: dict[str, Callable[[bytes, bytes], bytes | None]] = {
     "missing": lambda _, __: None,
     "empty": lambda _, __: b"",
@@ -106,10 +113,10 @@ HARMS: dict[str, Callable[[bytes, bytes], bytes | None]] = {
 
 
 CANNOT_BE_TOLD = {
-    ("rotten", names.LEADER_EPOCHS),  # Kafka's text has no checksum: another digit is another number.
-    ("from another segment", names.LEADER_EPOCHS),
-    ("from another segment", names.SIDECAR),
-    ("from another segment", names.SNAPSHOT),
+    ("rotten", file_names.LEADER_EPOCHS),  # Kafka's text has no checksum: another digit is another number.
+    ("from another segment", file_names.LEADER_EPOCHS),
+    ("from another segment", file_names.SIDECAR),
+    ("from another segment", file_names.SNAPSHOT),
 }
 """Sound files that say something else; a person or a program must have put them there."""
 
@@ -132,7 +139,9 @@ def test_c62_every_memory_aid_can_be_lost_and_the_log_answers_the_same(kind: str
     assert answers(reopened(opened)) == answers(log)
 
 
-@pytest.mark.parametrize("kind", [names.OFFSET_INDEX, names.TIME_INDEX, names.ABORTED_INDEX, names.SIDECAR])
+@pytest.mark.parametrize(
+    "kind", [file_names.OFFSET_INDEX, file_names.TIME_INDEX, file_names.ABORTED_INDEX, file_names.SIDECAR]
+)
 def test_one_lost_file_in_the_middle_does_not_harm_either(kind: str) -> None:
     log = busy_log()
     for name in companions(image(log.files), kind):
@@ -146,8 +155,8 @@ def test_an_aborted_index_where_there_should_be_none_is_not_believed() -> None:
     fill(log, 12, 2)
     flush(log)
     foreign = image(busy_log().files)
-    content = foreign[companions(foreign, names.ABORTED_INDEX)[0]]
-    folder = {**image(log.files), f"{0:020d}{names.ABORTED_INDEX}": content}
+    content = foreign[companions(foreign, file_names.ABORTED_INDEX)[0]]
+    folder = {**image(log.files), f"{0:020d}{file_names.ABORTED_INDEX}": content}
     opened = opened_from(log, folder)
     assert opened.aborted_transactions(0, 100) == []
     opened.read(0, 1000)
@@ -157,7 +166,7 @@ def test_an_aborted_index_where_there_should_be_none_is_not_believed() -> None:
 def test_a_lost_table_is_written_anew_on_first_use() -> None:
     log = busy_log()
     folder = image(log.files)
-    for name in companions(folder, names.OFFSET_INDEX):
+    for name in companions(folder, file_names.OFFSET_INDEX):
         del folder[name]
     opened = opened_from(log, folder)
     stored(opened)
@@ -167,15 +176,15 @@ def test_a_lost_table_is_written_anew_on_first_use() -> None:
 @pytest.mark.parametrize(
     "leftover",
     [
-        f"{0:020d}-{5:020d}{names.CLEANED}",
-        f"{0:020d}{names.LOG}{names.TRUNCATED}",
-        f"{0:020d}{names.SIDECAR}.tmp",
-        f"{names.LEADER_EPOCHS}.tmp",
-        f"{999:020d}{names.OFFSET_INDEX}",
-        f"{999:020d}{names.TIME_INDEX}",
-        f"{999:020d}{names.ABORTED_INDEX}",
-        f"{999:020d}{names.SIDECAR}",
-        f"{999:020d}{names.SNAPSHOT}",
+        f"{0:020d}-{5:020d}{file_names.CLEANED}",
+        f"{0:020d}{file_names.LOG}{file_names.TRUNCATED}",
+        f"{0:020d}{file_names.SIDECAR}.tmp",
+        f"{file_names.LEADER_EPOCHS}.tmp",
+        f"{999:020d}{file_names.OFFSET_INDEX}",
+        f"{999:020d}{file_names.TIME_INDEX}",
+        f"{999:020d}{file_names.ABORTED_INDEX}",
+        f"{999:020d}{file_names.SIDECAR}",
+        f"{999:020d}{file_names.SNAPSHOT}",
     ],
 )
 def test_files_that_were_being_written_and_companions_of_nothing_are_removed(leftover: str) -> None:
@@ -187,7 +196,11 @@ def test_files_that_were_being_written_and_companions_of_nothing_are_removed(lef
 
 def test_files_that_are_not_ours_are_left_alone() -> None:
     log = busy_log()
-    foreign = {names.PARTITION_METADATA: b"version: 0\n", "README": b"hands off", "12.log": b"not a segment's name"}
+    foreign = {
+        file_names.PARTITION_METADATA: b"version: 0\n",
+        "README": b"hands off",
+        "12.log": b"not a segment's name",
+    }
     opened = opened_from(log, {**image(log.files), **foreign})
     assert foreign.items() <= image(opened.files).items()
     assert answers(opened) == answers(log)
@@ -203,28 +216,28 @@ def test_c63_a_swap_file_stands_for_its_segments_whatever_is_left_of_them() -> N
     before = image(log.files)
     compact(log)
     after = image(log.files)
-    swapped = f"{0:020d}{names.LOG}"
+    swapped = f"{0:020d}{file_names.LOG}"
     rest = {name: data for name, data in before.items() if name.startswith(f"{18:020d}") or "." not in name}
-    swap = {f"{0:020d}-{18:020d}{names.SWAP}": after[swapped]}
+    swap = {f"{0:020d}-{18:020d}{file_names.SWAP}": after[swapped]}
     old = sorted(set(before) - set(rest))
     for kept in range(len(old) + 1):
         opened = opened_from(log, {**rest, **swap, **{name: before[name] for name in old[kept:]}})
         assert pairs_of(opened) == pairs_of(log), old[kept:]
         assert opened.end_offset == log.end_offset
         assert opened.producers.states.keys() == log.producers.states.keys()
-        assert not [name for name in opened.files.list(FOLDER) if name.endswith(names.SWAP)]
+        assert not [name for name in opened.files.list(FOLDER) if name.endswith(file_names.SWAP)]
         assert append(opened, batch([(b"b", b"+")], writer=Writer(7, 0, 18))).base_offset == 18
 
 
 def unreadable(**changes: object) -> tuple[PartitionLog, dict[str, bytes]]:
     log = busy_log()
     folder = image(log.files)
-    name = companions(folder, names.SIDECAR)[1]
+    name = companions(folder, file_names.SIDECAR)[1]
     sidecar = decode_sidecar(folder[name], name)
     assert sidecar is not None
     folder[name] = encode_sidecar(msgspec.structs.replace(sidecar, **changes))
-    folder[f"{0:020d}-{5:020d}{names.CLEANED}"] = b"leftover"
-    folder[f"{999:020d}{names.OFFSET_INDEX}"] = b"orphan"
+    folder[f"{0:020d}-{5:020d}{file_names.CLEANED}"] = b"leftover"
+    folder[f"{999:020d}{file_names.OFFSET_INDEX}"] = b"orphan"
     return log, folder
 
 
@@ -265,7 +278,7 @@ def test_a_recovery_point_from_the_future_does_not_turn_a_torn_tail_into_damage(
     log = new_log()
     fill(log, 5, 2)
     folder = image(log.files)
-    folder[f"{0:020d}{names.LOG}"] = folder[f"{0:020d}{names.LOG}"][:-7]
+    folder[f"{0:020d}{file_names.LOG}"] = folder[f"{0:020d}{file_names.LOG}"][:-7]
     opened = open_log(disk_with(folder), FOLDER, PARTITION, log.settings, Checkpoint(recovery_point=FUTURE))
     assert (opened.end_offset, opened.damage) == (8, [])
 
@@ -281,7 +294,7 @@ def test_checkpoints_within_the_log_are_taken() -> None:
 def test_an_empty_folder_is_an_empty_log() -> None:
     log = new_log()
     assert (log.log_start_offset, log.end_offset, log.high_watermark, log.flushed_offset) == (0, 0, 0, 0)
-    assert log.files.list(FOLDER) == [f"{0:020d}{names.LOG}"]
+    assert log.files.list(FOLDER) == [f"{0:020d}{file_names.LOG}"]
     assert contents(reopened(log)) == []
 
 
@@ -291,7 +304,7 @@ def harmed_middle(position: int, content: bytes) -> PartitionLog:
     fill(log, 10, 2)
     replicate(log)
     folder = image(log.files)
-    name = f"{0:020d}{names.LOG}"
+    name = f"{0:020d}{file_names.LOG}"
     folder[name] = folder[name][:position] + content + folder[name][position + len(content) :]
     return opened_from(log, folder)
 
@@ -324,7 +337,7 @@ def test_a_sealed_segment_that_lost_its_end_hides_nothing(missing: int) -> None:
     fill(log, 12, 2)
     replicate(log)
     folder = image(log.files)
-    name = f"{8:020d}{names.LOG}"
+    name = f"{8:020d}{file_names.LOG}"
     folder[name] = folder[name][:-missing]
     opened = opened_from(log, folder)
     first_lost = 8 + 2 * ((4 * SIZE - missing) // SIZE)
@@ -343,8 +356,8 @@ def test_a_sealed_segment_that_lost_its_end_hides_nothing(missing: int) -> None:
 
 def test_rot_in_a_sealed_segment_does_not_keep_a_log_from_opening() -> None:
     log = busy_log()
-    folder = {name: data for name, data in image(log.files).items() if not name.endswith(names.SNAPSHOT)}
-    name = companions(folder, names.LOG)[1]
+    folder = {name: data for name, data in image(log.files).items() if not name.endswith(file_names.SNAPSHOT)}
+    name = companions(folder, file_names.LOG)[1]
     folder[name] = folder[name][:8] + (-12).to_bytes(4, "big", signed=True) + folder[name][12:]
     opened = opened_from(log, folder)
     assert opened.end_offset == log.end_offset

@@ -20,11 +20,11 @@ from tests.log.batches import (
     truncate,
 )
 
-from qanat.log import names
-from qanat.log.jobs import run_now
+from qanat.log.background_jobs import run_now
+from qanat.log.page_warmup import CheckJob
 from qanat.log.partition_log import PartitionLog
+from qanat.log.segments import file_names
 from qanat.log.truncation import begin_restart
-from qanat.log.warming import CheckJob
 
 Damaging = Callable[[PartitionLog, dict[str, bytes]], None]
 """Changes the files of a log that no process has open."""
@@ -74,8 +74,8 @@ def flip_among_holes(log: PartitionLog, files: dict[str, bytes]) -> None:
 
 
 def lose_segment(log: PartitionLog, files: dict[str, bytes]) -> None:
-    for suffix in (names.LOG, *names.BESIDE_LOG):
-        files.pop(names.segment_file("", log.segments[1].base_offset, suffix).removeprefix("/"), None)
+    for suffix in (file_names.LOG, *file_names.BESIDE_LOG):
+        files.pop(file_names.segment_file("", log.segments[1].base_offset, suffix).removeprefix("/"), None)
 
 
 KINDS: dict[str, tuple[Callable[[], PartitionLog], Damaging]] = {

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.log.batches import FOLDER, Writer, append, batch, end_transaction, examples, flush, image, new_log
 
-from qanat.log import names
-from qanat.log.jobs import run_now
+from qanat.log.background_jobs import run_now
 from qanat.log.partition_log import PartitionLog
 from qanat.log.producers import Producers
-from qanat.log.replay import load_producers, remove_snapshots, replay_segment
-from qanat.log.tables import SealedTables
+from qanat.log.recovery.state_replay import load_producers, remove_snapshots, replay_segment
+from qanat.log.segments import file_names
+from qanat.log.segments.index_tables import SealedTables
 
 
 def log_with_producers(acts: list[int]) -> PartitionLog:
@@ -38,7 +38,7 @@ histories = st.lists(st.integers(0, 7), min_size=5, max_size=40)
 @given(acts=histories, lost=st.sets(st.integers(0, 10)))
 def test_producers_are_the_same_whichever_snapshots_are_left(acts: list[int], lost: set[int]) -> None:
     log = log_with_producers(acts)
-    snapshots = [name for name in log.files.list(FOLDER) if name.endswith(names.SNAPSHOT)]
+    snapshots = [name for name in log.files.list(FOLDER) if name.endswith(file_names.SNAPSHOT)]
     for at, name in enumerate(snapshots):
         if at in lost:
             log.files.remove(f"{FOLDER}/{name}")
@@ -54,7 +54,7 @@ def test_rebuilt_tables_are_the_very_same_files(acts: list[int]) -> None:
     log = log_with_producers(acts)
     before = image(log.files)
     for segment in log.segments[:-1]:
-        for suffix in names.BESIDE_LOG:
+        for suffix in file_names.BESIDE_LOG:
             log.files.remove(segment.path(suffix))
         run_now(log.begin_rebuild(segment))
         assert isinstance(segment.tables, SealedTables)
@@ -73,8 +73,12 @@ def test_a_replay_can_begin_inside_a_segment() -> None:
 
 def test_snapshots_outside_the_given_offsets_are_removed() -> None:
     log = log_with_producers([0, 6] * 12)
-    offsets = [at for name in log.files.list(FOLDER) if (at := names.offset_of(name, names.SNAPSHOT)) is not None]
+    offsets = [
+        at for name in log.files.list(FOLDER) if (at := file_names.offset_of(name, file_names.SNAPSHOT)) is not None
+    ]
     assert len(offsets) > 3
     remove_snapshots(log.files, FOLDER, keep_from=offsets[1], keep_to=offsets[-2])
-    left = [at for name in log.files.list(FOLDER) if (at := names.offset_of(name, names.SNAPSHOT)) is not None]
+    left = [
+        at for name in log.files.list(FOLDER) if (at := file_names.offset_of(name, file_names.SNAPSHOT)) is not None
+    ]
     assert left == offsets[1:-1]

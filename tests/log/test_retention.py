@@ -21,7 +21,7 @@ from tests.log.batches import (
     replicate,
 )
 
-from qanat.log.jobs import run_now
+from qanat.log.background_jobs import run_now
 from qanat.log.partition_log import PartitionLog
 from qanat.log.retention import begin_retention
 from qanat.model.errors import DiskFullError

@@ -11,7 +11,7 @@ from tests.log.batches import batch, examples
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.files import File
-from qanat.log.scan import find_damage, next_sound_batch, read_batches, readable_batch, sound_batches
+from qanat.log.segments.batch_scan import find_damage, next_sound_batch, read_batches, readable_batch, sound_batches
 from qanat.wire.batch_header import BatchHeader, read_header
 
 THREE = [batch(2), batch(1, at=2), batch(3, at=3)]
@@ -77,7 +77,7 @@ def test_reading_through_a_small_buffer_gives_the_same(sizes: list[int], chunk: 
         at += size
     content = b"".join(batches)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("qanat.log.scan._CHUNK_BYTES", chunk)
+        patch.setattr("qanat.log.segments.batch_scan._CHUNK_BYTES", chunk)
         found = [bytes(data) for _, _, data in read_batches(file_of(content + b"torn"), 0, len(content) + 4, 0)]
     assert found == batches
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tests.log.batches import FOLDER, NOW, batch, examples
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log import names
-from qanat.log.scan import Damage
-from qanat.log.segment import Segment
-from qanat.log.sidecar import decode_sidecar
-from qanat.log.tables import GrowingTables, SealedTables
-from qanat.log.whole_files import read_whole
+from qanat.log.directories.atomic_files import read_whole
+from qanat.log.segments import file_names
+from qanat.log.segments.batch_scan import Damage
+from qanat.log.segments.index_tables import GrowingTables, SealedTables
+from qanat.log.segments.segment import Segment
+from qanat.log.segments.sidecar import decode_sidecar
 from qanat.wire.batch_header import read_header
 
 
@@ -72,7 +72,7 @@ def test_positions_and_boundaries_are_those_of_the_batches(sizes: list[int], is_
 def test_sealing_makes_a_segment_that_can_be_opened_by_its_sidecar_alone() -> None:
     segment, starts = segment_of([2, 1, 3])
     seal(segment)
-    sidecar = decode_sidecar(read_whole(segment.files, segment.path(names.SIDECAR)) or b"", "")
+    sidecar = decode_sidecar(read_whole(segment.files, segment.path(file_names.SIDECAR)) or b"", "")
     assert sidecar is not None
     opened = Segment.sealed(segment.files, FOLDER, 100, sidecar)
     assert isinstance(opened.tables, SealedTables)
@@ -96,7 +96,7 @@ def test_the_sidecar_remembers_damage() -> None:
     damage = Damage(starts[1], starts[2], 101, 102, "rot")
     segment.damage = (damage,)
     seal(segment)
-    sidecar = decode_sidecar(read_whole(segment.files, segment.path(names.SIDECAR)) or b"", "")
+    sidecar = decode_sidecar(read_whole(segment.files, segment.path(file_names.SIDECAR)) or b"", "")
     assert sidecar is not None
     assert Segment.sealed(segment.files, FOLDER, 100, sidecar).damage == (damage,)
 

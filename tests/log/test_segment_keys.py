@@ -21,11 +21,11 @@ from tests.log.batches import (
 )
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log import names
+from qanat.log.directories.atomic_files import read_whole
 from qanat.log.files import Buffer, File, Files, Lock
 from qanat.log.partition_log import PartitionLog
-from qanat.log.sidecar import decode_sidecar
-from qanat.log.whole_files import read_whole
+from qanat.log.segments import file_names
+from qanat.log.segments.sidecar import decode_sidecar
 from qanat.model.errors import UnreadableSegmentError
 
 
@@ -40,7 +40,7 @@ class KeyedFiles:
 
     def open(self, path: str, *, create: bool = False) -> File:
         file = self.files.open(path, create=create)
-        if create and any(part in path for part in (names.LOG, names.CLEANED)):
+        if create and any(part in path for part in (file_names.LOG, file_names.CLEANED)):
             self.keys[path] = f"key-{next(self._numbers)}"
         return KeyedFile(self, file, self.keys[path]) if path in self.keys else file
 
@@ -137,17 +137,17 @@ def sidecar_keys(files: KeyedFiles) -> dict[str, str | None]:
     """The key that each sidecar names, by its log's path."""
     found: dict[str, str | None] = {}
     for name in files.list(FOLDER):
-        if (base_offset := names.offset_of(name, names.SIDECAR)) is not None:
+        if (base_offset := file_names.offset_of(name, file_names.SIDECAR)) is not None:
             sidecar = decode_sidecar(read_whole(files, f"{FOLDER}/{name}") or b"", name)
             assert sidecar is not None
-            found[names.segment_file(FOLDER, base_offset, names.LOG)] = sidecar.key_id
+            found[file_names.segment_file(FOLDER, base_offset, file_names.LOG)] = sidecar.key_id
     return found
 
 
 def test_nothing_of_a_record_is_readable_on_the_disk_and_all_of_it_in_the_log() -> None:
     files = KeyedFiles(MemoryFiles())
     log = keyed_log(files)
-    raw = b"".join(read_whole(files.files, segment.path(names.LOG)) or b"" for segment in log.segments)
+    raw = b"".join(read_whole(files.files, segment.path(file_names.LOG)) or b"" for segment in log.segments)
     assert b"a secret" not in raw
     assert b"a secret 29" in b"".join(content for _, content in stored(log))
     assert stored(reopened(log)) == stored(log)
@@ -184,7 +184,7 @@ def test_tables_are_rebuilt_with_the_key() -> None:
     log = keyed_log(files)
     found = sidecar_keys(files)
     for segment in log.segments[:-1]:
-        files.remove(segment.path(names.OFFSET_INDEX))
+        files.remove(segment.path(file_names.OFFSET_INDEX))
     again = reopened(log)
     assert stored(again) == stored(log)
     assert sidecar_keys(files) == found
@@ -194,7 +194,7 @@ def test_tables_are_rebuilt_with_the_key() -> None:
 def test_without_its_key_a_log_is_refused_and_left_as_it_is(is_another: bool) -> None:
     files = KeyedFiles(MemoryFiles())
     log = keyed_log(files)
-    first = log.segments[0].path(names.LOG)
+    first = log.segments[0].path(file_names.LOG)
     before = {name: read_whole(files.files, f"{FOLDER}/{name}") for name in files.list(FOLDER)}
     if is_another:
         files.keys[first] = "key-99"

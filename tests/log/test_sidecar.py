@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from qanat.log.sidecar import Sidecar, TableChecksums, decode_sidecar, encode_sidecar
+from qanat.log.segments.sidecar import Sidecar, TableChecksums, decode_sidecar, encode_sidecar
 from qanat.model.errors import UnreadableSegmentError
 from qanat.wire.crc import crc32c
 

@@ -19,10 +19,10 @@ from tests.log.batches import (
     reopened,
 )
 
-from qanat.log import names
 from qanat.log.partition_log import PartitionLog
 from qanat.log.producers import Producers
-from qanat.log.snapshots import decode_snapshot, encode_snapshot
+from qanat.log.segments import file_names
+from qanat.log.segments.producer_snapshots import decode_snapshot, encode_snapshot
 from qanat.wire.batch_header import read_header
 from qanat.wire.crc import crc32c
 
@@ -120,7 +120,7 @@ GARBAGE = b"\x00\x01garbage"
 def test_a_log_whose_snapshots_are_of_no_use_knows_its_producers_all_the_same(content: bytes | None) -> None:
     log = rolled_log()
     files = image(log.files)
-    snapshots = [name for name in files if name.endswith(names.SNAPSHOT)]
+    snapshots = [name for name in files if name.endswith(file_names.SNAPSHOT)]
     assert len(snapshots) > 2
     for name in snapshots:
         del files[name]
@@ -132,14 +132,14 @@ def test_a_log_whose_snapshots_are_of_no_use_knows_its_producers_all_the_same(co
 def test_a_torn_snapshot_falls_back_to_the_one_before() -> None:
     log = rolled_log()
     files = image(log.files)
-    newest = max(name for name in files if name.endswith(names.SNAPSHOT))
+    newest = max(name for name in files if name.endswith(file_names.SNAPSHOT))
     files[newest] = files[newest][:-1]
     assert reopened(log, disk_with(files)).producers.states == log.producers.states
 
 
 def test_a_snapshot_newer_than_the_log_is_removed_and_not_believed() -> None:
     log = rolled_log()
-    stray = names.segment_file(FOLDER, log.end_offset + 1, names.SNAPSHOT).rpartition("/")[2]
+    stray = file_names.segment_file(FOLDER, log.end_offset + 1, file_names.SNAPSHOT).rpartition("/")[2]
     opened = reopened(log, disk_with({**image(log.files), stray: encode_snapshot(one_producer())}))
     assert opened.producers.states == log.producers.states
     assert stray not in opened.files.list(FOLDER)
@@ -150,6 +150,6 @@ def test_a_snapshot_inside_the_open_segment_does_not_hide_its_aborted_transactio
     append(log, batch(writer=Writer(1), is_transactional=True))
     end_transaction(log, 1, is_commit=False)
     flush(log)
-    stray = names.segment_file(FOLDER, log.end_offset, names.SNAPSHOT).rpartition("/")[2]
+    stray = file_names.segment_file(FOLDER, log.end_offset, file_names.SNAPSHOT).rpartition("/")[2]
     opened = reopened(log, disk_with({**image(log.files), stray: encode_snapshot(log.producers)}))
     assert opened.aborted_transactions(0, 100) == log.aborted_transactions(0, 100) != []

@@ -6,10 +6,10 @@ import pytest
 from tests.log.batches import FOLDER, NOW
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log import names
-from qanat.log.aborted import AbortedTransaction, encode_aborted
-from qanat.log.tables import GrowingTables, SealedTables
-from qanat.log.whole_files import read_whole, write_volatile
+from qanat.log.directories.atomic_files import read_whole, write_volatile
+from qanat.log.segments import file_names
+from qanat.log.segments.aborted_index import AbortedTransaction, encode_aborted
+from qanat.log.segments.index_tables import GrowingTables, SealedTables
 
 ENTRY = AbortedTransaction(7, 100, 105, 106)
 
@@ -31,7 +31,7 @@ def files() -> MemoryFiles:
 
 
 def path(suffix: str) -> str:
-    return names.segment_file(FOLDER, 100, suffix)
+    return file_names.segment_file(FOLDER, 100, suffix)
 
 
 def test_an_entry_is_made_when_more_than_the_interval_was_written_since_the_last() -> None:
@@ -51,7 +51,7 @@ def test_sealed_tables_answer_as_the_growing_ones_did(files: MemoryFiles) -> Non
 def test_tables_without_entries_have_files_but_no_aborted_index(files: MemoryFiles) -> None:
     tables = GrowingTables(100, 50)
     tables.write(files, FOLDER)
-    assert files.list(FOLDER) == [f"{100:020d}{suffix}" for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)]
+    assert files.list(FOLDER) == [f"{100:020d}{suffix}" for suffix in (file_names.OFFSET_INDEX, file_names.TIME_INDEX)]
     sealed = SealedTables(files, FOLDER, 100, tables.checksums())
     assert sealed.check()
     assert (bytes(sealed.offsets), bytes(sealed.times), sealed.aborted) == (b"", b"", [])
@@ -60,10 +60,10 @@ def test_tables_without_entries_have_files_but_no_aborted_index(files: MemoryFil
 def test_an_old_aborted_index_does_not_outlive_new_tables_without_one(files: MemoryFiles) -> None:
     grown().write(files, FOLDER)
     grown(aborted=False).write(files, FOLDER)
-    assert not files.exists(path(names.ABORTED_INDEX))
+    assert not files.exists(path(file_names.ABORTED_INDEX))
 
 
-@pytest.mark.parametrize("suffix", [names.OFFSET_INDEX, names.TIME_INDEX, names.ABORTED_INDEX])
+@pytest.mark.parametrize("suffix", [file_names.OFFSET_INDEX, file_names.TIME_INDEX, file_names.ABORTED_INDEX])
 def test_a_file_that_is_not_what_was_sealed_is_noticed(files: MemoryFiles, suffix: str) -> None:
     tables = grown()
     tables.write(files, FOLDER)
@@ -81,7 +81,7 @@ def test_held_tables_answer_after_their_names_are_gone(files: MemoryFiles) -> No
     tables.write(files, FOLDER)
     sealed = SealedTables(files, FOLDER, 100, tables.checksums())
     assert sealed.check()
-    for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.ABORTED_INDEX):
+    for suffix in (file_names.OFFSET_INDEX, file_names.TIME_INDEX, file_names.ABORTED_INDEX):
         files.remove(path(suffix))
     assert bytes(sealed.offsets) == bytes(tables.offsets)
     assert sealed.aborted == [ENTRY]

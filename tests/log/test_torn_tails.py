@@ -9,18 +9,18 @@ import pytest
 from tests.log.batches import FOLDER, NOW, PARTITION, Writer, append, batch, flush, log_settings, new_log, stored
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log import names
-from qanat.log.header_digest import HeaderPoint
+from qanat.log.directories.atomic_files import read_whole, write_volatile
 from qanat.log.partition_log import PartitionLog
-from qanat.log.recovery import Checkpoint, open_log
-from qanat.log.scan import find_damage
-from qanat.log.whole_files import read_whole, write_volatile
+from qanat.log.recovery.log_recovery import Checkpoint, open_log
+from qanat.log.segments import file_names
+from qanat.log.segments.batch_scan import find_damage
+from qanat.log.segments.header_digest import HeaderPoint
 from qanat.model.errors import CorruptLogError
 from qanat.wire.batch_header import read_header
 from qanat.wire.compression import Codec
 
 SETTINGS = log_settings(segment_bytes=100_000)
-LOG = names.segment_file(FOLDER, 0, names.LOG)
+LOG = file_names.segment_file(FOLDER, 0, file_names.LOG)
 BASE_OFFSET, LEADER_EPOCH = range(8), range(12, 16)
 """Bytes of a batch that its checksum does not cover; the length between them is checked by its sense."""
 

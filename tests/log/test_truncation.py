@@ -29,14 +29,14 @@ from tests.log.batches import (
     truncate,
 )
 
-from qanat.log import names
-from qanat.log.catalogue import close_log, reopen_log
-from qanat.log.jobs import run_now
-from qanat.log.lookup import find_timestamp
+from qanat.log.background_jobs import run_now
+from qanat.log.directories.catalogue import close_log, reopen_log
 from qanat.log.partition_log import PartitionLog
+from qanat.log.segments import file_names
+from qanat.log.timestamp_lookup import find_timestamp
 from qanat.log.truncation import LookJob, begin_restart, begin_truncation
 from qanat.model.errors import OutOfOrderSequenceError
-from qanat.sim.disk import SimDisk
+from qanat.testing.simulation.disk import SimDisk
 
 SIZE = len(batch(2))
 
@@ -214,7 +214,7 @@ def test_a_restart_leaves_nothing_of_the_old_log(offset: int) -> None:
     flush(log)
     opened = reopened(log)
     assert [record.offset for record in contents(opened)] == [offset + 3, offset + 4]
-    assert [name for name in log.files.list(FOLDER) if name.endswith(names.LOG)] == [f"{offset:020d}.log"]
+    assert [name for name in log.files.list(FOLDER) if name.endswith(file_names.LOG)] == [f"{offset:020d}.log"]
 
 
 def test_nothing_is_appended_while_a_log_is_being_cut() -> None:
@@ -294,7 +294,7 @@ def test_snapshots_that_were_cut_off_in_place_do_not_come_back_beside_what_was_w
     assert reopened_log is not None, "it was closed cleanly"
     log, file = reopened_log, reopened_log.active.file
     disk.sync_directory(log.directory)
-    snapshot = names.segment_file(log.directory, 4, names.SNAPSHOT)
+    snapshot = file_names.segment_file(log.directory, 4, file_names.SNAPSHOT)
     assert disk.exists(snapshot)
     truncate(log, 2)
     assert log.active.file is file, "it was cut in place"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from qanat.log.runtime.turns import Turns
+from qanat.log.runtime.append_fairness import Turns
 
 
 async def _write_all(turns: Turns, sizes: list[int]) -> list[list[int]]:

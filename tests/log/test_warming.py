@@ -7,14 +7,14 @@ from tests.log.batches import append, batch, flush, new_log, overwrite
 from tests.log.directories import WatchedFiles
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log import names
-from qanat.log.jobs import run_now
+from qanat.log.background_jobs import run_now
+from qanat.log.directories.atomic_files import write_volatile
+from qanat.log.page_warmup import CheckJob, WarmJob, is_warm
 from qanat.log.partition_log import PartitionLog
-from qanat.log.segment import Segment
-from qanat.log.warming import CheckJob, WarmJob, is_warm
-from qanat.log.whole_files import write_volatile
-from qanat.sim.disk import SimDisk
-from qanat.sim.disk_faults import DiskFaults
+from qanat.log.segments import file_names
+from qanat.log.segments.segment import Segment
+from qanat.testing.simulation.disk import SimDisk
+from qanat.testing.simulation.disk_faults import DiskFaults
 
 BATCHES = 60
 
@@ -116,14 +116,14 @@ def test_known_damage_is_passed_over_without_searching_again() -> None:
     files.acts.clear()
     run_now(WarmJob(segment, 38, 400))
 
-    assert files.count("read", names.LOG) == 2  # Up to the damage, and from its end on.
+    assert files.count("read", file_names.LOG) == 2  # Up to the damage, and from its end on.
 
 
 def test_tables_that_rotted_do_not_make_damage_of_sound_batches() -> None:
     files = MemoryFiles()
     log = sealed(files)
     segment = log.segments[0]
-    write_volatile(files, segment.path(names.OFFSET_INDEX), b"\xff" * 80)
+    write_volatile(files, segment.path(file_names.OFFSET_INDEX), b"\xff" * 80)
     job = WarmJob(segment, 60, 200)
     run_now(job)
 

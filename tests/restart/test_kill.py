@@ -1,10 +1,10 @@
-"""`kill -9` of a real broker process under load: nothing acknowledged is lost. Longer: python -m tools.restart kill."""
+"""`kill -9` of a real broker process under load: nothing acknowledged is lost. Longer: python -m verify.restart kill."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tools.restart.kill import kill_again_and_again
+from verify.restart.kill import kill_again_and_again
 
 
 def test_what_was_acknowledged_before_a_kill_is_there_after_it(tmp_path: Path) -> None:

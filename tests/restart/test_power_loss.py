@@ -1,10 +1,10 @@
-"""A whole node after a power cut, at a hundred moments of its life. Longer: python -m tools.restart power."""
+"""A whole node after a power cut, at a hundred moments of its life. Longer: python -m verify.restart power."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tools.restart.power import check_images, cut_images
+from verify.restart.power import check_images, cut_images
 
 IMAGES = 120
 

@@ -12,9 +12,9 @@ import pytest
 from tests.servers.kafka.raw import RawClient
 
 from qanat.adapters.memory_store import MemoryStore
-from qanat.app.compose import Logs, open_log_directory
+from qanat.app.node.compose import Logs, open_log_directory
 from qanat.broker.broker import Broker
-from qanat.broker.settings import BrokerSettings
+from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.cluster import values
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener

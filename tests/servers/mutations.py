@@ -9,7 +9,7 @@ from tests.wire.kafka.forgeries import Forge
 from tools.codec import api_source
 from tools.codec.schema import Layout
 
-from qanat.servers.kafka.apis import SERVED
+from qanat.api.api_table import SERVED
 from qanat.wire.kafka.headers import frame_request
 
 _ODD_NUMBERS = (

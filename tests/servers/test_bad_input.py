@@ -16,8 +16,8 @@ from tests.wire.kafka.forgeries import Forge, lies
 from tools.codec import api_source
 from tools.codec.schema import Layout
 
-from qanat.app.events import configure
-from qanat.servers.kafka.apis import SERVED, ServedApi
+from qanat.api.api_table import SERVED, ServedApi
+from qanat.app.node.event_log import configure
 from qanat.telemetry.events import event
 from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic, write_request

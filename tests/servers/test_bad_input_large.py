@@ -14,8 +14,8 @@ from tests.servers.mutations import swollen
 from tests.servers.test_bad_input import frame, request_layouts
 from tests.servers.victim import PATIENCE_S, Victim, ending
 
+from qanat.api.api_table import SERVED, ServedApi
 from qanat.model.errors import QanatError
-from qanat.servers.kafka.apis import SERVED, ServedApi
 from qanat.wire.kafka.reading import REQUEST_UNITS
 
 LONGEST_WAIT_S = 1.0

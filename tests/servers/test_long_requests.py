@@ -21,7 +21,7 @@ from bench.holds.cases import Case
 from bench.holds.crowd import Crowd, settle
 from bench.holds.requests import cases
 
-from qanat.servers.kafka.apis import SERVED
+from qanat.api.api_table import SERVED
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.headers import read_response_header
 

@@ -1,12 +1,12 @@
-"""A queue worked by eight share consumers of which some are killed or frozen. Longer: python -m tools.share_queue."""
+"""A queue worked by eight share consumers of which some are killed or frozen. Longer: python -m verify.share_queue."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
-from tools.share_queue.conductor import LIMIT, LOCK_S, expected_letters, work_under_fire
-from tools.share_queue.judgement import Event, Judgement
+from verify.share_queue.conductor import LIMIT, LOCK_S, expected_letters, work_under_fire
+from verify.share_queue.judgement import Event, Judgement
 
 RECORDS = 1_000
 FETCH_S = 30.0

@@ -6,6 +6,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from verify.clusters.checks import agreement_problems
+from verify.clusters.machine import PORT, Machine, wall_ms
+from verify.clusters.plan import Plan
+from verify.clusters.run import ClusterRun
+
 from qanat.cluster import keys, values
 from qanat.connection.cluster import Address, Cluster
 from qanat.connection.deadline import Deadline
@@ -13,12 +18,8 @@ from qanat.connection.fetching import FetchLimits, fetch
 from qanat.connection.producer import Producer
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
-from qanat.sim.clusters.checks import agreement_problems
-from qanat.sim.clusters.loop import SimLoop
-from qanat.sim.clusters.machine import PORT, Machine, wall_ms
-from qanat.sim.clusters.network import SimNetwork
-from qanat.sim.clusters.plan import Plan
-from qanat.sim.clusters.run import ClusterRun
+from qanat.testing.simulation.loop import SimLoop
+from qanat.testing.simulation.network import SimNetwork
 from qanat.wire.records import Record, encode_batch
 
 TOPIC = "t"

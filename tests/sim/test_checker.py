@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from qanat.sim.clusters.checker import problems
-from qanat.sim.clusters.history import History, Outcome, Poll, Send
+from verify.clusters.checker import problems
+from verify.clusters.history import History, Outcome, Poll, Send
 
 
 def send(number: int, outcome: Outcome = Outcome.DONE, offset: int | None = None, transaction: int = -1) -> Send:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from qanat.sim.clusters.bug_bank.bank import BUGS, fitting_seeds, look_for
-from qanat.sim.clusters.bug_bank.bug import Bug, Patches
+from verify.clusters.bug_bank.bank import BUGS, fitting_seeds, look_for
+from verify.clusters.bug_bank.bug import Bug, Patches
 
 QUICK = (
     "show_what_is_not_committed",

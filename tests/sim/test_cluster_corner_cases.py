@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 from tests.sim.stage import AT, TOPIC, Stage, play
+from verify.clusters.checks import believed_leader_problems
+from verify.clusters.machine import PORT, Machine, wall_ms
 
 from qanat.adapters.memory_store import MemoryStore
-from qanat.broker.partition import EndMarker
+from qanat.broker.replicas.partition import EndMarker
 from qanat.cluster import keys, values
 from qanat.cluster.controller import PartitionChange, commits
 from qanat.cluster.image import MetadataImage
@@ -19,9 +21,7 @@ from qanat.connection.committed import commit_offsets, committed_offsets
 from qanat.connection.deadline import Deadline
 from qanat.connection.producer import Producer
 from qanat.model.error_codes import ErrorCode
-from qanat.sim.clusters.checks import believed_leader_problems
-from qanat.sim.clusters.machine import PORT, Machine, wall_ms
-from qanat.sim.disk_faults import DiskFaults
+from qanat.testing.simulation.disk_faults import DiskFaults
 from qanat.wire.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

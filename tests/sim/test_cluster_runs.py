@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from qanat.sim.clusters.run import ClusterRun
-from qanat.sim.clusters.sweep import run_twice
+from verify.clusters.run import ClusterRun
+from verify.clusters.sweep import run_twice
 
 SEEDS = 200
 PER_TEST = 10
@@ -16,7 +15,7 @@ def test_nothing_is_lost(first: int) -> None:
     for seed in range(first, first + PER_TEST):
         report = ClusterRun(seed).run()
 
-        assert report.problems == [], f"python -m qanat.sim.clusters --seeds {seed}"
+        assert report.problems == [], f"python -m verify.clusters --seeds {seed}"
         assert report.acknowledged > 0
 
 

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 
 from tests.sim.stage import Stage, play
+from verify.clusters.machine import Machine
 
-from qanat.broker.confirmed_lease import MARGIN
+from qanat.broker.metadata.confirmed_lease import MARGIN
 from qanat.cluster import keys
 from qanat.cluster.store import Committed, Compare, KeptLease, Lease, Operation, Put, Refused
 from qanat.model.errors import StoreUnavailableError
-from qanat.sim.clusters.machine import Machine
 
 
 class _Renewals:

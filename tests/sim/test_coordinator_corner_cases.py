@@ -8,19 +8,19 @@ from collections.abc import Sequence
 import pytest
 from tests.sim.stage import AT, TOPIC, Stage, play
 from tests.sim.test_cluster_corner_cases import _produce
+from verify.clusters import machine as machines
+from verify.clusters.machine import Machine, wall_ms
 
-from qanat.broker.partition import EndMarker
+from qanat.broker.replicas.partition import EndMarker
 from qanat.cluster.topic_names import TRANSACTIONS_TOPIC
 from qanat.connection.cluster import Cluster
 from qanat.connection.committed import commit_offsets, committed_offsets
 from qanat.connection.deadline import Deadline
 from qanat.connection.producer import Producer
-from qanat.log.aborted import AbortedTransaction
+from qanat.log.segments.aborted_index import AbortedTransaction
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
-from qanat.sim.clusters import machine as machines
-from qanat.sim.clusters.machine import Machine, wall_ms
 from qanat.wire.records import Record, encode_batch
 
 ID = "x"

@@ -8,17 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from verify.logs.__main__ import main
+from verify.logs.crash_sweep import UNCUT, VARIANTS, Outcome, Sweep
+from verify.logs.log_checks import LogMismatchError, check_recovered
+from verify.logs.log_rig import AT, DIRECTORY, Content, LogRig
+from verify.logs.log_workload import LogWorkload
 
 import qanat
 from qanat.log.producers import ProducerState
-from qanat.log.recovery import Checkpoint, open_log
+from qanat.log.recovery.log_recovery import Checkpoint, open_log
 from qanat.log.settings import CleanupPolicy, LogSettings
-from qanat.sim.__main__ import main
-from qanat.sim.crash_sweep import UNCUT, VARIANTS, Outcome, Sweep
-from qanat.sim.disk import SimDisk
-from qanat.sim.log_checks import LogMismatchError, check_recovered
-from qanat.sim.log_rig import AT, DIRECTORY, Content, LogRig
-from qanat.sim.log_workload import LogWorkload
+from qanat.testing.simulation.disk import SimDisk
 
 GROUPS, SEEDS_PER_GROUP = 10, 7
 """70 workloads, at least 5,000 images in all; `make sim` runs as many as it is told."""
@@ -58,7 +58,7 @@ def test_a_replay_takes_the_very_image_that_failed() -> None:
 
 def trace_hash(seed: int, hash_seed: str) -> str:
     program = (
-        "from qanat.sim.disk import SimDisk; from qanat.sim.log_workload import LogWorkload; "
+        "from qanat.testing.simulation.disk import SimDisk; from verify.logs.log_workload import LogWorkload; "
         f"disk = SimDisk({seed}); LogWorkload({seed}, disk).run(); "
         "print(disk.trace_hash(), disk.crash('random').trace_hash())"
     )
@@ -85,10 +85,10 @@ def test_the_program_fails_and_names_the_command(
     def broken(*_: object) -> None:
         raise ValueError("injected")
 
-    monkeypatch.setattr("qanat.sim.crash_sweep.check_recovered", broken)
+    monkeypatch.setattr("verify.logs.crash_sweep.check_recovered", broken)
 
     assert main(["--seed", "5", "--cut", "10", "--variant", "drop_all"]) == 1
-    assert "python -m qanat.sim --seed 5 --cut 10 --variant drop_all" in capsys.readouterr().out
+    assert "python -m verify --seed 5 --cut 10 --variant drop_all" in capsys.readouterr().out
 
 
 def test_the_program_stops_at_ctrl_c_with_the_report_so_far(
@@ -97,7 +97,7 @@ def test_the_program_stops_at_ctrl_c_with_the_report_so_far(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("qanat.sim.__main__.Sweep", interrupted)
+    monkeypatch.setattr("verify.logs.__main__.Sweep", interrupted)
 
     assert main(["--workloads", "3"]) == 0
     assert "0 workloads" in capsys.readouterr().out
@@ -107,7 +107,7 @@ def test_a_workload_that_fails_without_a_power_loss_is_a_finding(monkeypatch: py
     def broken(*_: object) -> None:
         raise ValueError("injected")
 
-    monkeypatch.setattr("qanat.sim.log_rig.LogRig.flush", broken)
+    monkeypatch.setattr("verify.logs.log_rig.LogRig.flush", broken)
 
     failures = Sweep(2).run().failures
 

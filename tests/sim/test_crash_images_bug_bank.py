@@ -6,24 +6,24 @@ from collections.abc import Callable
 
 import pytest
 from pytest import MonkeyPatch  # noqa: PT013 - a type, used in every signature here
+from verify.logs.crash_sweep import Sweep
+from verify.logs.log_checks import LogMismatchError
 
-from qanat.log import names
-from qanat.log.cleaning import Cleaner, _decoded
+from qanat.log.compaction.retained_records import Cleaner, _decoded
+from qanat.log.directories.atomic_files import replace
 from qanat.log.files import Buffer, Files
-from qanat.log.flush import FlushJob
+from qanat.log.flush_state import FlushJob
+from qanat.log.in_place_truncation import Retreat
 from qanat.log.partition_log import PartitionLog
-from qanat.log.recovery import Checkpoint
+from qanat.log.recovery.log_recovery import Checkpoint
 from qanat.log.retention import DeleteJob
-from qanat.log.retreat import Retreat
-from qanat.log.segment import Segment
+from qanat.log.segments import file_names
+from qanat.log.segments.producer_snapshots import decode_snapshot
+from qanat.log.segments.segment import Segment
+from qanat.log.segments.sidecar import Sidecar, encode_sidecar
 from qanat.log.settings import LogSettings
-from qanat.log.sidecar import Sidecar, encode_sidecar
-from qanat.log.snapshots import decode_snapshot
 from qanat.log.truncation import TruncateJob
-from qanat.log.whole_files import replace
-from qanat.sim.crash_sweep import Sweep
-from qanat.sim.disk import SimDisk, SimFile
-from qanat.sim.log_checks import LogMismatchError
+from qanat.testing.simulation.disk import SimDisk, SimFile
 from qanat.wire.batch_header import BatchHeader
 
 MOST_SEEDS = 15
@@ -57,14 +57,14 @@ def forget_the_directory(patch: MonkeyPatch) -> None:
         file.sync()
         file.rename(path)
 
-    patch.setattr("qanat.log.flush.replace", replaced)
-    patch.setattr("qanat.log.segment.replace", replaced)
+    patch.setattr("qanat.log.flush_state.replace", replaced)
+    patch.setattr("qanat.log.segments.segment.replace", replaced)
 
 
 def seal_before_the_log_is_synced(patch: MonkeyPatch) -> None:
     def sealed(segment: Segment, sidecar: Sidecar) -> None:
         segment.tables.write(segment.files, segment.directory)  # type: ignore[union-attr]
-        replace(segment.files, segment.path(names.SIDECAR), encode_sidecar(sidecar))
+        replace(segment.files, segment.path(file_names.SIDECAR), encode_sidecar(sidecar))
 
     patch.setattr(Segment, "write_seal", sealed)
 
@@ -104,7 +104,7 @@ def swap_what_is_not_synced(patch: MonkeyPatch) -> None:
     sync = SimFile.sync
 
     def synced(file: SimFile) -> None:
-        if not file.path.endswith((names.CLEANED, names.SWAP)):
+        if not file.path.endswith((file_names.CLEANED, file_names.SWAP)):
             sync(file)
 
     patch.setattr(SimFile, "sync", synced)
@@ -122,12 +122,12 @@ def count_aborted_records(patch: MonkeyPatch) -> None:
 
 
 def keep_what_follows_a_tear(patch: MonkeyPatch) -> None:
-    patch.setattr("qanat.log.recovery._remove_newest_first", _nothing)
+    patch.setattr("qanat.log.recovery.log_recovery._remove_newest_first", _nothing)
     believe_that_segments_follow_each_other(patch)
 
 
 def believe_that_segments_follow_each_other(patch: MonkeyPatch) -> None:
-    patch.setattr("qanat.log.recovery._follows", lambda *_, **__: True)
+    patch.setattr("qanat.log.recovery.log_recovery._follows", lambda *_, **__: True)
 
 
 def keep_the_past_of_a_log_that_starts_afresh(patch: MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def remember_one_batch_per_producer(patch: MonkeyPatch) -> None:
             state.batches = state.batches[-1:]
         return producers
 
-    patch.setattr("qanat.log.replay.decode_snapshot", decoded)
+    patch.setattr("qanat.log.recovery.state_replay.decode_snapshot", decoded)
 
 
 def write_epochs_after_sealing(patch: MonkeyPatch) -> None:
@@ -151,25 +151,25 @@ def write_epochs_after_sealing(patch: MonkeyPatch) -> None:
         epochs, job._epochs = job._epochs, None
         run(job)
         if epochs is not None:
-            replace(job._log.files, f"{job._log.directory}/{names.LEADER_EPOCHS}", epochs)
+            replace(job._log.files, f"{job._log.directory}/{file_names.LEADER_EPOCHS}", epochs)
 
     patch.setattr(FlushJob, "run", ran)
 
 
 def take_every_tail_for_torn(patch: MonkeyPatch) -> None:
     """C60: what is unsound is cut off wherever it is; found only where data rots."""
-    from qanat.log.unsealed import take_in
+    from qanat.log.recovery.active_segment_recovery import take_in
 
     def taken(segment: Segment, *, next_offset: int | None, is_dense: bool, **_: object) -> bool:
         return take_in(segment, torn_from=0, next_offset=next_offset, is_dense=is_dense)
 
-    patch.setattr("qanat.log.recovery.take_in", taken)
+    patch.setattr("qanat.log.recovery.log_recovery.take_in", taken)
 
 
 def leave_staged_batches_in_sight(patch: MonkeyPatch) -> None:
     """A batch of a staged file is nobody's, and seen, if its new header is lost and the file's name is not."""
-    patch.setattr("qanat.sim.log_rig.hide", _nothing)
-    patch.setattr("qanat.log.adoption.show", _nothing)
+    patch.setattr("verify.logs.log_rig.hide", _nothing)
+    patch.setattr("qanat.log.segments.segment_ingest.show", _nothing)
 
 
 BUGS: list[Callable[[MonkeyPatch], None]] = [
@@ -221,8 +221,9 @@ def test_the_sweep_finds(bug: Callable[[MonkeyPatch], None], monkeypatch: Monkey
 
 def _loses_rotten_data() -> bool:
     """Whether a rotten bit below the recovery point costs offsets."""
-    from qanat.log.recovery import open_log
-    from qanat.sim.log_rig import AT, DIRECTORY, Content, LogRig
+    from verify.logs.log_rig import AT, DIRECTORY, Content, LogRig
+
+    from qanat.log.recovery.log_recovery import open_log
 
     disk = SimDisk(1)
     rig = LogRig(disk, LogSettings())

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from verify.logs.crash_sweep import VARIANTS, crashed
+from verify.logs.log_checks import check_bounds, check_recovered, stored_batches
+from verify.logs.log_rig import AT, DIRECTORY, Content, LogRig
+from verify.logs.log_workload import LogWorkload
 
-from qanat.log.flush import begin_flush
-from qanat.log.jobs import run_now
-from qanat.log.recovery import open_log
-from qanat.log.scan import find_damage
+from qanat.log.background_jobs import run_now
+from qanat.log.flush_state import begin_flush
+from qanat.log.recovery.log_recovery import open_log
+from qanat.log.segments.batch_scan import find_damage
 from qanat.log.settings import LogSettings
 from qanat.model.errors import DiskFullError, QanatError, StorageError
-from qanat.sim.crash_sweep import VARIANTS, crashed
-from qanat.sim.disk import SimDisk
-from qanat.sim.disk_faults import Act, DiskFaults
-from qanat.sim.log_checks import check_bounds, check_recovered, stored_batches
-from qanat.sim.log_rig import AT, DIRECTORY, Content, LogRig
-from qanat.sim.log_workload import LogWorkload
+from qanat.testing.simulation.disk import SimDisk
+from qanat.testing.simulation.disk_faults import Act, DiskFaults
 
 SMALL = Content(((b"key", b"x" * 50, 0),))
 LARGE = Content(((b"key", b"y" * 700, 0),))

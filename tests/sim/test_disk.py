@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import qanat
 from qanat.model.errors import DirectoryLockedError, DiskFullError, ReadOnlyError, StorageError
-from qanat.sim.crash_image import SECTOR_BYTES, CrashMode
-from qanat.sim.disk import SimDisk, SimFile
-from qanat.sim.disk_faults import Act, DiskFaults, PowerLoss
+from qanat.testing.simulation.crash_image import SECTOR_BYTES, CrashMode
+from qanat.testing.simulation.disk import SimDisk, SimFile
+from qanat.testing.simulation.disk_faults import Act, DiskFaults, PowerLoss
 
 MODES: tuple[CrashMode, ...] = ("keep_all", "drop_all", "random")
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.sim.stage import AT, TOPIC, Stage, play
+from verify.clusters.machine import PORT, Machine, wall_ms
 
 from qanat.cluster import keys
 from qanat.cluster.store import Committed, Compare, Operation, Put, Refused
@@ -16,7 +17,6 @@ from qanat.connection.link import Link
 from qanat.connection.offsets import LATEST, list_offsets
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import NotLeaderError
-from qanat.sim.clusters.machine import PORT, Machine, wall_ms
 from qanat.wire.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 from tests.sim.stage import Stage, play
+from verify.clusters.machine import Machine
 
 from qanat.cluster import keys
-from qanat.sim.clusters.machine import Machine
 
 _AT_ONCE_S = 0.05
 """Some trips to the store; the lease takes two seconds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qanat.sim.clusters.growth import Growth, table
+from verify.clusters.growth import Growth, table
 
 
 def test_the_bill_of_a_small_cluster() -> None:

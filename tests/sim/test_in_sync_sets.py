@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 
 from tests.sim.stage import AT, Stage, play
+from verify.clusters.machine import Machine
 
 from qanat.cluster import keys
 from qanat.cluster.store import Compare, Lease, Operation
-from qanat.sim.clusters.machine import Machine
 
 
 async def _deregister(stage: Stage, machine: Machine) -> None:

@@ -15,18 +15,18 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from verify.logs.crash_sweep import VARIANTS, crashed
+from verify.logs.log_checks import check_bounds, check_recovered, stored_batches
+from verify.logs.log_rig import AT, Content, LogRig
 
 from qanat.adapters.os_files import OsFiles
 from qanat.log.files import Files
-from qanat.log.lookup import find_timestamp
 from qanat.log.producers import Producers
-from qanat.log.recovery import open_log
+from qanat.log.recovery.log_recovery import open_log
 from qanat.log.settings import CleanupPolicy, LogSettings
+from qanat.log.timestamp_lookup import find_timestamp
 from qanat.model.errors import OffsetOutOfRangeError
-from qanat.sim.crash_sweep import VARIANTS, crashed
-from qanat.sim.disk import SimDisk
-from qanat.sim.log_checks import check_bounds, check_recovered, stored_batches
-from qanat.sim.log_rig import AT, Content, LogRig
+from qanat.testing.simulation.disk import SimDisk
 from qanat.wire.batch_header import BatchHeader, read_header
 from qanat.wire.compression import Codec
 

@@ -11,14 +11,14 @@ from random import Random
 
 import pytest
 from tests.sim.stage import AT, TOPIC, Stage, play
+from verify.clusters.machine import Machine
 
 from qanat.cluster import keys
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Compare, Operation, Put
 from qanat.cluster.topic_configs import ConfigAct, ConfigChange, decide_configs
-from qanat.log.runtime.upkeep import Upkeep
+from qanat.log.runtime.maintenance import Upkeep
 from qanat.model.errors import StoreUnavailableError
-from qanat.sim.clusters.machine import Machine
 
 _LOG = "00000000000000000000.log"
 _CHECKPOINTED_S = 130.0

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 from tests.sim.stage import TOPIC, Stage, play
+from verify.clusters.machine import Machine, wall_ms
 
-from qanat.broker import metadata
-from qanat.broker.partition import EndMarker
+from qanat.broker.metadata import image_watcher
+from qanat.broker.replicas.partition import EndMarker
 from qanat.cluster.topics import CreateTopic
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.producer import Producer
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
-from qanat.servers.http.door import Door
+from qanat.servers.http.context import Door
+from qanat.servers.http.records.transactional_producer import Transactions
 from qanat.servers.http.settings import HttpSettings
-from qanat.servers.http.transaction import Transactions
-from qanat.sim.clusters.loop import OWNER
-from qanat.sim.clusters.machine import Machine, wall_ms
+from qanat.testing.simulation.loop import OWNER
 from qanat.wire.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
@@ -88,7 +88,7 @@ def test_c39_a_transaction_ends_in_a_topic_that_its_next_coordinator_has_not_hea
 ) -> None:
     async def script(stage: Stage) -> None:
         first, second, leader = await _coordinators(stage)
-        monkeypatch.setattr(metadata, "RECONCILE_S", 20.0)
+        monkeypatch.setattr(image_watcher, "RECONCILE_S", 20.0)
         await asyncio.sleep(6.0)
         assert second.node is not None
         known = second.node.broker.metadata.image.topics

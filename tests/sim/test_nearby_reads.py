@@ -6,12 +6,12 @@ import asyncio
 
 from msgspec.structs import replace
 from tests.sim.stage import AT, TOPIC, Script, Stage
+from verify.clusters.machine import PORT, Machine
 
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.fetching import whole_batches
 from qanat.model.error_codes import ErrorCode
-from qanat.sim.clusters.machine import PORT, Machine
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import decode_records

@@ -8,17 +8,17 @@ import logging
 import pytest
 from tests.sim.stage import AT, TOPIC, Stage, play
 from tests.sim.test_lying_disks import flip, folder_of, lose_folder, send_ten, start_all
+from verify.clusters.machine import PORT
 
 from qanat.app.cluster.faults import Faults, faults_of
 from qanat.app.cluster.losses import losses_of
 from qanat.app.cluster.status import document
 from qanat.app.cluster.view import ClusterView, view_of
-from qanat.app.listing import Row
+from qanat.app.terminal.listing import Row
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.fetching import FetchLimits, fetch
 from qanat.model.error_codes import ErrorCode
-from qanat.sim.clusters.machine import PORT
 from qanat.telemetry.events import FIELDS
 from qanat.wire.kafka.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from qanat.wire.kafka.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions

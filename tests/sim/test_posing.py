@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.sim.stage import AT, TOPIC, Stage, play
+from verify.clusters.machine import INTER_BROKER_PORT
 
 from qanat.connection.deadline import Deadline
 from qanat.connection.link import Link
 from qanat.model.error_codes import ErrorCode
-from qanat.sim.clusters.machine import INTER_BROKER_PORT
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from qanat.wire.kafka.registry import ApiKey
 

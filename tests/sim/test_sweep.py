@@ -12,10 +12,9 @@ from itertools import count, islice
 from pathlib import Path
 
 import pytest
-
-from qanat.sim.clusters.plan import Plan
-from qanat.sim.clusters.run import Report
-from qanat.sim.clusters.sweep import Notebook, reports
+from verify.clusters.plan import Plan
+from verify.clusters.run import Report
+from verify.clusters.sweep import Notebook, reports
 
 PATIENCE_S = 60.0
 
@@ -51,7 +50,7 @@ def test_without_a_file_nothing_is_passed_over() -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_no_process_outlives_a_sweep_that_is_ended(how: signal.Signals) -> None:
-    line = [sys.executable, "-m", "qanat.sim.clusters", "--jobs", "2", "--seconds", "600"]
+    line = [sys.executable, "-m", "verify.clusters", "--jobs", "2", "--seconds", "600"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as sweep:
         try:
             children = Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children")

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 from tests.sim.stage import AT, TOPIC, Stage, play
+from verify.clusters.machine import PORT, Machine, wall_ms
 
-from qanat.broker import share_policies
-from qanat.broker.dead_letters import DeadLetters
-from qanat.broker.partition import Partition
+from qanat.broker.replicas.partition import Partition
+from qanat.broker.share import delivery_policies
+from qanat.broker.share.dead_letters import DeadLetters
 from qanat.cluster.topic_names import IDEMPOTENCY_TOPIC, OFFSETS_TOPIC
 from qanat.connection.cluster import Cluster
 from qanat.connection.committed import commit_offsets
@@ -31,13 +32,12 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.model.placement import partition_of
-from qanat.servers.http import idempotency, incoming
-from qanat.servers.http.door import Door
-from qanat.servers.http.idempotency import Job
-from qanat.servers.http.incoming import Outgoing
+from qanat.servers.http.context import Door
+from qanat.servers.http.records import idempotency, record_parsing
+from qanat.servers.http.records.idempotency import Job
+from qanat.servers.http.records.record_parsing import Outgoing
 from qanat.servers.http.settings import HttpSettings
-from qanat.sim.clusters.loop import OWNER
-from qanat.sim.clusters.machine import PORT, Machine, wall_ms
+from qanat.testing.simulation.loop import OWNER
 from qanat.wire.kafka.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from qanat.wire.kafka.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from qanat.wire.kafka.registry import ApiKey
@@ -217,7 +217,7 @@ def test_a_share_group_begins_where_the_log_ends_and_not_where_a_new_leader_beli
         assert new.node is not None
         broker = new.node.broker
         own = broker.group_configs.of(GROUP)
-        policies = share_policies.SharePolicies(
+        policies = delivery_policies.SharePolicies(
             lambda _: type(own).parse({"share.auto.offset.reset": reset}), broker.runtime
         )
         with pytest.raises(QanatError) as refused:
@@ -280,7 +280,7 @@ def test_a_key_is_written_once_though_the_leader_of_its_note_is_killed_right_aft
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idempotency, "now_ms", wall_ms)
-    monkeypatch.setattr(incoming, "now_ms", wall_ms)
+    monkeypatch.setattr(record_parsing, "now_ms", wall_ms)
     random, key = Random(f"takeover {seed}"), f"User:alice/key-{seed}"
 
     async def script(stage: Stage) -> None:

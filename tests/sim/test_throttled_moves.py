@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 from tests.sim.stage import AT, TOPIC, Script, Stage
+from verify.clusters.machine import Machine
 
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
-from qanat.sim.clusters.machine import Machine
 from qanat.wire.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 from tests.sim.stage import AT, Stage, play
+from verify.clusters.machine import Machine
+from verify.clusters.run import ClusterRun
 
 from qanat.broker.broker import Broker
-from qanat.broker.in_sync_sets import InSyncSets
-from qanat.broker.metadata import MetadataKeeper
-from qanat.broker.partition import EndMarker
+from qanat.broker.metadata.image_watcher import MetadataKeeper
+from qanat.broker.replicas.isr_changes import InSyncSets
+from qanat.broker.replicas.partition import EndMarker
 from qanat.cluster.topics import CreateTopic
 from qanat.model.errors import QanatError
-from qanat.sim.clusters.loop import OWNER
-from qanat.sim.clusters.machine import Machine
-from qanat.sim.clusters.run import ClusterRun
+from qanat.testing.simulation.loop import OWNER
 
 _LOGGER = logging.getLogger("qanat")
 

@@ -9,9 +9,9 @@ import pytest
 from tests.spark.test_sending import _committed
 
 from qanat.model.ids import TopicPartition
-from qanat.spark.exactly_once import commit_once
-from qanat.spark.options import Access
-from qanat.spark.outgoing import EncodedBatch
+from qanat.spark.options.options import Access
+from qanat.spark.sink.exactly_once import commit_once
+from qanat.spark.sink.outgoing_columns import EncodedBatch
 from qanat.testing import EmbeddedBroker
 from qanat.wire.records import Record, encode_batch
 

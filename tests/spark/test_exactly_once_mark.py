@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from qanat.broker.hosted_shard import Clocks
+from qanat.broker.coordinators.coordinator_shard import Clocks
 from qanat.groups.replies import DeleteGroupReply, FetchReply
 from qanat.groups.requests import CommitOffsets, DeleteGroup, FetchOffsets, OffsetToCommit
 from qanat.model.error_codes import ErrorCode
-from qanat.spark.exactly_once import commit_once
-from qanat.spark.options import Access
-from qanat.spark.outgoing import EncodedBatch, Target
-from qanat.spark.rows import Encoder
+from qanat.spark.options.options import Access
+from qanat.spark.sink.exactly_once import commit_once
+from qanat.spark.sink.outgoing_columns import EncodedBatch, Target
+from qanat.spark.sink.row_batches import Encoder
 from qanat.testing import BrokerHere, EmbeddedBroker
 from qanat.wire.compression import Codec
 

@@ -13,7 +13,7 @@ RECORDS = 9_000
 def test_every_record_is_copied_once_and_in_order_while_driver_worker_and_broker_are_killed(tmp_path: Path) -> None:
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
-    from tools.spark_fire.conductor import copy_under_fire
+    from verify.spark_fire.conductor import copy_under_fire
 
     kills = ["driver", "worker", "broker"]
     outcome = copy_under_fire(tmp_path, "local[2,20]", RECORDS, 1_500, kills, seed=1)

@@ -6,8 +6,8 @@ import pytest
 
 from qanat.connection.faults import RefusedError
 from qanat.model.ids import TopicPartition
-from qanat.spark.lookups import Lookups
-from qanat.spark.options import Access, Subscription
+from qanat.spark.options.options import Access, Subscription
+from qanat.spark.reads.offset_lookup import Lookups
 from qanat.testing import EmbeddedBroker
 
 PATTERN = Subscription(pattern=".*")

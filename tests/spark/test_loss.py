@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from qanat.model.ids import TopicPartition
-from qanat.spark.loss import DataLossError, within, without_lost
 from qanat.spark.offsets import OffsetRange
+from qanat.spark.reads.data_loss import DataLossError, within, without_lost
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -16,17 +16,17 @@ from tests.spark.test_writing import BOTH, save
 
 from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
-from qanat.spark import near_files, nearby
-from qanat.spark.exactly_once import commit_once
 from qanat.spark.machine import this_machine
-from qanat.spark.near_files import NearFile, NearFiles
-from qanat.spark.nearby import Nearby
-from qanat.spark.options import Access
-from qanat.spark.outgoing import EncodedBatch, Target
-from qanat.spark.rows import Encoder
-from qanat.spark.sending import Sender
-from qanat.spark.staging import Staged, Staging
-from qanat.spark.writers import stream_writer
+from qanat.spark.options.options import Access
+from qanat.spark.sink import local_brokers, local_ingest
+from qanat.spark.sink.batch_sender import Sender
+from qanat.spark.sink.exactly_once import commit_once
+from qanat.spark.sink.local_brokers import Nearby
+from qanat.spark.sink.local_ingest import NearFile, NearFiles
+from qanat.spark.sink.outgoing_columns import EncodedBatch, Target
+from qanat.spark.sink.row_batches import Encoder
+from qanat.spark.sink.staging import Staged, Staging
+from qanat.spark.sink.writers import stream_writer
 from qanat.testing import EmbeddedBroker
 from qanat.wire.compression import Codec
 
@@ -46,8 +46,8 @@ def disk_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are used, and taken over, from the first batches on."""
-    monkeypatch.setattr(near_files, "SENT_BYTES", 0)
-    monkeypatch.setattr(near_files, "TAKEN_OVER_BYTES", 0)
+    monkeypatch.setattr(local_ingest, "SENT_BYTES", 0)
+    monkeypatch.setattr(local_ingest, "TAKEN_OVER_BYTES", 0)
 
 
 def place_of(broker: EmbeddedBroker, tmp_path: Path) -> Path:
@@ -143,7 +143,7 @@ def test_a_file_that_was_changed_is_refused_and_nothing_is_seen(disk_broker: Emb
 def test_small_files_are_sent_and_what_came_first_stays_first(
     disk_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(near_files, "SENT_BYTES", 150_000)
+    monkeypatch.setattr(local_ingest, "SENT_BYTES", 150_000)
     staged = staged_near(disk_broker, tmp_path)
     assert staged.entries
     assert staged.inline
@@ -175,13 +175,13 @@ def test_a_file_that_is_gone_is_one_sentence(disk_broker: EmbeddedBroker, tmp_pa
 def test_a_place_that_cannot_be_written_to_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(QanatError, match=r"rows cannot be staged beside the broker, in .*file"):
-        near_files._Growing(str(tmp_path / "file"), "a/b")
+        local_ingest._Growing(str(tmp_path / "file"), "a/b")
 
 
 def test_files_end_where_they_are_full(
     disk_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None
 ) -> None:
-    monkeypatch.setattr(near_files, "FILE_BYTES_MAX", 120_000)
+    monkeypatch.setattr(local_ingest, "FILE_BYTES_MAX", 120_000)
     staged = staged_near(disk_broker, tmp_path)
     assert len(staged.near) > 3
     assert all(file.path.stat().st_size <= 120_000 for file in staged.near)
@@ -207,7 +207,7 @@ def test_a_broker_is_here_only_where_everything_says_so(
         identity.write_text(twisted)
         assert location(disk_broker) is None
     identity.write_text(said)
-    monkeypatch.setattr(nearby, "_is_here", lambda host: False)
+    monkeypatch.setattr(local_brokers, "_is_here", lambda host: False)
     assert location(disk_broker) is None
     monkeypatch.undo()
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -221,10 +221,10 @@ def test_a_broker_in_memory_is_nowhere() -> None:
 
 
 def test_addresses_of_this_machine_are_known() -> None:
-    assert nearby._is_here("localhost")
-    assert nearby._is_here("127.0.0.1")
-    assert not nearby._is_here("192.0.2.1")
-    assert not nearby._is_here("no.such.host.invalid")
+    assert local_brokers._is_here("localhost")
+    assert local_brokers._is_here("127.0.0.1")
+    assert not local_brokers._is_here("192.0.2.1")
+    assert not local_brokers._is_here("no.such.host.invalid")
 
 
 def test_what_was_left_behind_long_ago_is_deleted(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_what_was_left_behind_long_ago_is_deleted(disk_broker: EmbeddedBroker, t
 
 
 def test_a_file_knows_what_is_in_it() -> None:
-    entries = (near_files.Entry("wide", 2, 10, 3), near_files.Entry("wide", 2, 20, 4))
+    entries = (local_ingest.Entry("wide", 2, 10, 3), local_ingest.Entry("wide", 2, 20, 4))
     assert NearFile("/place", "folder/name", entries).rows == 7
 
 
@@ -273,7 +273,7 @@ def test_without_acknowledgements_nothing_is_kept(disk_broker: EmbeddedBroker) -
 def test_an_older_broker_is_sent_what_it_does_not_know_by_name(
     disk_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, few: None
 ) -> None:
-    monkeypatch.setattr("qanat.servers.kafka.produce.is_staged", lambda batch: False)
+    monkeypatch.setattr("qanat.api.records.produce.is_staged", lambda batch: False)
     with Sender(Access(disk_broker.bootstrap_servers)) as sender:
         sender.be_idempotent()
         encoder = Encoder(Target("wide", Codec.NONE, 100_000, has_headers=False), {"wide": 3})
@@ -305,7 +305,7 @@ def test_what_a_failed_task_staged_is_gone_and_what_others_staged_is_not(tmp_pat
     for files in (kept, dropped):
         for one in encoded(10_000):
             asyncio.run(files.find(one.at))
-            files._seen_bytes = near_files.SENT_BYTES
+            files._seen_bytes = local_ingest.SENT_BYTES
             assert files.take(one)
     dropped.drop()
 

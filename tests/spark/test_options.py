@@ -6,8 +6,8 @@ import pytest
 
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
-from qanat.spark.options import sink_options, source_options
-from qanat.spark.outgoing import RowsError, check_columns
+from qanat.spark.options.options import sink_options, source_options
+from qanat.spark.sink.outgoing_columns import RowsError, check_columns
 
 SERVER = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 READ = {**SERVER, "subscribe": "orders"}

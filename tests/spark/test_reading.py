@@ -14,10 +14,10 @@ from tests.spark.conftest import QUIET, Read
 from tests.testing.clients import SECONDS, produce, producer
 
 from qanat.model.ids import TopicPartition
-from qanat.spark.loss import DataLossError
 from qanat.spark.offsets import OffsetRange
-from qanat.spark.options import source_options
-from qanat.spark.stream_reader import StreamReader
+from qanat.spark.options.options import source_options
+from qanat.spark.reads.data_loss import DataLossError
+from qanat.spark.reads.stream_reader import StreamReader
 from qanat.testing import EmbeddedBroker
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from pyspark.errors import PySparkException
 from tests.connection.certificates import Certificates, certificates, tls_in_front
 from tests.spark.conftest import QUIET
 
-from qanat.spark.given import OptionError
-from qanat.spark.options import source_options
+from qanat.spark.options.option_reader import OptionError
+from qanat.spark.options.options import source_options
 from qanat.testing import EmbeddedBroker
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from qanat.model.errors import CorruptBatchError
 from qanat.model.ids import TopicPartition
-from qanat.spark.exactly_once import commit_once
-from qanat.spark.options import Access
-from qanat.spark.outgoing import EncodedBatch, RowsError, Target
-from qanat.spark.rows import Encoder
-from qanat.spark.sending import Rounds, Sender
-from qanat.spark.staging import Staging, StagingError
+from qanat.spark.options.options import Access
+from qanat.spark.sink.batch_sender import Rounds, Sender
+from qanat.spark.sink.exactly_once import commit_once
+from qanat.spark.sink.outgoing_columns import EncodedBatch, RowsError, Target
+from qanat.spark.sink.row_batches import Encoder
+from qanat.spark.sink.staging import Staging, StagingError
 from qanat.testing import EmbeddedBroker
 from qanat.wire.batch_header import check_stored_batch
 from qanat.wire.columns import decode_columns

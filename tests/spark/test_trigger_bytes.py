@@ -13,9 +13,9 @@ from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.producer import Producer
 from qanat.model.ids import TopicPartition
 from qanat.spark.offsets import OffsetRange, Offsets, from_json, to_json
-from qanat.spark.options import source_options
-from qanat.spark.stream_reader import StreamReader
-from qanat.spark.trigger_bytes import cut_by_bytes
+from qanat.spark.options.options import source_options
+from qanat.spark.reads.stream_reader import StreamReader
+from qanat.spark.reads.trigger_bytes import cut_by_bytes
 from qanat.testing import EmbeddedBroker
 from qanat.wire.records import Record, encode_batch
 

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from tests.servers.kafka.raw import RawClient
 from tests.testing.clients import SECONDS, consume, consumer, produce, producer
 
-from qanat.servers.kafka.apis import SERVED
+from qanat.api.api_table import SERVED
 from qanat.testing import EmbeddedBroker, ErrorCode
 from qanat.testing.refusals import refusal
 from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest
@@ -109,15 +109,15 @@ def test_an_unknown_api_is_an_error_with_a_suggestion(broker: EmbeddedBroker) ->
 
 @pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)
 def test_every_api_can_be_refused_in_every_version(broker: EmbeddedBroker, served: object) -> None:
-    from qanat.servers.kafka.apis import ServedApi
-    from qanat.servers.kafka.dispatch import Context
+    from qanat.api.api_table import ServedApi
+    from qanat.api.request_context import RequestContext
 
     assert isinstance(served, ServedApi)
     module = __import__(f"qanat.wire.kafka.messages.{served.api.module}", fromlist=["x"])
     request = getattr(module, f"{served.api.name}Request")()
     if served.key is ApiKey.PRODUCE:
         request.acks = 1
-    context = Context(broker.node.broker, None, None)  # type: ignore[arg-type]
+    context = RequestContext(broker.node.broker, None, None)  # type: ignore[arg-type]
     response = refusal(served.key, request, context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     for version in range(served.first_version, served.last_version + 1):

@@ -6,11 +6,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from tools.mutants import workshop
-from tools.mutants.core import ROOT, accepted, mapped_tests, mutants_in, path_of, read_accepted
-from tools.mutants.mutations import mutations_of
-from tools.mutants.report import Verdict, as_entry, killed_though_accepted, new_survivors, table
-from tools.mutants.workshop import BaselineError, Outcome, Workshop
+from verify.mutants import workshop
+from verify.mutants.core import ROOT, accepted, mapped_tests, mutants_in, path_of, read_accepted
+from verify.mutants.mutations import mutations_of
+from verify.mutants.report import Verdict, as_entry, killed_though_accepted, new_survivors, table
+from verify.mutants.workshop import BaselineError, Outcome, Workshop
 
 
 def changes(source: str) -> list[tuple[str, str]]:

@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeVar
 from tests.log.batches import Writer, batch, marker
 
 from qanat.log.producers import Producers
+from qanat.model.clock import Now
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidProducerEpochError, QanatError
 from qanat.model.ids import TopicPartition
-from qanat.model.moment import Now
 from qanat.transactions.decisions import Decision, Markers
 from qanat.transactions.ledger import Ledger
 from qanat.transactions.record_codec import decode_record, encode_record

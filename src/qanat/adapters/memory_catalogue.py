@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from qanat.log.catalogue import PartitionRow
+from qanat.log.directories.catalogue import PartitionRow
 
 
 class MemoryCatalogue:

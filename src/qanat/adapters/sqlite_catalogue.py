@@ -1,4 +1,4 @@
-"""The catalogue of partitions and segments in SQLite, behind the port `log.catalogue`.
+"""The catalogue of partitions and segments in SQLite, behind the port `log.directories.catalogue`.
 
 One process owns the file (the data directory is locked), so the standard
 library's SQLite is enough. A file that cannot be read is as good as none, and
@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from qanat.log.catalogue import PartitionRow, SegmentRow
-from qanat.log.scan import Damage
-from qanat.log.sidecar import Sidecar
+from qanat.log.directories.catalogue import PartitionRow, SegmentRow
+from qanat.log.segments.batch_scan import Damage
+from qanat.log.segments.sidecar import Sidecar
 from qanat.model.errors import StorageError
 from qanat.model.ids import TopicPartition
 from qanat.wire.crc import crc32c

@@ -1,4 +1,4 @@
-"""The storage engines that come with Qanat, behind the port `log.engine`.
+"""The storage engines that come with Qanat, behind the port `log.directories.storage_engine`.
 
 Each imports what it stands on when it is made: a broker in memory needs neither SQLite nor the page cache.
 """

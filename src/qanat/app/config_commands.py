@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from qanat.app.configs import ALTER_COLUMNS, KINDS, alter_configs, alter_sentence, describe_configs
-from qanat.app.listing import Output, Row, print_done, print_rows
 from qanat.app.session import HERE, Target, WrongArgumentError, assignments, run
+from qanat.app.terminal.listing import Output, Row, print_done, print_rows
 from qanat.connection.cluster import Cluster
 from qanat.wire.kafka.messages.describe_configs import DescribeConfigsResourceResult
 

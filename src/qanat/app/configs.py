@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from qanat.app.listing import Row
 from qanat.app.session import WrongArgumentError
+from qanat.app.terminal.listing import Row
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check

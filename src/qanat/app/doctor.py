@@ -26,9 +26,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from qanat.app.listing import Output, print_rows
-from qanat.app.progress import told_status
 from qanat.app.session import WrongArgumentError
+from qanat.app.terminal.listing import Output, print_rows
+from qanat.app.terminal.progress import told_status
 from qanat.spark.java import AT_LEAST, version_in
 
 Status = Literal["ok", "warn", "fail"]

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qanat.app.listing import Output, Row, print_rows
-from qanat.app.progress import told_bytes
 from qanat.app.stored_segments import StoredSegment, batches_of, gap_before, look_at
-from qanat.log import names
+from qanat.app.terminal.listing import Output, Row, print_rows
+from qanat.app.terminal.progress import told_bytes
+from qanat.log.segments import file_names
 from qanat.model.errors import InvalidSettingError, QanatError, StorageError
 from qanat.wire.compression import Codec
 from qanat.wire.records import decode_records
@@ -107,7 +107,7 @@ def _segment_files(path: Path) -> list[Path]:
     if path.is_file():
         return [_single_file(path)]
     found = sorted(path.glob("*.log")) or sorted(path.glob("*-*/*.log")) or sorted(path.glob("broker-*/*-*/*.log"))
-    found = [file for file in found if names.offset_of(file.name, names.LOG) is not None]
+    found = [file for file in found if file_names.offset_of(file.name, file_names.LOG) is not None]
     if not found:
         raise StorageError(
             f"there is no log in {path}: give a data directory such as data/broker-0, a partition's folder in it, "
@@ -119,7 +119,7 @@ def _segment_files(path: Path) -> list[Path]:
 def _single_file(path: Path) -> Path:
     if not path.is_file():
         raise StorageError(f"{path} is no file: give a segment such as data/broker-0/orders-0/{0:020d}.log")
-    if names.offset_of(path.name, names.LOG) is None:
+    if file_names.offset_of(path.name, file_names.LOG) is None:
         raise StorageError(f"{path} is no segment: its name should be 20 digits and end in .log")
     return path
 

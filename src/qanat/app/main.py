@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from qanat import __version__
-from qanat.app.streams import EXIT_PIPE_CLOSED, after_world_fault, complain, flush, prepare
+from qanat.app.terminal.standard_streams import EXIT_PIPE_CLOSED, after_world_fault, complain, flush, prepare
 from qanat.model.errors import QanatError
 
 if TYPE_CHECKING:
@@ -58,17 +58,21 @@ def build_app() -> App:
         version=f"qanat {__version__}",
         suppress_keyboard_interrupt=False,
     )
-    app.command("qanat.app.start:start", name="start", help="Run a broker on this machine until it is told to stop.")
-    app.command("qanat.app.start:dev", name="dev", help="Run a throw-away broker in memory.")
-    app.command("qanat.app.produce_command:produce", name="produce", help="Write lines of standard input to a topic.")
-    app.command("qanat.app.consume_command:consume", name="consume", help="Print records of a topic.")
+    app.command(
+        "qanat.app.node.start:start", name="start", help="Run a broker on this machine until it is told to stop."
+    )
+    app.command("qanat.app.node.start:dev", name="dev", help="Run a throw-away broker in memory.")
+    app.command(
+        "qanat.app.records.produce_command:produce", name="produce", help="Write lines of standard input to a topic."
+    )
+    app.command("qanat.app.records.consume_command:consume", name="consume", help="Print records of a topic.")
     app.command(_topic_commands(App(name="topic", help="Create, look at, change and delete topics.")))
     app.command(_group_commands(App(name="group", help="Consumer and share groups: members, lag, offsets.")))
     app.command(_cluster_commands(App(name="cluster", help="Several brokers as one: start, look at, move things.")))
     transaction = App(
         name=["transaction", "txn"], help="Transactions: who has one open, and how to end one that hangs."
     )
-    at = "qanat.app.transaction_commands"
+    at = "qanat.app.transactions.transaction_commands"
     transaction.command(f"{at}:list_transactions", name="list", help="List transactional ids.")
     transaction.command(f"{at}:describe", name="describe", help="Show transactions, or the producers of a partition.")
     transaction.command(f"{at}:abort", name="abort", help="Abort an open transaction and fence its producer.")
@@ -127,12 +131,14 @@ def _cluster_commands(cluster: App) -> App:
 
 
 def _topic_commands(topic: App) -> App:
-    at, changes = "qanat.app.topic_commands", "qanat.app.topic_changes"
+    at, changes = "qanat.app.topics.topic_commands", "qanat.app.topics.topic_changes"
     topic.command(f"{at}:create", name="create", help="Create topics.")
     topic.command(f"{at}:list_topics", name="list", help="List topics.")
     topic.command(f"{at}:describe", name="describe", help="Show the partitions of topics.")
     topic.command(f"{at}:delete", name="delete", help="Delete topics with everything in them.")
-    topic.command("qanat.app.topic_clone:clone", name="clone", help="Create a topic like another, with its records.")
+    topic.command(
+        "qanat.app.topics.topic_clone:clone", name="clone", help="Create a topic like another, with its records."
+    )
     topic.command(f"{changes}:alter", name="alter", help="Change settings of a topic.")
     topic.command(f"{changes}:add_partitions", name="add-partitions", help="Give a topic more partitions.")
     topic.command(f"{changes}:trim", name="trim", help="Remove the oldest records of a topic.")
@@ -140,11 +146,11 @@ def _topic_commands(topic: App) -> App:
 
 
 def _group_commands(group: App) -> App:
-    at = "qanat.app.group_commands"
+    at = "qanat.app.groups.group_commands"
     group.command(f"{at}:list_groups", name="list", help="List groups.")
     group.command(f"{at}:describe", name="describe", help="Show what groups have read, and their lag.")
     group.command(f"{at}:delete", name="delete", help="Delete groups with their offsets.")
-    group.command("qanat.app.group_reset:reset", name=["reset", "seek"], help="Let a group read again, or skip.")
+    group.command("qanat.app.groups.group_reset:reset", name=["reset", "seek"], help="Let a group read again, or skip.")
     return group
 
 
@@ -254,7 +260,7 @@ def _quickly(arguments: Sequence[str]) -> int | None:
     """A broker that is started plainly does not wait for the parser; anything else does."""
     if not arguments or arguments[0] != "start":
         return None
-    from qanat.app.quick_start import quick_start
+    from qanat.app.node.quick_start import quick_start
 
     return quick_start(arguments[1:])
 

@@ -7,9 +7,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from qanat.app.client_settings import MEANINGS, ClientSettings, settings_of
-from qanat.app.listing import Output, Row, print_rows
 from qanat.app.profiles import Profile, profiles_path, read_profiles, write_profiles
 from qanat.app.session import Target, WrongArgumentError, assignments
+from qanat.app.terminal.listing import Output, Row, print_rows
 
 _COLUMNS = ("profile", "in_use", "bootstrap", "timeout", "settings")
 _SETTING_COLUMNS = ("setting", "meaning")

@@ -37,7 +37,7 @@ def check_etcd() -> Finding:
 
     if importlib.util.find_spec("grpc") is None:
         return Finding("etcd (clusters)", "warn", "no grpcio", f"{_ONLY}pip install 'qanat[etcd]'")
-    from qanat.app.etcd_server import find_etcd
+    from qanat.app.node.etcd_server import find_etcd
 
     try:
         program = find_etcd()

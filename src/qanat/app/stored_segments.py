@@ -9,14 +9,15 @@ from pathlib import Path
 
 from msgspec import UnsetType
 
-from qanat.log import checkpoints, names
-from qanat.log.directory import CLEAN_SHUTDOWN
-from qanat.log.folders import parse_folder
-from qanat.log.header_digest import HeaderPoint
+from qanat.log.directories import checkpoints
+from qanat.log.directories.directory import CLEAN_SHUTDOWN
+from qanat.log.directories.partition_folders import parse_folder
 from qanat.log.leader_epochs import EpochStart, LeaderEpochs
-from qanat.log.scan import Damage, find_damage, read_batches
-from qanat.log.sidecar import Sidecar, decode_sidecar
-from qanat.log.verification import find_segment_damage, merged
+from qanat.log.segments import file_names
+from qanat.log.segments.batch_scan import Damage, find_damage, read_batches
+from qanat.log.segments.header_digest import HeaderPoint
+from qanat.log.segments.sidecar import Sidecar, decode_sidecar
+from qanat.log.segments.verification import find_segment_damage, merged
 from qanat.model.errors import StorageError
 from qanat.wire.batch_header import BatchHeader
 from qanat.wire.crc import crc32c
@@ -84,12 +85,12 @@ class StoredSegment:
 def batches_of(path: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """The readable batches of a segment, up to the first that is not."""
     file = ReadOnlyFile(path)
-    return read_batches(file, 0, file.size(), names.offset_of(path.name, names.LOG) or 0)
+    return read_batches(file, 0, file.size(), file_names.offset_of(path.name, file_names.LOG) or 0)
 
 
 def look_at(path: Path) -> StoredSegment:
     """Read every byte of a segment; compare checksums, the order of offsets, and headers with their digest."""
-    base_offset = names.offset_of(path.name, names.LOG) or 0
+    base_offset = file_names.offset_of(path.name, file_names.LOG) or 0
     file, sidecar, known = ReadOnlyFile(path), _sidecar(path), _known_epochs(path)
     size, records, batches, next_offset = file.size(), 0, 0, base_offset
     damage = _damage(path, file, size, sidecar, known)
@@ -115,7 +116,7 @@ def look_at(path: Path) -> StoredSegment:
 def _damage(
     path: Path, file: ReadOnlyFile, size: int, sidecar: Sidecar | None, epochs: Sequence[EpochStart]
 ) -> tuple[Damage, ...]:
-    base_offset = names.offset_of(path.name, names.LOG) or 0
+    base_offset = file_names.offset_of(path.name, file_names.LOG) or 0
     if sidecar is None:
         return _damage_of_open(path, file, size, base_offset, epochs)
     headers = None if isinstance(sidecar.headers, UnsetType) else sidecar.headers
@@ -146,7 +147,7 @@ def _end_offset(file: ReadOnlyFile, size: int, base_offset: int) -> int:
 
 
 def _known_epochs(path: Path) -> Sequence[EpochStart]:
-    file = path.parent / names.LEADER_EPOCHS
+    file = path.parent / file_names.LEADER_EPOCHS
     epochs = LeaderEpochs.decode(file.read_bytes()) if file.exists() else None
     return epochs.entries if epochs is not None else ()
 
@@ -167,14 +168,14 @@ def _content(path: Path) -> bytes | None:
 def _lost_tables(path: Path, sidecar: Sidecar | None) -> Iterator[str]:
     """Files beside a sealed segment that are not what was sealed: they are rebuilt when they are needed."""
     if sidecar is None:
-        if path.with_suffix(names.SIDECAR).exists():
-            yield names.SIDECAR
+        if path.with_suffix(file_names.SIDECAR).exists():
+            yield file_names.SIDECAR
         return
     sums = sidecar.checksums
     for suffix, checksum in (
-        (names.OFFSET_INDEX, sums.offset_index),
-        (names.TIME_INDEX, sums.time_index),
-        (names.ABORTED_INDEX, sums.aborted_index),
+        (file_names.OFFSET_INDEX, sums.offset_index),
+        (file_names.TIME_INDEX, sums.time_index),
+        (file_names.ABORTED_INDEX, sums.aborted_index),
     ):
         if crc32c(_content(path.with_suffix(suffix)) or b"") != checksum:
             yield suffix
@@ -190,7 +191,7 @@ def gap_before(segment: StoredSegment, previous: StoredSegment | None) -> tuple[
 
 
 def _sidecar(path: Path) -> Sidecar | None:
-    beside = path.with_suffix(names.SIDECAR)
+    beside = path.with_suffix(file_names.SIDECAR)
     sidecar = decode_sidecar(beside.read_bytes(), str(beside)) if beside.exists() else None
     if sidecar is not None:
         sidecar.require_key(None, str(beside))

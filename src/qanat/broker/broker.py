@@ -13,26 +13,27 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from qanat.broker import told, topic_settings
-from qanat.broker.controlling import Controlling
-from qanat.broker.coordination import let_go, take_over
-from qanat.broker.dynamic_settings import InForce, check_overrides
-from qanat.broker.failure_detection import FailureDetection
-from qanat.broker.fetch_sessions import FetchSessions
-from qanat.broker.hosting import Hosting
-from qanat.broker.in_sync_sets import InSyncSets
-from qanat.broker.membership import Membership
-from qanat.broker.metadata import MetadataKeeper
-from qanat.broker.nearby_reads import CopyReader, NearbyReads
-from qanat.broker.partition import Partition
-from qanat.broker.peers import Peers
-from qanat.broker.replica_faults import ReplicaFaults
-from qanat.broker.replica_logs import ReplicaLogs
-from qanat.broker.settings import BrokerSettings
-from qanat.broker.storage_faults import StorageFaults
-from qanat.broker.throttling import ReplicationThrottles
-from qanat.broker.topic_settings import TopicSettings
-from qanat.broker.unwaited import to_the_end
+from qanat.broker.controller.controller_loop import Controlling
+from qanat.broker.controller.failure_detector import FailureDetection
+from qanat.broker.coordinators.takeover import let_go, take_over
+from qanat.broker.metadata.image_watcher import MetadataKeeper
+from qanat.broker.metadata.registration import Membership
+from qanat.broker.replicas.fetch_sessions import FetchSessions
+from qanat.broker.replicas.follower_fetching import CopyReader, NearbyReads
+from qanat.broker.replicas.isr_changes import InSyncSets
+from qanat.broker.replicas.local_replicas import Hosting
+from qanat.broker.replicas.partition import Partition
+from qanat.broker.replicas.replica_faults import ReplicaFaults
+from qanat.broker.replicas.replica_logs import ReplicaLogs
+from qanat.broker.replicas.replication_throttles import ReplicationThrottles
+from qanat.broker.replicas.storage_faults import StorageFaults
+from qanat.broker.runtime import operator_events
+from qanat.broker.runtime.detached_work import to_the_end
+from qanat.broker.runtime.peers import Peers
+from qanat.broker.settings import topic_settings
+from qanat.broker.settings.broker_settings import BrokerSettings
+from qanat.broker.settings.dynamic_settings import InForce, check_overrides
+from qanat.broker.settings.topic_settings import TopicSettings
 from qanat.cluster import keys, values
 from qanat.cluster.elections import Rules
 from qanat.cluster.format_levels import FormatLevelError, LevelPlan, first_level, require_known
@@ -50,20 +51,20 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidSettingError, StoreUnavailableError
 from qanat.model.ids import TopicId, TopicPartition
-from qanat.model.in_order import InOrder
+from qanat.model.ordered_set import InOrder
 from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.telemetry.events import event as tell
 from qanat.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
-    from qanat.broker.consumption import Consumption
-    from qanat.broker.group_configs import GroupConfigs
-    from qanat.broker.group_coordinator import GroupCoordinator
-    from qanat.broker.share_administration import ShareAdministration
-    from qanat.broker.share_partitions import SharePartitions
-    from qanat.broker.transaction_coordinator import TransactionCoordinator
-    from qanat.broker.transaction_gate import TransactionGate
-    from qanat.broker.transaction_markers import MarkerWriter
+    from qanat.broker.coordinators.group_coordinator import GroupCoordinator
+    from qanat.broker.coordinators.transaction_coordinator import TransactionCoordinator
+    from qanat.broker.coordinators.transaction_markers import MarkerWriter
+    from qanat.broker.coordinators.transaction_verification import TransactionGate
+    from qanat.broker.settings.group_settings import GroupConfigs
+    from qanat.broker.share.administration import ShareAdministration
+    from qanat.broker.share.consume_retention import Consumption
+    from qanat.broker.share.share_partitions import SharePartitions
     from qanat.groups.assignors.assignor import Assignor
 
 Response = TypeVar("Response")
@@ -147,52 +148,52 @@ class Broker:
 
     @cached_property
     def groups(self) -> GroupCoordinator:
-        from qanat.broker.group_coordinator import GroupCoordinator
+        from qanat.broker.coordinators.group_coordinator import GroupCoordinator
 
         return GroupCoordinator(self, self._group_settings, steady_ms, self._assignors)
 
     @cached_property
     def share_administration(self) -> ShareAdministration:
-        from qanat.broker.share_administration import ShareAdministration
+        from qanat.broker.share.administration import ShareAdministration
 
         return ShareAdministration(self)
 
     @cached_property
     def group_configs(self) -> GroupConfigs:
-        from qanat.broker.group_configs import GroupConfigs
+        from qanat.broker.settings.group_settings import GroupConfigs
 
         return GroupConfigs(self.metadata.image, lambda: self._group_settings)
 
     @cached_property
     def transactions(self) -> TransactionCoordinator:
-        from qanat.broker.transaction_coordinator import TransactionCoordinator
+        from qanat.broker.coordinators.transaction_coordinator import TransactionCoordinator
 
         return TransactionCoordinator(self, self.transaction_settings, steady_ms)
 
     @cached_property
     def transaction_gate(self) -> TransactionGate:
-        from qanat.broker.transaction_gate import TransactionGate
+        from qanat.broker.coordinators.transaction_verification import TransactionGate
 
         return TransactionGate(self)
 
     @cached_property
     def markers(self) -> MarkerWriter:
-        from qanat.broker.transaction_markers import MarkerWriter
+        from qanat.broker.coordinators.transaction_markers import MarkerWriter
 
         return MarkerWriter(self)
 
     @cached_property
     def share_partitions(self) -> SharePartitions:
-        from qanat.broker.hosted_shard import Clocks
-        from qanat.broker.share_partitions import SharePartitions
-        from qanat.broker.share_policies import SharePolicies
+        from qanat.broker.coordinators.coordinator_shard import Clocks
+        from qanat.broker.share.delivery_policies import SharePolicies
+        from qanat.broker.share.share_partitions import SharePartitions
 
         policies = SharePolicies(self.group_configs.of, self.runtime)
         return SharePartitions(self, policies, Clocks(steady_ms, self.runtime.clock_ms))
 
     @cached_property
     def consumption(self) -> Consumption:
-        from qanat.broker.consumption import Consumption
+        from qanat.broker.share.consume_retention import Consumption
 
         return Consumption(self)
 
@@ -227,7 +228,7 @@ class Broker:
             await self.metadata.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info)), first_level()])
         require_known(image.format_level)
         if inter_broker is not None:
-            from qanat.broker.followers import FollowedLeaders
+            from qanat.broker.replicas.replica_fetchers import FollowedLeaders
 
             self.hosting.followers = FollowedLeaders(self)
         await self.membership.join(listeners, inter_broker)
@@ -448,7 +449,7 @@ class Broker:
             return True
         if isinstance(plan, ConfigPlan) and self._obeying is not None:
             await self._obeying
-        told.change(plan)
+        operator_events.change(plan)
         return True
 
     def _tell_topic(self, name: str, before: values.Topic | None) -> None:

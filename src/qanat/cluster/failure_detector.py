@@ -12,7 +12,7 @@ Rule 2: a back-off. An eviction is written down with the process that it hit. Wh
 Rule 3: no common clock. Each broker counts the age of what it reads from when it read that.
 Rule 4: everything is compared in the commit: the suspect's registration, ours, and the other witness's word.
 
-Being wrong costs an election and no record: a lease fences no writer either. `broker.failure_detection` connects,
+Being wrong costs an election and no record: a lease fences no writer either. `broker.controller.failure_detector` connects,
 waits and commits.
 """
 

@@ -1,7 +1,7 @@
 """What is known of a partition's copies besides who is alive: proofs that were asked for, faults that were reported.
 
-A broker that is back says in a proof what its log holds (`broker.replica_proofs`, GetReplicaLogInfo). A broker
-that finds one of its logs damaged or offline reports it in the store (`broker.replica_faults`).
+A broker that is back says in a proof what its log holds (`broker.controller.replica_proofs`, GetReplicaLogInfo). A broker
+that finds one of its logs damaged or offline reports it in the store (`broker.replicas.replica_faults`).
 
 Rule: a proof counts only for the process, the data directory and the leader epoch that it was asked of. A stale one
       neither elects nor demotes; it is asked for again.

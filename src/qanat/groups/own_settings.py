@@ -1,6 +1,6 @@
 """What can be set for a single group, under Kafka's names; whatever is not set follows the broker's settings.
 
-Kept in the metadata store and changed while groups are at work (`broker.group_configs`).
+Kept in the metadata store and changed while groups are at work (`broker.settings.group_settings`).
 """
 
 from __future__ import annotations

@@ -65,9 +65,9 @@ from qanat.groups.share import view as share_view
 from qanat.groups.share.heartbeat import heartbeat as share_heartbeat
 from qanat.groups.timers import Timer, TimerKind
 from qanat.groups.turn import ShardState, TopicView, Turn
+from qanat.model.clock import Now
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import NO_PRODUCER_ID, TopicPartition
-from qanat.model.moment import Now
 
 LONGEST_GROUP_ID = 8_000
 """Characters: the id must fit a record's key in UTF-8."""

@@ -20,8 +20,8 @@ from qanat.groups.replies import Reply
 from qanat.groups.requests import Sight
 from qanat.groups.settings import GroupSettings
 from qanat.groups.timers import Timer, TimerKind
+from qanat.model.clock import Now
 from qanat.model.ids import NO_PRODUCER_ID
-from qanat.model.moment import Now
 from qanat.model.timers import Timers
 
 

@@ -1,7 +1,7 @@
 """The port to the disk: everything that the log asks of a file system.
 
 Adapters: `adapters.os_files` (real), `adapters.memory_files` (volatile),
-`sim.disk` (seeded faults). Each passes the same contract suite.
+`testing.simulation.disk` (seeded faults). Each passes the same contract suite.
 
 Rule 1: bytes under a map are never rewritten nor cut off. A file only grows,
         or is replaced by another through `rename`; a map taken before keeps

@@ -10,7 +10,7 @@ to it that one comes after another (`runtime.lines`).
 from __future__ import annotations
 
 from qanat.log.admission import Admitted
-from qanat.log.ends import Appended
+from qanat.log.append_state import Appended
 from qanat.log.partition_log import PartitionLog, placed_chunks
 from qanat.model.errors import QanatError, StorageError
 from qanat.model.ids import NO_TIMESTAMP

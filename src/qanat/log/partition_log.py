@@ -20,23 +20,23 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from qanat.log.aborted import AbortedTransaction
 from qanat.log.admission import Admitted
-from qanat.log.directory_state import DirectoryState
-from qanat.log.ends import Appended, LogEnd
+from qanat.log.append_state import Appended, LogEnd
+from qanat.log.background_jobs import run_now
+from qanat.log.directories.directory_state import DirectoryState
 from qanat.log.files import Buffer, Files
-from qanat.log.header_digest import HeaderDigest, HeaderPoint
-from qanat.log.jobs import run_now
 from qanat.log.leader_epochs import EpochEnd, LeaderEpochs
+from qanat.log.log_reads import LogRead, Unready, read_segments
 from qanat.log.producers import CompletedTransaction, Producers
-from qanat.log.reading import LogRead, Unready, read_segments
-from qanat.log.replay import RebuildJob
-from qanat.log.scan import Damage, readable_batch
-from qanat.log.segment import AstrayError, Segment
+from qanat.log.recovery.state_replay import RebuildJob
+from qanat.log.segments.aborted_index import AbortedTransaction
+from qanat.log.segments.batch_scan import Damage, readable_batch
+from qanat.log.segments.header_digest import HeaderDigest, HeaderPoint
+from qanat.log.segments.index_tables import GrowingTables
+from qanat.log.segments.producer_snapshots import encode_snapshot
+from qanat.log.segments.segment import AstrayError, Segment
+from qanat.log.segments.sidecar import Sidecar
 from qanat.log.settings import LogSettings
-from qanat.log.sidecar import Sidecar
-from qanat.log.snapshots import encode_snapshot
-from qanat.log.tables import GrowingTables
 from qanat.model.errors import (
     CorruptBatchError,
     NotLeaderError,

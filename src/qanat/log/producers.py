@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from qanat.log.aborted import AbortedTransaction
 from qanat.log.files import Buffer
+from qanat.log.segments.aborted_index import AbortedTransaction
 from qanat.model.errors import (
     CoordinatorFencedError,
     InvalidProducerEpochError,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from qanat.log import names
 from qanat.log.partition_log import PartitionLog
-from qanat.log.replay import remove_snapshots
-from qanat.log.segment import Segment
+from qanat.log.recovery.state_replay import remove_snapshots
+from qanat.log.segments import file_names
+from qanat.log.segments.segment import Segment
 from qanat.model.errors import DiskFullError
 from qanat.model.ids import Offset
 
@@ -29,9 +29,9 @@ class DeleteJob:
         files, directory = self._log.files, self._log.directory
         files.sync_directory(directory)  # The segment that now comes first must not depend on luck.
         for segment in self._segments:
-            files.remove(segment.path(names.LOG))
+            files.remove(segment.path(file_names.LOG))
             files.sync_directory(directory)
-            for suffix in names.BESIDE_LOG:
+            for suffix in file_names.BESIDE_LOG:
                 files.remove(segment.path(suffix))
         remove_snapshots(files, directory, keep_from=self._first_kept)
 

@@ -12,16 +12,16 @@ from __future__ import annotations
 from contextlib import suppress
 from copy import copy
 
-from qanat.log import names
+from qanat.log.directories.atomic_files import replace
+from qanat.log.in_place_truncation import Retreat, look_for_retreat
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
 from qanat.log.producers import Producers
-from qanat.log.replay import load_producers, remove_snapshots
-from qanat.log.retreat import Retreat, look_for_retreat
-from qanat.log.scan import read_batches
-from qanat.log.segment import Segment
-from qanat.log.tables import GrowingTables
-from qanat.log.whole_files import replace
+from qanat.log.recovery.state_replay import load_producers, remove_snapshots
+from qanat.log.segments import file_names
+from qanat.log.segments.batch_scan import read_batches
+from qanat.log.segments.index_tables import GrowingTables
+from qanat.log.segments.segment import Segment
 from qanat.model.errors import DiskFullError
 from qanat.model.ids import Offset
 
@@ -110,7 +110,7 @@ class TruncateJob:
             self._producers = load_producers(self._walked, end_offset, self._high_watermark, is_beside=True)
 
     def _write_epochs(self) -> None:
-        replace(self._log.files, f"{self._log.directory}/{names.LEADER_EPOCHS}", self._epochs.encode())
+        replace(self._log.files, f"{self._log.directory}/{file_names.LEADER_EPOCHS}", self._epochs.encode())
 
     def _remove(self, segment: Segment) -> None:
         for path in segment.all_files():
@@ -152,15 +152,15 @@ class TruncateJob:
 
     def _remove_beside(self, segment: Segment) -> None:
         """From here on the segment counts as open, and is scanned after a crash."""
-        for suffix in names.BESIDE_LOG:
+        for suffix in file_names.BESIDE_LOG:
             self._log.files.remove(segment.path(suffix))
         self._log.files.sync_directory(self._log.directory)
 
     def _write_log(self, base_offset: int, source: Segment | None, length: int) -> Segment:
         """An open segment with the first `length` bytes of `source`, durable under its name."""
         log, files = self._log, self._log.files
-        path = names.segment_file(log.directory, base_offset, names.LOG)
-        shortened = files.open(path + names.TRUNCATED, create=True)
+        path = file_names.segment_file(log.directory, base_offset, file_names.LOG)
+        shortened = files.open(path + file_names.TRUNCATED, create=True)
         if source is not None:
             for position in range(0, length, _COPY_BYTES):
                 shortened.write((source.file.read(position, min(_COPY_BYTES, length - position)),), position)

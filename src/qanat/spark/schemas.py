@@ -26,8 +26,8 @@ from qanat.spark.ddl import check_columns
 from qanat.spark.formats.decoding import decoder
 from qanat.spark.formats.poison import MALFORMED
 from qanat.spark.formats.value_format import SchemaError, ValueFormat
-from qanat.spark.given import Given, OptionError
-from qanat.spark.value_options import value_format
+from qanat.spark.options.option_reader import Given, OptionError
+from qanat.spark.options.value_options import value_format
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 PLAIN = StructType(

@@ -19,9 +19,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from qanat.model.errors import QanatError
+from qanat.spark.error_messages import told_plainly
 from qanat.spark.kept_memory import keep_memory
-from qanat.spark.options import source_options
-from qanat.spark.plain_faults import told_plainly
+from qanat.spark.options.options import source_options
 from qanat.spark.schemas import arrow_schema, source_schema
 
 if TYPE_CHECKING:
@@ -46,22 +46,22 @@ class QanatDataSource(DataSource):
         return source_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from qanat.spark.batch_reader import BatchReader
+        from qanat.spark.reads.batch_reader import BatchReader
 
         return BatchReader(source_options(self.options, is_stream=False), arrow_schema(schema, self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from qanat.spark.writers import batch_writer
+        from qanat.spark.sink.writers import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        from qanat.spark.writers import stream_writer
+        from qanat.spark.sink.writers import stream_writer
 
         return stream_writer(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from qanat.spark.stream_reader import RefusedStream, StreamReader
+        from qanat.spark.reads.stream_reader import RefusedStream, StreamReader
 
         try:
             return StreamReader(source_options(self.options, is_stream=True), arrow_schema(schema, self.options))
@@ -74,7 +74,7 @@ class FilteringDataSource(QanatDataSource):
     """The same, for sessions that push filters down; in others Spark refuses a reader that would take them."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from qanat.spark.batch_reader import FilteringBatchReader
+        from qanat.spark.reads.batch_reader import FilteringBatchReader
 
         return FilteringBatchReader(source_options(self.options, is_stream=False), arrow_schema(schema, self.options))
 

@@ -3,7 +3,7 @@
     event("topic created", topic="orders", partitions=4)
 
 They go to Python's own `logging` under the name `qanat`; a program decides what becomes of
-them (`app.events`), and where it decides nothing, nothing is written.
+them (`app.node.event_log`), and where it decides nothing, nothing is written.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
-from qanat.app.node import Node
+from qanat.app.node.node import Node
 from qanat.model.error_codes import ErrorCode
 from qanat.testing.faults import Fault
 from qanat.testing.here import WAIT_S, BrokerHere

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from qanat.api.api_table import SERVED, ServedApi
+from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
-from qanat.servers.kafka.apis import SERVED, ServedApi
-from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.connection import KafkaConnection
 
-Act = Callable[[ServedApi, Any, Context], Any]
+Act = Callable[[ServedApi, Any, RequestContext], Any]
 
 
 @dataclass(slots=True, eq=False)
@@ -51,29 +52,29 @@ class Faults:
         """What answers where nothing is planned: the handler, or whoever stands before it."""
 
     def delay(self, api: str, seconds: float, times: int = 1) -> Fault:
-        async def act(served: ServedApi, request: Any, context: Context) -> Any:
+        async def act(served: ServedApi, request: Any, context: RequestContext) -> Any:
             await asyncio.sleep(seconds)
             return await _settled(self.beyond(served, request, context))
 
         return self._plan(api, f"delayed by {seconds} s", times, act)
 
     def drop(self, api: str, times: int = 1) -> Fault:
-        def act(served: ServedApi, request: Any, context: Context) -> None:
-            context.connection.abort()
+        def act(served: ServedApi, request: Any, context: RequestContext) -> None:
+            _abort(context)
 
         return self._plan(api, "dropped", times, act)
 
     def lose_answer(self, api: str, times: int = 1) -> Fault:
-        async def act(served: ServedApi, request: Any, context: Context) -> None:
+        async def act(served: ServedApi, request: Any, context: RequestContext) -> None:
             await _settled(self.beyond(served, request, context))
-            context.connection.abort()
+            _abort(context)
 
         return self._plan(api, "carried out, the answer lost", times, act)
 
     def fail(self, api: str, error: ErrorCode, times: int = 1) -> Fault:
         from qanat.testing.refusals import refusal
 
-        def act(served: ServedApi, request: Any, context: Context) -> Any:
+        def act(served: ServedApi, request: Any, context: RequestContext) -> Any:
             return refusal(served.key, request, context, error)
 
         return self._plan(api, f"refused with {error.name}", times, act)
@@ -83,7 +84,7 @@ class Faults:
         for plans in self._plans.values():
             plans.clear()
 
-    def intercept(self, served: ServedApi, request: Any, context: Context) -> Any:
+    def intercept(self, served: ServedApi, request: Any, context: RequestContext) -> Any:
         """The handler's answer, unless something else is planned for this request."""
         plans = self._plans.get(served.key)
         try:
@@ -111,7 +112,7 @@ def _named(api: str) -> ServedApi:
     return names[api]
 
 
-def _handled(served: ServedApi, request: Any, context: Context) -> Any:
+def _handled(served: ServedApi, request: Any, context: RequestContext) -> Any:
     return served.handle(request, context)
 
 
@@ -121,3 +122,9 @@ async def _settled(response: Any) -> Any:
         awaitable: Awaitable[Any] = response
         response = await awaitable
     return response
+
+
+def _abort(context: RequestContext) -> None:
+    """Reset the client's connection; an HTTP request has none to reset, and is not answered."""
+    if isinstance(context.caller, KafkaConnection):
+        context.caller.abort()

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.adapters.storage_engines import MemoryEngine
-from qanat.app.node import Node, NodeSettings
+from qanat.app.node.node import Node, NodeSettings
 from qanat.app.settings.loading import flag, load
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic

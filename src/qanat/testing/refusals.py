@@ -10,10 +10,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from qanat.api.cluster.get_replica_log_info import refused
+from qanat.api.request_context import RequestContext
+from qanat.api.topics.metadata import response as metadata_response
 from qanat.model.error_codes import ErrorCode
-from qanat.servers.kafka.dispatch import Context
-from qanat.servers.kafka.get_replica_log_info import refused
-from qanat.servers.kafka.metadata import response as metadata_response
 from qanat.testing import share_refusals, transaction_refusals
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages import (
@@ -41,7 +41,7 @@ from qanat.wire.kafka.messages import (
 from qanat.wire.kafka.registry import APIS, ApiKey
 
 
-def refusal(key: ApiKey, request: Any, context: Context, error: ErrorCode) -> Any:
+def refusal(key: ApiKey, request: Any, context: RequestContext, error: ErrorCode) -> Any:
     """A response that refuses everything the request asks for; raises `ValueError` where the API has no room for it."""
     if key in _BY_ROWS:
         return _BY_ROWS[key](request, int(error), context)
@@ -50,18 +50,18 @@ def refusal(key: ApiKey, request: Any, context: Context, error: ErrorCode) -> An
     return getattr(module, f"{api.name}Response")(error_code=int(error))
 
 
-def _produce(request: produce.ProduceRequest, error: int, context: Context) -> produce.ProduceResponse | None:
+def _produce(request: produce.ProduceRequest, error: int, context: RequestContext) -> produce.ProduceResponse | None:
     def rows(topic: produce.TopicProduceData) -> list[produce.PartitionProduceResponse]:
         return [produce.PartitionProduceResponse(row.index, error, base_offset=-1) for row in topic.partition_data]
 
     if request.acks == 0:
-        context.connection.close()  # As with Kafka: who wants no answer learns of an error by the connection's end.
+        context.caller.close()  # As with Kafka: who wants no answer learns of an error by the connection's end.
         return None
     topics = [produce.TopicProduceResponse(topic.name, topic.topic_id, rows(topic)) for topic in request.topic_data]
     return produce.ProduceResponse(topics)
 
 
-def _fetch(request: fetch.FetchRequest, error: int, context: Context) -> fetch.FetchResponse:
+def _fetch(request: fetch.FetchRequest, error: int, context: RequestContext) -> fetch.FetchResponse:
     """By partition for those that are named: an error for all of them is for broken sessions only."""
     topics = [
         fetch.FetchableTopicResponse(
@@ -74,7 +74,7 @@ def _fetch(request: fetch.FetchRequest, error: int, context: Context) -> fetch.F
     return fetch.FetchResponse(error_code=0 if topics else error, responses=topics)
 
 
-def _list_offsets(request: list_offsets.ListOffsetsRequest, error: int, context: Context) -> Any:
+def _list_offsets(request: list_offsets.ListOffsetsRequest, error: int, context: RequestContext) -> Any:
     row, topic_row = list_offsets.ListOffsetsPartitionResponse, list_offsets.ListOffsetsTopicResponse
     return list_offsets.ListOffsetsResponse(
         topics=[
@@ -84,7 +84,7 @@ def _list_offsets(request: list_offsets.ListOffsetsRequest, error: int, context:
     )
 
 
-def _metadata(request: metadata.MetadataRequest, error: int, context: Context) -> metadata.MetadataResponse:
+def _metadata(request: metadata.MetadataRequest, error: int, context: RequestContext) -> metadata.MetadataResponse:
     """Brokers as they are, so that the client can ask again; every topic that is asked for with the error."""
     names: list[tuple[str | None, bytes]] = [(topic.name, topic.topic_id) for topic in request.topics or []]
     if not names:
@@ -95,7 +95,7 @@ def _metadata(request: metadata.MetadataRequest, error: int, context: Context) -
     return response
 
 
-def _offset_commit(request: offset_commit.OffsetCommitRequest, error: int, context: Context) -> Any:
+def _offset_commit(request: offset_commit.OffsetCommitRequest, error: int, context: RequestContext) -> Any:
     row, topic_row = offset_commit.OffsetCommitResponsePartition, offset_commit.OffsetCommitResponseTopic
     return offset_commit.OffsetCommitResponse(
         topics=[
@@ -105,7 +105,7 @@ def _offset_commit(request: offset_commit.OffsetCommitRequest, error: int, conte
     )
 
 
-def _offset_fetch(request: offset_fetch.OffsetFetchRequest, error: int, context: Context) -> Any:
+def _offset_fetch(request: offset_fetch.OffsetFetchRequest, error: int, context: RequestContext) -> Any:
     row, topic_row = offset_fetch.OffsetFetchResponsePartition, offset_fetch.OffsetFetchResponseTopic
     topics = [
         topic_row(topic.name, [row(number, -1, error_code=error) for number in topic.partition_indexes])
@@ -115,24 +115,24 @@ def _offset_fetch(request: offset_fetch.OffsetFetchRequest, error: int, context:
     return offset_fetch.OffsetFetchResponse(0, topics, error, groups)
 
 
-def _find_coordinator(request: find_coordinator.FindCoordinatorRequest, error: int, context: Context) -> Any:
+def _find_coordinator(request: find_coordinator.FindCoordinatorRequest, error: int, context: RequestContext) -> Any:
     rows = [find_coordinator.Coordinator(key, -1, "", -1, error, None) for key in request.coordinator_keys]
     return find_coordinator.FindCoordinatorResponse(0, error, None, -1, "", -1, rows)
 
 
-def _leave_group(request: leave_group.LeaveGroupRequest, error: int, context: Context) -> Any:
+def _leave_group(request: leave_group.LeaveGroupRequest, error: int, context: RequestContext) -> Any:
     rows = [leave_group.MemberResponse(one.member_id, one.group_instance_id, error) for one in request.members]
     return leave_group.LeaveGroupResponse(error_code=error, members=rows)
 
 
-def _create_topics(request: create_topics.CreateTopicsRequest, error: int, context: Context) -> Any:
+def _create_topics(request: create_topics.CreateTopicsRequest, error: int, context: RequestContext) -> Any:
     row = create_topics.CreatableTopicResult
     return create_topics.CreateTopicsResponse(
         topics=[row(topic.name, error_code=error, error_message=None) for topic in request.topics]
     )
 
 
-def _delete_topics(request: delete_topics.DeleteTopicsRequest, error: int, context: Context) -> Any:
+def _delete_topics(request: delete_topics.DeleteTopicsRequest, error: int, context: RequestContext) -> Any:
     row = delete_topics.DeletableTopicResult
     named = [row(name, error_code=error) for name in request.topic_names]
     return delete_topics.DeleteTopicsResponse(
@@ -140,7 +140,7 @@ def _delete_topics(request: delete_topics.DeleteTopicsRequest, error: int, conte
     )
 
 
-def _delete_records(request: delete_records.DeleteRecordsRequest, error: int, context: Context) -> Any:
+def _delete_records(request: delete_records.DeleteRecordsRequest, error: int, context: RequestContext) -> Any:
     row, topic_row = delete_records.DeleteRecordsPartitionResult, delete_records.DeleteRecordsTopicResult
     return delete_records.DeleteRecordsResponse(
         topics=[
@@ -150,7 +150,7 @@ def _delete_records(request: delete_records.DeleteRecordsRequest, error: int, co
     )
 
 
-def _offset_for_leader_epoch(request: Any, error: int, context: Context) -> Any:
+def _offset_for_leader_epoch(request: Any, error: int, context: RequestContext) -> Any:
     row, topic_row = offset_for_leader_epoch.EpochEndOffset, offset_for_leader_epoch.OffsetForLeaderTopicResult
     return offset_for_leader_epoch.OffsetForLeaderEpochResponse(
         topics=[
@@ -159,55 +159,55 @@ def _offset_for_leader_epoch(request: Any, error: int, context: Context) -> Any:
     )
 
 
-def _describe_groups(request: describe_groups.DescribeGroupsRequest, error: int, context: Context) -> Any:
+def _describe_groups(request: describe_groups.DescribeGroupsRequest, error: int, context: RequestContext) -> Any:
     rows = [describe_groups.DescribedGroup(error, None, group) for group in request.groups]
     return describe_groups.DescribeGroupsResponse(groups=rows)
 
 
 def _describe_consumers(
-    request: consumer_group_describe.ConsumerGroupDescribeRequest, error: int, context: Context
+    request: consumer_group_describe.ConsumerGroupDescribeRequest, error: int, context: RequestContext
 ) -> Any:
     rows = [consumer_group_describe.DescribedGroup(error, None, group) for group in request.group_ids]
     return consumer_group_describe.ConsumerGroupDescribeResponse(groups=rows)
 
 
-def _delete_groups(request: delete_groups.DeleteGroupsRequest, error: int, context: Context) -> Any:
+def _delete_groups(request: delete_groups.DeleteGroupsRequest, error: int, context: RequestContext) -> Any:
     rows = [delete_groups.DeletableGroupResult(group, error) for group in request.groups_names]
     return delete_groups.DeleteGroupsResponse(results=rows)
 
 
-def _create_partitions(request: create_partitions.CreatePartitionsRequest, error: int, context: Context) -> Any:
+def _create_partitions(request: create_partitions.CreatePartitionsRequest, error: int, context: RequestContext) -> Any:
     rows = [create_partitions.CreatePartitionsTopicResult(topic.name, error) for topic in request.topics]
     return create_partitions.CreatePartitionsResponse(results=rows)
 
 
-def _describe_configs(request: describe_configs.DescribeConfigsRequest, error: int, context: Context) -> Any:
+def _describe_configs(request: describe_configs.DescribeConfigsRequest, error: int, context: RequestContext) -> Any:
     row = describe_configs.DescribeConfigsResult
     return describe_configs.DescribeConfigsResponse(
         results=[row(error, None, one.resource_type, one.resource_name, []) for one in request.resources]
     )
 
 
-def _alter_configs(request: alter_configs.AlterConfigsRequest, error: int, context: Context) -> Any:
+def _alter_configs(request: alter_configs.AlterConfigsRequest, error: int, context: RequestContext) -> Any:
     row = alter_configs.AlterConfigsResourceResponse
     return alter_configs.AlterConfigsResponse(
         responses=[row(error, None, one.resource_type, one.resource_name) for one in request.resources]
     )
 
 
-def _incremental_alter_configs(request: Any, error: int, context: Context) -> Any:
+def _incremental_alter_configs(request: Any, error: int, context: RequestContext) -> Any:
     row = incremental_alter_configs.AlterConfigsResourceResponse
     return incremental_alter_configs.IncrementalAlterConfigsResponse(
         responses=[row(error, None, one.resource_type, one.resource_name) for one in request.resources]
     )
 
 
-def _describe_topic_partitions(request: Any, error: int, context: Context) -> Any:
+def _describe_topic_partitions(request: Any, error: int, context: RequestContext) -> Any:
     rows = [describe_topic_partitions.DescribeTopicPartitionsResponseTopic(error, one.name) for one in request.topics]
     return describe_topic_partitions.DescribeTopicPartitionsResponse(topics=rows)
 
 
-_BY_ROWS: dict[ApiKey, Callable[[Any, int, Context], Any]] = {
+_BY_ROWS: dict[ApiKey, Callable[[Any, int, RequestContext], Any]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from qanat.servers.kafka.dispatch import Context
+from qanat.api.request_context import RequestContext
 from qanat.wire.kafka.messages import (
     delete_share_group_state,
     describe_share_group_offsets,
@@ -18,13 +18,13 @@ from qanat.wire.kafka.messages import (
 from qanat.wire.kafka.registry import ApiKey
 
 
-def _describe(request: share_group_describe.ShareGroupDescribeRequest, error: int, context: Context) -> Any:
+def _describe(request: share_group_describe.ShareGroupDescribeRequest, error: int, context: RequestContext) -> Any:
     rows = [share_group_describe.DescribedGroup(error, None, group) for group in request.group_ids]
     return share_group_describe.ShareGroupDescribeResponse(groups=rows)
 
 
 def _describe_offsets(
-    request: describe_share_group_offsets.DescribeShareGroupOffsetsRequest, error: int, context: Context
+    request: describe_share_group_offsets.DescribeShareGroupOffsetsRequest, error: int, context: RequestContext
 ) -> Any:
     row = describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup
     return describe_share_group_offsets.DescribeShareGroupOffsetsResponse(
@@ -32,11 +32,11 @@ def _describe_offsets(
     )
 
 
-def _states(module: ModuleType, row: str) -> Callable[[Any, int, Context], Any]:
+def _states(module: ModuleType, row: str) -> Callable[[Any, int, RequestContext], Any]:
     """Between brokers: an error for each partition. `row` is what a topic's part of the answer is called."""
     response = getattr(module, row.replace("StateResult", "ShareGroupStateResponse"))
 
-    def refuse(request: Any, error: int, context: Context) -> Any:
+    def refuse(request: Any, error: int, context: RequestContext) -> Any:
         return response(
             [
                 getattr(module, row)(
@@ -49,7 +49,7 @@ def _states(module: ModuleType, row: str) -> Callable[[Any, int, Context], Any]:
     return refuse
 
 
-BY_ROWS: dict[ApiKey, Callable[[Any, int, Context], Any]] = {
+BY_ROWS: dict[ApiKey, Callable[[Any, int, RequestContext], Any]] = {
     ApiKey.SHARE_GROUP_DESCRIBE: _describe,
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _describe_offsets,
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: _states(initialize_share_group_state, "InitializeStateResult"),

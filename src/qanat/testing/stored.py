@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qanat.broker.broker import Broker
-from qanat.broker.partition import Partition
+from qanat.broker.replicas.partition import Partition
 from qanat.wire.batch_header import read_header, split_batches
 from qanat.wire.records import Header, decode_records
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from qanat.servers.kafka.dispatch import Context
+from qanat.api.request_context import RequestContext
 from qanat.wire.kafka.messages import (
     add_partitions_to_txn,
     describe_producers,
@@ -16,7 +16,7 @@ from qanat.wire.kafka.messages import (
 from qanat.wire.kafka.registry import ApiKey
 
 
-def _add_partitions_to_txn(request: Any, error: int, context: Context) -> Any:
+def _add_partitions_to_txn(request: Any, error: int, context: RequestContext) -> Any:
     row, topic_row = (
         add_partitions_to_txn.AddPartitionsToTxnPartitionResult,
         add_partitions_to_txn.AddPartitionsToTxnTopicResult,
@@ -32,7 +32,7 @@ def _add_partitions_to_txn(request: Any, error: int, context: Context) -> Any:
     return add_partitions_to_txn.AddPartitionsToTxnResponse(0, rows(request.v3_and_below_topics), error, results)
 
 
-def _txn_offset_commit(request: txn_offset_commit.TxnOffsetCommitRequest, error: int, context: Context) -> Any:
+def _txn_offset_commit(request: txn_offset_commit.TxnOffsetCommitRequest, error: int, context: RequestContext) -> Any:
     row = txn_offset_commit.TxnOffsetCommitResponsePartition
     topics = [
         txn_offset_commit.TxnOffsetCommitResponseTopic(
@@ -43,7 +43,7 @@ def _txn_offset_commit(request: txn_offset_commit.TxnOffsetCommitRequest, error:
     return txn_offset_commit.TxnOffsetCommitResponse(topics=topics)
 
 
-def _write_txn_markers(request: write_txn_markers.WriteTxnMarkersRequest, error: int, context: Context) -> Any:
+def _write_txn_markers(request: write_txn_markers.WriteTxnMarkersRequest, error: int, context: RequestContext) -> Any:
     row, topic_row = (
         write_txn_markers.WritableTxnMarkerPartitionResult,
         write_txn_markers.WritableTxnMarkerTopicResult,
@@ -61,7 +61,9 @@ def _write_txn_markers(request: write_txn_markers.WriteTxnMarkersRequest, error:
     return write_txn_markers.WriteTxnMarkersResponse(results)
 
 
-def _describe_producers(request: describe_producers.DescribeProducersRequest, error: int, context: Context) -> Any:
+def _describe_producers(
+    request: describe_producers.DescribeProducersRequest, error: int, context: RequestContext
+) -> Any:
     row = describe_producers.PartitionResponse
     topics = [
         describe_producers.TopicResponse(topic.name, [row(number, error) for number in topic.partition_indexes])
@@ -71,13 +73,13 @@ def _describe_producers(request: describe_producers.DescribeProducersRequest, er
 
 
 def _describe_transactions(
-    request: describe_transactions.DescribeTransactionsRequest, error: int, context: Context
+    request: describe_transactions.DescribeTransactionsRequest, error: int, context: RequestContext
 ) -> Any:
     states = [describe_transactions.TransactionState(error, one) for one in request.transactional_ids]
     return describe_transactions.DescribeTransactionsResponse(transaction_states=states)
 
 
-BY_ROWS: dict[ApiKey, Callable[[Any, int, Context], Any]] = {
+BY_ROWS: dict[ApiKey, Callable[[Any, int, RequestContext], Any]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
     ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
     ApiKey.WRITE_TXN_MARKERS: _write_txn_markers,

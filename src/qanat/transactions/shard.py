@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from qanat.model.clock import Now
 from qanat.model.error_codes import ErrorCode
-from qanat.model.moment import Now
 from qanat.transactions.adding import add, verify
 from qanat.transactions.decisions import Decision
 from qanat.transactions.ending import complete, end, on_timeout

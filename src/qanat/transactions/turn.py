@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from qanat.model.moment import Now
+from qanat.model.clock import Now
 from qanat.model.timers import Timers
 from qanat.transactions.decisions import Decision, Markers
 from qanat.transactions.ledger import Ledger

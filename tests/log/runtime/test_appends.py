@@ -15,8 +15,8 @@ from tests.log.directories import AT, TOPIC_ID, Gate, WatchedFiles, running_log,
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.partition_log import PartitionLog
 from qanat.log.retention import begin_retention
-from qanat.log.runtime.appends import INFLATED_ON_LOOP_BYTES, OPENED_ON_LOOP_BYTES, WRITTEN_ON_LOOP_BYTES
 from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.log.runtime.waiting_appends import INFLATED_ON_LOOP_BYTES, OPENED_ON_LOOP_BYTES, WRITTEN_ON_LOOP_BYTES
 from qanat.log.settings import CleanupPolicy, DirectorySettings
 from qanat.model.errors import (
     BatchTooLargeError,

@@ -18,17 +18,17 @@ from tests.log.directories import AT, TOPIC_ID, opened, produce, running, values
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log import names
-from qanat.log.lookup import TimestampedOffset
+from qanat.log.directories.atomic_files import write_volatile
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.log.scan import Damage
-from qanat.log.whole_files import write_volatile
+from qanat.log.segments import file_names
+from qanat.log.segments.batch_scan import Damage
+from qanat.log.timestamp_lookup import TimestampedOffset
 from qanat.model.errors import CorruptLogError, DiskFullError
 from qanat.wire.batch_header import batch_crc, read_header
 
 COUNT = 40
-TABLES = (names.OFFSET_INDEX, names.TIME_INDEX, names.ABORTED_INDEX)
+TABLES = (file_names.OFFSET_INDEX, file_names.TIME_INDEX, file_names.ABORTED_INDEX)
 Result = TypeVar("Result")
 
 
@@ -88,7 +88,7 @@ def test_the_files_notice_a_loop_that_waits() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("lost", [(), (names.OFFSET_INDEX,), TABLES, (*TABLES, names.SNAPSHOT)])
+@pytest.mark.parametrize("lost", [(), (file_names.OFFSET_INDEX,), TABLES, (*TABLES, file_names.SNAPSHOT)])
 @pytest.mark.parametrize("offset", [0, 1, 17, COUNT - 1])
 def test_a_fetch(offset: int, lost: Sequence[str]) -> None:
     async def main() -> None:
@@ -107,7 +107,7 @@ def test_lost_tables_are_rebuilt_for_good() -> None:
             await values_read(runtime, log)
             assert all(segment.tables.is_checked for segment in log.segments)
         for segment in log.segments[:-1]:
-            assert files.exists(segment.path(names.OFFSET_INDEX))
+            assert files.exists(segment.path(file_names.OFFSET_INDEX))
 
     asyncio.run(main())
 
@@ -297,7 +297,7 @@ def test_damage_that_leads_a_read_astray_is_located_beside_the_loop() -> None:
 def test_tables_that_rot_while_nobody_has_opened_them() -> None:
     async def main() -> None:
         async with cold_log() as (files, runtime, log):
-            write_volatile(files.files, log.segments[2].path(names.OFFSET_INDEX), b"\xff" * 64)
+            write_volatile(files.files, log.segments[2].path(file_names.OFFSET_INDEX), b"\xff" * 64)
             assert await values_read(runtime, log) == [value(number) for number in range(COUNT)]
 
     asyncio.run(main())

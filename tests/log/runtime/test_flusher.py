@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from qanat.log.runtime.flusher import QUICK_RUNS, QUICK_S, RECENT_S, Flusher
+from qanat.log.runtime.fsync_thread import QUICK_RUNS, QUICK_S, RECENT_S, Flusher
 
 
 def run(flusher: Flusher, function: Callable[[Any], Any], argument: object) -> asyncio.Future[Any]:

@@ -17,15 +17,15 @@ from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_errors import storage_error
 from qanat.log.admission import admit
 from qanat.log.partition_log import PartitionLog
-from qanat.log.runtime.flusher import QUICK_RUNS, QUICK_S, Flusher
+from qanat.log.runtime.fsync_thread import QUICK_RUNS, QUICK_S, Flusher
 from qanat.log.runtime.group_commit import ALONE_ROUNDS
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import NEVER_MS, DirectorySettings
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import DirectoryFailedError, DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
-from qanat.sim.disk import SimDisk
-from qanat.sim.disk_faults import DiskFaults
+from qanat.testing.simulation.disk import SimDisk
+from qanat.testing.simulation.disk_faults import DiskFaults
 
 OTHER = TopicPartition("other", 3)
 

@@ -27,11 +27,12 @@ from tests.log.directories import (
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_files import OsFiles
-from qanat.log import checkpoints, names
-from qanat.log.checkpoints import decode_offsets
+from qanat.log.directories import checkpoints
+from qanat.log.directories.atomic_files import read_whole
+from qanat.log.directories.checkpoints import decode_offsets
+from qanat.log.page_warmup import CheckJob, is_warm
+from qanat.log.segments import file_names
 from qanat.log.settings import DirectorySettings
-from qanat.log.warming import CheckJob, is_warm
-from qanat.log.whole_files import read_whole
 from qanat.model.errors import (
     CorruptLogError,
     DirectoryFailedError,
@@ -41,8 +42,8 @@ from qanat.model.errors import (
     StorageError,
 )
 from qanat.model.ids import TopicPartition
-from qanat.sim.disk import SimDisk
-from qanat.sim.disk_faults import DiskFaults
+from qanat.testing.simulation.disk import SimDisk
+from qanat.testing.simulation.disk_faults import DiskFaults
 
 COLD = DiskFaults(cold_chance=1.0)
 
@@ -85,7 +86,7 @@ def test_damage_is_found_before_cold_bytes_are_handed_out(hurt: int) -> None:
             for number in range(40):
                 await produce(runtime, log, 1, one(number))
             segment = log.usable(log.segment_index(hurt))
-            disk.rot(segment.path(names.LOG), 8 * (segment.position_of(hurt) + 70))
+            disk.rot(segment.path(file_names.LOG), 8 * (segment.position_of(hurt) + 70))
         disk.faults = COLD
         async with running(opened(disk, catalogue)) as runtime:
             log = runtime.directory.logs[AT]
@@ -165,7 +166,7 @@ def test_a_file_that_left_memory_is_read_beside_the_loop_and_warm_afterwards(tmp
     async def read() -> None:
         async with running(opened(OsFiles(), catalogue, path=path, topic_settings=settings)) as runtime:
             log = runtime.directory.logs[AT]
-            evict(log.active.path(names.LOG))
+            evict(log.active.path(file_names.LOG))
             if is_warm(log.active, 100, 50_000):
                 pytest.skip("this file system keeps its pages (tmpfs does)")
             heartbeat = asyncio.create_task(tick())
@@ -196,7 +197,7 @@ def test_a_segment_is_not_closed_under_a_cold_read() -> None:
             reading = asyncio.create_task(runtime.read(log, 0, 200))
             await until(lambda: gate.is_reached)
             compacting = asyncio.create_task(runtime.compact(log, lambda _: None))
-            await until(lambda: files.count("rename", names.SWAP) > 0)
+            await until(lambda: files.count("rename", file_names.SWAP) > 0)
             await asyncio.sleep(0.05)
 
             assert not compacting.done()  # It has done its work, and waits for the reader.
@@ -236,7 +237,7 @@ def test_a_truncation_waits_for_the_flush_under_way() -> None:
         async with running_log(files) as (runtime, log):
             await produce(runtime, log, 5)
             # Of the log only: the checkpoints that come first must not be what it waits for.
-            files.before_sync = lambda path: gate(path) if path.endswith(names.LOG) else None
+            files.before_sync = lambda path: gate(path) if path.endswith(file_names.LOG) else None
             await runtime.append(log, batch(1), 0)
             await until(lambda: gate.is_reached)
             truncating = asyncio.create_task(runtime.truncate(log, 3))
@@ -296,7 +297,9 @@ def test_a_truncation_lowers_the_checkpoints_before_it_cuts() -> None:
             await runtime.truncate(log, 7)
             acts = [path.rpartition("/")[2] for act, path in files.acts if act in ("rename", "remove")]
 
-            assert acts.index(checkpoints.RECOVERY_POINT) < acts.index(log.active.path(names.LOG).rpartition("/")[2])
+            assert acts.index(checkpoints.RECOVERY_POINT) < acts.index(
+                log.active.path(file_names.LOG).rpartition("/")[2]
+            )
             assert decode_offsets(read_whole(files, f"{PATH}/{checkpoints.RECOVERY_POINT}"))[AT] <= log.end_offset == 7
             assert not runtime.directory.cutting
 
@@ -308,7 +311,7 @@ def test_a_caller_who_goes_away_leaves_no_half_cut_log() -> None:
         files, gate = WatchedFiles(MemoryFiles()), Gate()
         async with running_log(files, segment_bytes=500) as (runtime, log):
             await produce(runtime, log, 20)
-            files.before_sync = lambda path: gate(path) if path.endswith(names.TRUNCATED) else None
+            files.before_sync = lambda path: gate(path) if path.endswith(file_names.TRUNCATED) else None
             truncating = asyncio.create_task(runtime.truncate(log, 7))
             await until(lambda: gate.is_reached)
             for _ in range(3):
@@ -334,7 +337,7 @@ def test_changes_of_one_log_come_one_after_the_other() -> None:
         ):
             await produce(runtime, log, 30)
             log.advance_high_watermark(30)
-            files.before_sync = lambda path: gate(path) if path.endswith(names.CLEANED) else None
+            files.before_sync = lambda path: gate(path) if path.endswith(file_names.CLEANED) else None
             compacting = asyncio.create_task(runtime.compact(log, lambda _: None))
             await until(lambda: gate.is_reached)
             others = [
@@ -491,7 +494,7 @@ def test_scrubbing_does_not_go_on_in_a_segment_that_was_cut_in_place() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("path_ending", [".tmp", names.CLEANED])
+@pytest.mark.parametrize("path_ending", [".tmp", file_names.CLEANED])
 def test_a_full_disk_puts_off_checkpoints_and_compaction(path_ending: str) -> None:
     async def main() -> None:
         files = WatchedFiles(MemoryFiles())
@@ -543,7 +546,7 @@ def test_a_full_disk_in_the_middle_of_a_swap_ends_the_directory_and_loses_nothin
 
         reopened = opened(files, topic_settings=settings).logs[AT]
         assert (reopened.end_offset, reopened.damage) == (30, [])
-        assert not [name for name in files.list(reopened.directory) if name.endswith(names.SWAP)]
+        assert not [name for name in files.list(reopened.directory) if name.endswith(file_names.SWAP)]
 
     asyncio.run(main())
 

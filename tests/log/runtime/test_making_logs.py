@@ -10,13 +10,13 @@ from tests.log.batches import log_settings
 from tests.log.directories import AT, PATH, TOPIC_ID, Gate, WatchedFiles, opened, pass_by, produce, running, until
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log import checkpoints
-from qanat.log.checkpoints import decode_offsets
+from qanat.log.directories import checkpoints
+from qanat.log.directories.atomic_files import read_whole
+from qanat.log.directories.checkpoints import decode_offsets
 from qanat.log.runtime.workers import LOGS_MADE_AT_ONCE
-from qanat.log.whole_files import read_whole
 from qanat.model.errors import DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
-from qanat.sim.disk import SimDisk
+from qanat.testing.simulation.disk import SimDisk
 
 MANY = [TopicPartition("many", number) for number in range(20)]
 

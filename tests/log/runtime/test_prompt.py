@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qanat.log.runtime.prompt import Prompt
+from qanat.log.runtime.sync_future import Prompt
 
 
 async def test_a_listener_is_told_in_the_same_turn_after_those_who_keep_it() -> None:

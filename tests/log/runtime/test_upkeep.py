@@ -26,18 +26,19 @@ from tests.log.directories import (
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.app.compose import Logs, open_log_directory
-from qanat.log import checkpoints, names
-from qanat.log.checkpoints import decode_offsets
+from qanat.app.node.compose import Logs, open_log_directory
+from qanat.log.directories import checkpoints
+from qanat.log.directories.atomic_files import read_whole
+from qanat.log.directories.checkpoints import decode_offsets
 from qanat.log.partition_log import PartitionLog
-from qanat.log.recovery import Checkpoint, open_log
+from qanat.log.recovery.log_recovery import Checkpoint, open_log
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.log.runtime.upkeep import Pacer, Upkeep
+from qanat.log.runtime.maintenance import Pacer, Upkeep
+from qanat.log.segments import file_names
 from qanat.log.settings import DirectorySettings
-from qanat.log.whole_files import read_whole
 from qanat.model.errors import CorruptLogError, DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
-from qanat.sim.disk import SimDisk
+from qanat.testing.simulation.disk import SimDisk
 
 OTHER = TopicPartition("z", 0)
 BUSY = DirectorySettings(
@@ -123,7 +124,7 @@ def test_scrubbing_finds_a_flipped_bit_and_readers_are_told(damaged: int) -> Non
         async with kept(disk) as (runtime, log, upkeep):
             for number in range(damaged):
                 segment = log.usable(2 * number)
-                disk.rot(segment.path(names.LOG), 8 * (segment.position_of(segment.base_offset + 1) + 65))
+                disk.rot(segment.path(file_names.LOG), 8 * (segment.position_of(segment.base_offset + 1) + 65))
 
             async with asyncio.timeout(5):
                 assert await upkeep.scrub() == damaged
@@ -145,7 +146,7 @@ def test_what_rotted_in_the_last_segment_after_a_clean_stop_is_found_and_named()
         async with running(opened(disk, catalogue, topic_settings=chosen)) as runtime:
             log = await runtime.create(AT, TOPIC_ID, chosen)
             await produce(runtime, log, 30)
-            path, position = log.active.path(names.LOG), log.active.position_of(17)
+            path, position = log.active.path(file_names.LOG), log.active.position_of(17)
         disk.rot(path, 8 * (position + 65))
         async with running(opened(disk, catalogue, settings=BUSY, topic_settings=chosen)) as runtime:
             log, told = runtime.directory.logs[AT], list[tuple[int, int]]()
@@ -185,7 +186,7 @@ def test_scrubbing_gives_way_to_changes_of_the_log() -> None:
         async with kept(files) as (runtime, log, upkeep):
             other = await runtime.create(OTHER, TOPIC_ID, log_settings(segment_bytes=500))
             await produce(runtime, other, 30)
-            files.before_read = lambda path: gate(path) if f"/{AT}/" in path and path.endswith(names.LOG) else None
+            files.before_read = lambda path: gate(path) if f"/{AT}/" in path and path.endswith(file_names.LOG) else None
             scrubbing = asyncio.create_task(upkeep.scrub())
             await until(lambda: gate.is_reached)
             changes = [asyncio.create_task(runtime.delete(OTHER)), asyncio.create_task(runtime.truncate(log, 3))]

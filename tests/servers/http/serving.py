@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from qanat.app.node import Node, NodeSettings
-from qanat.broker.settings import BrokerSettings
+from qanat.app.node.node import Node, NodeSettings
+from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.groups.settings import GroupSettings
 from qanat.security.settings import SecuritySettings
 from qanat.servers.http.settings import HttpSettings

@@ -15,11 +15,11 @@ from tests.servers.http.serving import ServedNode, node_settings, served
 from qanat.connection.faults import UnreachableError
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
-from qanat.servers.http.asking import Asking
 from qanat.servers.http.caller import Caller
-from qanat.servers.http.forwarding import Forwarding
-from qanat.servers.http.incoming import Outgoing
+from qanat.servers.http.kafka_gateway import Asking
 from qanat.servers.http.problems import Problem
+from qanat.servers.http.records.forwarding import Forwarding
+from qanat.servers.http.records.record_parsing import Outgoing
 from qanat.wire.kafka.messages.init_producer_id import InitProducerIdResponse
 from qanat.wire.kafka.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from qanat.wire.kafka.registry import ApiKey

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from qanat.api.api_table import SERVED, ServedApi
 from qanat.servers import kafka
-from qanat.servers.kafka.apis import SERVED, ServedApi
 
 FOLDER = Path(next(iter(kafka.__path__)))
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from tests.servers.conftest import RunningBroker
 
-from qanat.broker.partition import Partition
+from qanat.broker.replicas.partition import Partition
 
 SECONDS = 20
 TEXT = b" ".join(random.Random(1).choices([b"%d" % number for number in range(3000)], k=5_000))

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from tests.servers.kafka.raw import RawClient
 
+from qanat.api.api_table import SERVED
+from qanat.api.authorization_table import GUARDS
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource, ResourceKind
-from qanat.servers.kafka.apis import SERVED
-from qanat.servers.kafka.gate import Gate
-from qanat.servers.kafka.guards.table import GUARDS
+from qanat.servers.kafka.listener_security import Gate
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.messages import (
     alter_configs,

@@ -12,13 +12,14 @@ import pytest
 from tests.servers.test_connection import PlayedTransport
 from tests.wire.kafka.test_lone_fetch import framed
 
-from qanat.broker.partition import EndMarker, Partition
+from qanat.api.api_table import ServedApi
+from qanat.api.request_context import RequestContext
+from qanat.broker.replicas.partition import EndMarker, Partition
 from qanat.cluster.topics import decide_delete
 from qanat.model.error_codes import ErrorCode
-from qanat.servers.kafka.apis import ServedApi
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.connection_limits import ConnectionLimits
-from qanat.servers.kafka.dispatch import Context, Dispatcher
+from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.testing import BrokerHere
 from qanat.wire.kafka.lone_fetch import VERSION
 from qanat.wire.kafka.messages import fetch as codec
@@ -30,7 +31,7 @@ TOPIC = "orders"
 LONG_MS = 60_000
 
 
-def _handled(served: ServedApi, request: Any, context: Context) -> Any:
+def _handled(served: ServedApi, request: Any, context: RequestContext) -> Any:
     return served.handle(request, context)
 
 

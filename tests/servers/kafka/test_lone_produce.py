@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from qanat.servers.kafka.lone_produce import PLAIN_BYTES, is_plain
-from qanat.servers.kafka.patience import STEP_S, Patience
+from qanat.api.records.ack_timeouts import STEP_S, Patience
+from qanat.servers.kafka.produce_fast_path import PLAIN_BYTES, is_plain
 from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.lone_produce import read_lone
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData, write_request

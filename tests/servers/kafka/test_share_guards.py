@@ -11,7 +11,7 @@ from tests.servers.kafka.raw import RawClient
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource, ResourceKind
-from qanat.servers.kafka.gate import Gate
+from qanat.servers.kafka.listener_security import Gate
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.messages import alter_share_group_offsets as altering
 from qanat.wire.kafka.messages import delete_share_group_offsets as deleting

@@ -14,9 +14,9 @@ from tests.servers.conftest import RunningBroker
 from tests.servers.kafka.asking import create, topic
 from tests.servers.kafka.raw import RawClient
 
-from qanat.broker.partition import EndMarker, Partition
-from qanat.broker.partition_end import Written
-from qanat.broker.transaction_markers import MarkerWriter
+from qanat.broker.coordinators.transaction_markers import MarkerWriter
+from qanat.broker.replicas.partition import EndMarker, Partition
+from qanat.broker.replicas.partition_end import Written
 from qanat.log.files import Buffer
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import DiskFullError

@@ -18,9 +18,9 @@ from tests.spark.conftest import QUIET
 
 from qanat.model.errors import QanatError
 from qanat.spark.lake.lake import Lake
+from qanat.spark.pipelines.bundled.catalogue import How, named
 from qanat.spark.pipelines.progress import Tally
-from qanat.spark.pipelines.ready_made import How, named
-from qanat.spark.pipelines.watching import Stop, watch
+from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.testing import EmbeddedBroker
 
 if TYPE_CHECKING:

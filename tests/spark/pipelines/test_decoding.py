@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from qanat.spark.pipelines.bundled.catalogue import MODULES, declared, every, named
 from qanat.spark.pipelines.decoding import decode
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.ordering import check_names, stages
-from qanat.spark.pipelines.ready_made import MODULES, declared, every, named
 
 GOOD = """\
 name: orders

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pyarrow.dataset  # type: ignore[import-untyped]
 import pytest
 from confluent_kafka import Producer
+from demo.fleet import MINUTE_MS, Sent, Truth, measure
 from tests.spark.conftest import QUIET
 from tests.spark.pipelines.plain import SIZES, Window, closed, expected
 
-from qanat.app.demo.fleet import MINUTE_MS, Sent, Truth, measure
-from qanat.spark.pipelines.ready_made import How, named
-from qanat.spark.pipelines.watching import Stop, watch
+from qanat.spark.pipelines.bundled.catalogue import How, named
+from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.testing import EmbeddedBroker
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from tests.spark.conftest import QUIET
 from tests.spark.pipelines.test_archive import commit, committed, contents, next_record, send, settings_of
 
 from qanat.model.errors import QanatError
-from qanat.spark.pipelines.ready_made import How, named
-from qanat.spark.pipelines.watching import Stop, watch
+from qanat.spark.pipelines.bundled.catalogue import How, named
+from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.testing import EmbeddedBroker
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
-from qanat.spark.pipelines.patience import TRIES, patiently
+from qanat.spark.pipelines.spark_retries import TRIES, patiently
 
 
 class Spark:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from qanat.model.ids import TopicPartition
 from qanat.spark.lake.commits import Commit, Contents, LakeFile, TopicState
+from qanat.spark.pipelines.bundled.replay import PIPELINE, SETTINGS, understood
+from qanat.spark.pipelines.bundled.replay_plan import restored, selected, steps
 from qanat.spark.pipelines.document import PipelineError
-from qanat.spark.pipelines.replay import PIPELINE, SETTINGS, understood
-from qanat.spark.pipelines.replay_plan import restored, selected, steps
 
 
 def a_file(topic: str, partition: int, first: int, last: int, earliest: int = 0, latest: int = 0) -> LakeFile:

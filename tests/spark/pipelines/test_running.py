@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Producer
 from tests.spark.conftest import QUIET
 
+from qanat.spark.pipelines.bundled.catalogue import How, Pipeline, declared
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.progress import Tally
-from qanat.spark.pipelines.ready_made import How, Pipeline, declared
-from qanat.spark.pipelines.watching import Stop, watch
+from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.spark.source import register
 from qanat.testing import EmbeddedBroker
 

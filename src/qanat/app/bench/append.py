@@ -9,10 +9,10 @@ from qanat.app.bench.batches import SMALL_BATCH_BYTES, UNFLUSHED, batch_of
 from qanat.app.bench.figures import Limit, Required, Row, row, taking_turns
 from qanat.app.bench.plan import Bench
 from qanat.app.bench.workspace import emptied
-from qanat.app.compose import clock_ms, open_log_directory
+from qanat.app.node.compose import clock_ms, open_log_directory
 from qanat.log.admission import admit
+from qanat.log.background_jobs import run_now
 from qanat.log.files import Buffer
-from qanat.log.jobs import run_now
 from qanat.log.partition_log import PartitionLog
 from qanat.model.ids import TopicPartition
 

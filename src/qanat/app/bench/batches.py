@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from qanat.app.compose import clock_ms
+from qanat.app.node.compose import clock_ms
 from qanat.log.settings import NEVER_MS, LogSettings
 from qanat.wire.records import Record, encode_batch
 

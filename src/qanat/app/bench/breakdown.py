@@ -13,9 +13,9 @@ from qanat.app.bench.append import DECOMPRESSED_BYTES_MAX, PARTITION, TOPIC_ID
 from qanat.app.bench.batches import SMALL_BATCH_BYTES, UNFLUSHED, batch_of
 from qanat.app.bench.plan import Bench
 from qanat.app.bench.workspace import emptied
-from qanat.app.compose import clock_ms, open_log_directory
+from qanat.app.node.compose import clock_ms, open_log_directory
 from qanat.log.admission import admit
-from qanat.log.jobs import run_now
+from qanat.log.background_jobs import run_now
 from qanat.wire.batch_header import PREFIX_SIZE, batch_crc, check_batch
 
 _CALLS = 2000

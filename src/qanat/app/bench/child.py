@@ -38,7 +38,7 @@ def ask(*arguments: str) -> Answer:
 def open_partitions(path: str, after: str) -> Answer:
     """Open a data directory that was stopped cleanly or not; then die as in a crash."""
     from qanat.app.bench.prepared import SMALL_SEGMENTS
-    from qanat.app.compose import open_log_directory
+    from qanat.app.node.compose import open_log_directory
 
     start = time.perf_counter()
     directory = open_log_directory(path, topic_settings=lambda topic: SMALL_SEGMENTS)
@@ -63,7 +63,7 @@ def stat_files(path: str) -> Answer:
 def idle(path: str, how: str = "resident") -> Answer:
     """What the open partitions of a directory take: resident bytes, or bytes of Python objects."""
     from qanat.app.bench.prepared import SMALL_SEGMENTS
-    from qanat.app.compose import open_log_directory
+    from qanat.app.node.compose import open_log_directory
 
     if how == "traced":
         import tracemalloc

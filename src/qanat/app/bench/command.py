@@ -29,7 +29,7 @@ from qanat.app.bench.figures import FEWEST_ROUNDS, Row
 from qanat.app.bench.plan import MIB, Bench, Plan
 from qanat.app.bench.report import Result
 from qanat.app.bench.workspace import BenchRefusedError, workspace
-from qanat.app.progress import told_status
+from qanat.app.terminal.progress import told_status
 
 _SPARE_BYTES = 256 * MIB
 EXIT_NOT_MET = 1

@@ -13,7 +13,7 @@ from qanat.app.bench.batches import LARGE_BATCH_BYTES, batch_of
 from qanat.app.bench.figures import Limit, Required, Row, row, taking_turns
 from qanat.app.bench.plan import MIB, Bench
 from qanat.app.bench.workspace import VOLATILE, emptied, file_system
-from qanat.app.compose import Logs, open_log_directory
+from qanat.app.node.compose import Logs, open_log_directory
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import DirectorySettings, LogSettings

@@ -13,9 +13,9 @@ from qanat.app.bench.batches import batch_of
 from qanat.app.bench.figures import Limit, Required, Row, row
 from qanat.app.bench.plan import KIB, MIB, Bench
 from qanat.app.bench.workspace import emptied
-from qanat.app.compose import open_log_directory
-from qanat.log.flush import begin_flush
-from qanat.log.jobs import run_now
+from qanat.app.node.compose import open_log_directory
+from qanat.log.background_jobs import run_now
+from qanat.log.flush_state import begin_flush
 from qanat.log.partition_log import PartitionLog
 from qanat.log.settings import NEVER_MS, LogSettings
 

@@ -16,7 +16,7 @@ from qanat.adapters.sqlite_catalogue import SqliteCatalogue
 from qanat.app.bench.append import PARTITION, TOPIC_ID, append_all
 from qanat.app.bench.batches import batch_of
 from qanat.app.bench.plan import KIB
-from qanat.app.compose import open_log_directory
+from qanat.app.node.compose import open_log_directory
 from qanat.log.settings import NEVER_MS, LogSettings
 from qanat.model.ids import TopicPartition
 

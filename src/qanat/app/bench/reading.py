@@ -10,9 +10,9 @@ from qanat.app.bench.batches import SMALL_BATCH_BYTES, UNFLUSHED, batch_of
 from qanat.app.bench.figures import Limit, Required, Row, row, taking_turns
 from qanat.app.bench.plan import MIB, Bench
 from qanat.app.bench.workspace import emptied
-from qanat.app.compose import open_log_directory
-from qanat.log.flush import begin_flush
-from qanat.log.jobs import run_now
+from qanat.app.node.compose import open_log_directory
+from qanat.log.background_jobs import run_now
+from qanat.log.flush_state import begin_flush
 from qanat.log.partition_log import PartitionLog
 from qanat.wire.crc import crc32c
 

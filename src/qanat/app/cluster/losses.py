@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 from qanat.app.cluster.faults import copies_of, offsets_told, ranges_of
 from qanat.app.cluster.view import PartitionView, view_of
-from qanat.app.listing import Row
+from qanat.app.terminal.listing import Row
 from qanat.cluster.proofs import Proof
 from qanat.connection.cluster import Cluster
 from qanat.model.error_codes import ErrorCode

@@ -16,9 +16,9 @@ from qanat.app.cluster.losses import losses_of
 from qanat.app.cluster.move_plan import Wanted, parse_partition, wanted_moves
 from qanat.app.cluster.throttling import impose, lift, parse_rate
 from qanat.app.cluster.view import ClusterView, moves_of, view_of
-from qanat.app.listing import Output, Row, print_rows
-from qanat.app.progress import told_count
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, run
+from qanat.app.terminal.listing import Output, Row, print_rows
+from qanat.app.terminal.progress import told_count
 from qanat.cluster.spreading import Plan, drained, evened
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import check, refused

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 
 from qanat.app.cluster.faults import Faults, faults_of, offsets_told
 from qanat.app.cluster.view import ClusterView, view_of
-from qanat.app.listing import Row, print_rows
 from qanat.app.session import HERE, Target, run
+from qanat.app.terminal.listing import Row, print_rows
 from qanat.connection.cluster import Cluster
 
 _COLUMNS = ("id", "address", "pid", "rack", "controller", "leads", "holds", "in_sync")

@@ -15,8 +15,8 @@ from cyclopts import Parameter
 
 from qanat.app.cluster.view import ClusterView, view_of
 from qanat.app.configs import BROKER, TOPIC, describe_configs
-from qanat.app.listing import Output, Row, print_rows
 from qanat.app.session import HERE, Target, WrongArgumentError, run
+from qanat.app.terminal.listing import Output, Row, print_rows
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import check
 from qanat.wire.kafka.messages.incremental_alter_configs import (

@@ -19,15 +19,15 @@ from qanat.app.cluster.note import ClusterError, held, is_held, read_note
 from qanat.app.cluster.plan import ClusterPlan, plan_cluster
 from qanat.app.cluster.supervisor import Supervisor, require_free_port
 from qanat.app.cluster.view import view_of
-from qanat.app.events import configure
-from qanat.app.progress import told_status
+from qanat.app.node.event_log import configure
 from qanat.app.session import HERE, Target, WrongArgumentError, assignments, run
+from qanat.app.terminal.progress import told_status
 from qanat.connection.cluster import Cluster
 from qanat.model.errors import QanatError
 from qanat.telemetry.events import LogLevel, event
 
 if TYPE_CHECKING:
-    from qanat.app.etcd_server import EtcdMember
+    from qanat.app.node.etcd_server import EtcdMember
 
 BROKERS_MAX = 100
 _LOOK_S = 0.5
@@ -108,7 +108,7 @@ def up(
 
 @contextlib.contextmanager
 def _own_etcd(data_dir: str, port: int) -> Iterator[EtcdMember]:
-    from qanat.app.etcd_server import find_etcd, plan_members, start_members
+    from qanat.app.node.etcd_server import find_etcd, plan_members, start_members
 
     with told_status() as tell:
         tell("starting etcd")

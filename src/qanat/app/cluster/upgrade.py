@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from qanat.app.cluster.view import FormatLevel, level_of
-from qanat.app.listing import Output, Row, print_done
 from qanat.app.session import HERE, Target, WrongArgumentError, run
+from qanat.app.terminal.listing import Output, Row, print_done
 from qanat.cluster.format_levels import FEATURE
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import NotOfferedError, check

@@ -12,8 +12,8 @@ import os
 from qanat.app.cluster.note import held
 from qanat.app.cluster.plan import ClusterPlan, plan_cluster
 from qanat.app.cluster.up import BROKERS_MAX, serve_plan
-from qanat.app.events import configure
-from qanat.app.serving import StartFlags
+from qanat.app.node.event_log import configure
+from qanat.app.node.serving import StartFlags
 from qanat.app.session import WrongArgumentError, assignments
 from qanat.app.settings.loading import load
 from qanat.servers.http.settings import NOT_SERVED

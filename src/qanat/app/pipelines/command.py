@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.listing import Output, Row, counted, print_rows
 from qanat.app.session import HERE, Target, WrongArgumentError, assignments
-from qanat.app.streams import complain
+from qanat.app.terminal.listing import Output, Row, counted, print_rows
+from qanat.app.terminal.standard_streams import complain
 
 _COLUMNS = ("pipeline", "settings", "meaning")
 _MASTERS = ("local", "spark://", "yarn", "k8s://")
@@ -24,7 +24,7 @@ def list_pipelines(*, output: Output = "table") -> None:
     output:
         `table` for people; `json`, `jsonl`, `yaml`, `csv`, `names` for programs.
     """
-    from qanat.spark.pipelines.ready_made import every
+    from qanat.spark.pipelines.bundled.catalogue import every
 
     rows: list[Row] = [
         {"pipeline": one.name, "settings": ", ".join(one.settings), "meaning": one.meaning} for one in every()
@@ -42,7 +42,7 @@ def show(name: Annotated[str, Parameter(name="pipeline")], /) -> None:
     name:
         The name of a pipeline, or a YAML file.
     """
-    from qanat.spark.pipelines.ready_made import named
+    from qanat.spark.pipelines.bundled.catalogue import named
 
     print(named(name).text, end="")
 
@@ -94,7 +94,7 @@ def run(
     from qanat.app.pipelines.live import line
     from qanat.app.pipelines.options import as_settings
     from qanat.app.pipelines.running import Asked, run_here
-    from qanat.spark.pipelines.ready_made import named
+    from qanat.spark.pipelines.bundled.catalogue import named
 
     if metrics_port is not None and not 0 <= metrics_port <= 65535:
         raise WrongArgumentError(f"--metrics-port {metrics_port}: write a number from 0 to 65535")

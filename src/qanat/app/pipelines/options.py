@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qanat.app.session import WrongArgumentError
+from qanat.spark.pipelines.bundled.catalogue import Pipeline, named
 from qanat.spark.pipelines.decoding import nearest
 from qanat.spark.pipelines.document import PipelineError
-from qanat.spark.pipelines.ready_made import Pipeline, named
 
 
 def as_settings(pipeline: Pipeline, words: Sequence[str]) -> dict[str, str]:

@@ -12,9 +12,9 @@ from importlib.resources import files
 
 from qanat.app.pipelines.live import shown
 from qanat.app.pipelines.metrics import Exporter
+from qanat.spark.pipelines.bundled.catalogue import How, Pipeline
 from qanat.spark.pipelines.progress import Tally
-from qanat.spark.pipelines.ready_made import How, Pipeline
-from qanat.spark.pipelines.watching import Stop, watch
+from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.spark.session import session
 
 

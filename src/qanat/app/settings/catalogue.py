@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from qanat.app.settings.metadata import MetadataSettings
 from qanat.app.settings.own import OwnSettings
-from qanat.broker.settings import BrokerSettings
-from qanat.broker.topic_settings import TOPIC_SETTINGS, TopicSetting
+from qanat.broker.settings.broker_settings import BrokerSettings
+from qanat.broker.settings.topic_settings import TOPIC_SETTINGS, TopicSetting
 from qanat.groups.settings import GroupSettings
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import InvalidSettingError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from qanat.app.node import NodeSettings
+from qanat.app.node.node import NodeSettings
 from qanat.app.settings.aliases import BY_KEY, BY_VARIABLE, Alias
 from qanat.app.settings.catalogue import SETTINGS
 from qanat.app.settings.environment import CONFIG, read_environment
@@ -16,8 +16,8 @@ from qanat.app.settings.given import Given
 from qanat.app.settings.listeners import EVERYWHERE, parse_listener, parse_protocols
 from qanat.app.settings.metadata import MetadataSettings
 from qanat.app.settings.own import OwnSettings
-from qanat.broker.settings import BrokerSettings
-from qanat.broker.topic_settings import TopicSetting
+from qanat.broker.settings.broker_settings import BrokerSettings
+from qanat.broker.settings.topic_settings import TopicSetting
 from qanat.groups.settings import GroupSettings
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import InvalidSettingError
@@ -183,7 +183,7 @@ def _compose(given: Mapping[str, Given]) -> NodeSettings:
 def _metadata(given: Mapping[str, Given]) -> MetadataSettings:
     settings = MetadataSettings.parse(_of(MetadataSettings, given))
     if settings.metadata_store == "etcd":
-        from qanat.app.etcd_opening import check_settings
+        from qanat.app.node.etcd_opening import check_settings
 
         check_settings(settings)
     return settings

@@ -9,9 +9,9 @@ from qanat.app.settings.catalogue import SETTINGS
 from qanat.app.settings.environment import OTHERS, variable_of
 from qanat.app.settings.metadata import MetadataSettings
 from qanat.app.settings.own import OwnSettings
-from qanat.broker.dynamic_settings import DYNAMIC
-from qanat.broker.settings import BrokerSettings
-from qanat.broker.topic_settings import TopicSetting
+from qanat.broker.settings.broker_settings import BrokerSettings
+from qanat.broker.settings.dynamic_settings import DYNAMIC
+from qanat.broker.settings.topic_settings import TopicSetting
 from qanat.groups.settings import GroupSettings
 from qanat.log.settings import NEVER_MS, DirectorySettings
 from qanat.model.setting_meanings import meanings

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from qanat.groups.share.record_states import StateBatch, overlaid
 from qanat.groups.share.state_records import LedgerRecord, ShareKey, ShareSnapshot, ShareTombstone, ShareUpdate
+from qanat.model.clock import Now
 from qanat.model.error_codes import ErrorCode
-from qanat.model.moment import Now
 
 
 class BeginState(Struct, frozen=True):

@@ -18,10 +18,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from qanat.log.directory_state import DirectoryState
-from qanat.log.flush import FlushJob, begin_flush
+from qanat.log.directories.directory_state import DirectoryState
+from qanat.log.flush_state import FlushJob, begin_flush
 from qanat.log.partition_log import PartitionLog
-from qanat.log.runtime.prompt import Prompt
+from qanat.log.runtime.sync_future import Prompt
 from qanat.model.errors import DiskFullError, StorageError
 from qanat.telemetry.log_counters import LogCounters
 

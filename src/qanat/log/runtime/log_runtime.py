@@ -11,30 +11,30 @@ from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
 from qanat.log.admission import Admitted, admit, is_opened
-from qanat.log.adoption import AdoptJob, find_taken_over, require_plain
-from qanat.log.compaction import begin_compaction, unready_segments
-from qanat.log.directory import LogDirectory
-from qanat.log.ends import Appended
+from qanat.log.append_state import Appended
+from qanat.log.background_jobs import Job
+from qanat.log.compaction.compaction import begin_compaction, unready_segments
+from qanat.log.directories.directory import LogDirectory
 from qanat.log.files import Buffer
-from qanat.log.flush import FlushJob
-from qanat.log.jobs import Job
-from qanat.log.lookup import TimestampedOffset
-from qanat.log.noted_damage import begin_noting
+from qanat.log.flush_state import FlushJob
+from qanat.log.log_reads import LogRead
+from qanat.log.page_warmup import CheckJob
 from qanat.log.partition_log import PartitionLog
-from qanat.log.reading import LogRead
 from qanat.log.retention import begin_retention
-from qanat.log.runtime.appends import OPENED_ON_LOOP_BYTES, WRITTEN_ON_LOOP_BYTES, Appends
-from qanat.log.runtime.cold import ColdReads
-from qanat.log.runtime.flusher import Flusher
+from qanat.log.runtime.cold_reads import ColdReads
+from qanat.log.runtime.fsync_thread import Flusher
 from qanat.log.runtime.group_commit import GroupCommit, Postponed
 from qanat.log.runtime.plain_appends import PlainAppends
-from qanat.log.runtime.prompt import Prompt
+from qanat.log.runtime.sync_future import Prompt
+from qanat.log.runtime.waiting_appends import OPENED_ON_LOOP_BYTES, WRITTEN_ON_LOOP_BYTES, Appends
 from qanat.log.runtime.workers import Workers
-from qanat.log.scan import Damage
-from qanat.log.segment import Segment
+from qanat.log.segments.batch_scan import Damage
+from qanat.log.segments.recorded_damage import begin_noting
+from qanat.log.segments.segment import Segment
+from qanat.log.segments.segment_ingest import AdoptJob, find_taken_over, require_plain
 from qanat.log.settings import LogSettings
+from qanat.log.timestamp_lookup import TimestampedOffset
 from qanat.log.truncation import LookJob, begin_restart, begin_truncation, touched_segments
-from qanat.log.warming import CheckJob
 from qanat.model.errors import (
     DiskFullError,
     InflatesTooFarError,

@@ -1,6 +1,6 @@
 # The C types of plain_appends.py, for Cython; nothing here changes what the code means.
 cimport cython
-from qanat.log.ends cimport LogEnd
+from qanat.log.append_state cimport LogEnd
 
 cdef class PlainAppends:
     cdef public object clock_ms, counters, _commits

@@ -1,20 +1,20 @@
 # cython: language_level=3, annotation_typing=False
 """The short way of a small batch into a log, and the books that every append is entered in.
 
-`LogRuntime` is made on this. Compiled and interpreted like `log.ends`.
+`LogRuntime` is made on this. Compiled and interpreted like `log.append_state`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qanat.log.runtime.appends import OPENED_ON_LOOP_BYTES
+from qanat.log.runtime.waiting_appends import OPENED_ON_LOOP_BYTES
 from qanat.log.settings import NEVER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from qanat.log.ends import Appended
+    from qanat.log.append_state import Appended
     from qanat.log.partition_log import PartitionLog
     from qanat.log.runtime.group_commit import GroupCommit
     from qanat.telemetry.log_counters import LogCounters

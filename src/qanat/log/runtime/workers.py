@@ -13,11 +13,11 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, TypeVarTuple
 
-from qanat.log.directory_state import DirectoryState
-from qanat.log.jobs import Job
+from qanat.log.background_jobs import Job
+from qanat.log.directories.directory_state import DirectoryState
 from qanat.log.partition_log import PartitionLog
-from qanat.log.runtime.flusher import Flusher
-from qanat.log.runtime.loans import Loans
+from qanat.log.runtime.fsync_thread import Flusher
+from qanat.log.runtime.segment_leases import Loans
 from qanat.model.errors import DiskFullError, StorageError
 
 Arguments = TypeVarTuple("Arguments")

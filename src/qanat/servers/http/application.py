@@ -29,12 +29,12 @@ from qanat.servers.http.exchange import (
 from qanat.servers.http.operations import SENT, Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
 from qanat.servers.http.protocol import write_whole
-from qanat.servers.http.quick_produce import PATH, is_usual, produce_quickly
-from qanat.servers.http.websocket import serve_websocket
+from qanat.servers.http.records.produce_fast_path import PATH, is_usual, produce_quickly
+from qanat.servers.http.streams.websocket import serve_websocket
 from qanat.telemetry.events import failure
 
 if TYPE_CHECKING:
-    from qanat.servers.http.door import Door
+    from qanat.servers.http.context import Door
 
 _ENCODE = msgspec.json.Encoder().encode
 

@@ -15,7 +15,7 @@ from qanat.servers.http.problems import Problem
 
 if TYPE_CHECKING:
     from qanat.servers.http.caller import Caller
-    from qanat.servers.http.door import Door
+    from qanat.servers.http.context import Door
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

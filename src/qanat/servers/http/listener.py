@@ -10,16 +10,16 @@ from uvicorn.server import ServerState
 
 from qanat.model.errors import AddressInUseError
 from qanat.servers.http.application import Application
-from qanat.servers.http.door import Door
+from qanat.servers.http.context import Door
+from qanat.servers.http.operation_table import OPERATIONS
 from qanat.servers.http.operations import Routes
 from qanat.servers.http.protocol import LOOK_S, HttpProtocol, WebSocketProtocol, http_date
 from qanat.servers.http.settings import USUAL_PORT, HttpSettings
-from qanat.servers.http.table import OPERATIONS
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
-    from qanat.servers.kafka.gate import Gate
     from qanat.servers.kafka.listener import KafkaListener
+    from qanat.servers.kafka.listener_security import Gate
 
 _GRACE_S = 2.0
 """How long requests may take to their end when the door is closed."""

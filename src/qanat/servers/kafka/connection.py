@@ -18,12 +18,12 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, cast
 
-from qanat.log.runtime.prompt import Prompt
-from qanat.model.in_order import InOrder
+from qanat.log.runtime.sync_future import Prompt
+from qanat.model.ordered_set import InOrder
 from qanat.security.authentication import ANONYMOUS
 from qanat.security.conversation import Conversation
 from qanat.servers.kafka.connection_limits import ConnectionLimits
-from qanat.servers.kafka.lone_answers import LoneAnswers
+from qanat.servers.kafka.fast_replies import LoneAnswers
 from qanat.wire.kafka.writing import Chunk
 
 Answer = list[Chunk] | None

@@ -5,7 +5,7 @@ An API or a version that is not served closes the connection, as Kafka does.
 what to speak (KIP-511). Every request is counted and timed here (`telemetry`).
 
 A request of very many rows, and an answer that took its handler more than one piece of work
-(`broker.breaths`), are read and written beside the loop.
+(`broker.runtime.cooperative_yield`), are read and written beside the loop.
 """
 
 from __future__ import annotations
@@ -17,51 +17,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
-from qanat.broker.breaths import Breaths
-from qanat.log.runtime.prompt import Prompt
+from qanat.api.api_table import SERVED, ServedApi
+from qanat.api.request_context import RequestContext
+from qanat.log.runtime.sync_future import Prompt
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError, TooManyElementsError
-from qanat.servers.kafka.apis import SERVED, ServedApi
-from qanat.servers.kafka.beside import ON_LOOP_UNITS, Beside
+from qanat.servers.kafka.codec_worker import ON_LOOP_UNITS, Beside
 from qanat.servers.kafka.connection import Answer, KafkaConnection, Later, Outcome, Parked
-from qanat.servers.kafka.lone_fetch import LoneFetches
-from qanat.servers.kafka.lone_produce import LoneProduces
-from qanat.servers.kafka.short_ways import ShortWays
-from qanat.telemetry.door_counters import ApiCounters, DoorCounters
+from qanat.servers.kafka.fast_dispatch import ShortWays
+from qanat.servers.kafka.fetch_fast_path import LoneFetches
+from qanat.servers.kafka.produce_fast_path import LoneProduces
 from qanat.telemetry.events import Rarely
+from qanat.telemetry.listener_counters import ApiCounters, DoorCounters
 from qanat.wire.kafka.headers import RequestHeader, frame_response, read_request_header
 from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
-    from qanat.groups.requests import Sight
-
-
-class Context(Struct):
-    """Who asks, in which version, and the broker that is asked."""
-
-    broker: Broker
-    connection: KafkaConnection
-    header: RequestHeader
-    _breaths: Breaths | None = None
-    sight: Sight | None = None
-    """Which topics the asker may see; None where everybody may see all."""
-
-    @property
-    def version(self) -> int:
-        return self.header.api_version
-
-    @property
-    def breaths(self) -> Breaths:
-        """For whoever goes through many rows."""
-        if self._breaths is None:
-            self._breaths = Breaths()
-        return self._breaths
-
-    @property
-    def is_long(self) -> bool:
-        """Whether this is more than one piece of work: a request of many rows, or an answer that took breaths."""
-        return self._breaths is not None and self._breaths.taken > 0
 
 
 class Asked(NamedTuple):
@@ -72,10 +44,10 @@ class Asked(NamedTuple):
     connection: KafkaConnection
     counters: ApiCounters
     began: float
-    context: Context
+    context: RequestContext
 
 
-Interceptor = Callable[[ServedApi, Any, Context], Any]
+Interceptor = Callable[[ServedApi, Any, RequestContext], Any]
 """Answers in a handler's place, in any of a handler's ways; it may call the handler."""
 
 
@@ -116,7 +88,7 @@ class Dispatcher(ShortWays):
         counters = self.counters.by_api[header.api_key]
         counters.requests += 1
         counters.request_bytes += len(frame)
-        context = Context(self._broker, connection, header)
+        context = RequestContext(self._broker, connection, header)
         codec = served.api.codec
         try:
             request = codec.read_request(frame, header.api_version, header.body_position, ON_LOOP_UNITS)
@@ -286,7 +258,7 @@ def _unsupported(served: ServedApi, header: RequestHeader) -> Answer:
             f"{served.api.name} version {header.api_version} is not served, "
             f"{served.first_version} to {served.last_version} are"
         )
-    from qanat.servers.kafka.api_versions import unsupported
+    from qanat.api.cluster.api_versions import unsupported
 
     body = served.api.codec.write_response(unsupported(ErrorCode.UNSUPPORTED_VERSION), 0)
     return frame_response(header.api_key, 0, header.correlation_id, body)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
-from qanat.model.in_order import InOrder
+from qanat.model.ordered_set import InOrder
 from qanat.servers.kafka.connection import KafkaConnection, untouched
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.telemetry.events import Rarely
 
 if TYPE_CHECKING:
-    from qanat.servers.kafka.gate import Gate
+    from qanat.servers.kafka.listener_security import Gate
 
 OnFault = Callable[[KafkaConnection, BaseException], None]
 

@@ -8,13 +8,16 @@ it, the answer is Kafka's: ILLEGAL_SASL_STATE.
 
 from __future__ import annotations
 
+from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
-from qanat.servers.kafka.dispatch import Context
+from qanat.servers.kafka.connection import KafkaConnection
 from qanat.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
-def handle(request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
-    conversation = context.connection.conversation
+def handle(request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
+    connection = context.caller
+    assert isinstance(connection, KafkaConnection), "no other server has SASL requests"
+    conversation = connection.conversation
     if conversation is None:
         return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, [])
     is_known = conversation.choose(request.mechanism, tokens_are_bare=context.version == 0)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from qanat import __version__
+from qanat.api.api_table import SERVED
 from qanat.broker.broker import Broker
 from qanat.groups.classic.group import ClassicGroup
 from qanat.groups.classic.states import GroupState
@@ -19,13 +20,12 @@ from qanat.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from qanat.groups.share.group import ShareGroup
 from qanat.log.partition_log import PartitionLog
 from qanat.model.error_codes import ErrorCode
-from qanat.servers.kafka.apis import SERVED
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.servers.metrics.exposition import Family, Kind, Sample
 from qanat.servers.metrics.process import LoopLag, cpu_seconds, open_descriptors, resident_bytes
-from qanat.telemetry.door_counters import ApiCounters
 from qanat.telemetry.histogram import Histogram
 from qanat.telemetry.http_counters import HttpCounters
+from qanat.telemetry.listener_counters import ApiCounters
 
 
 @dataclass(frozen=True, slots=True)

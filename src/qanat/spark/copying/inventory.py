@@ -13,7 +13,7 @@ from qanat.connection.faults import check
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.spark.lake.commits import TopicState
-from qanat.spark.lookups import Lookups
+from qanat.spark.reads.offset_lookup import Lookups
 from qanat.wire.kafka.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -22,15 +22,15 @@ from qanat.spark.copying.ledger import Copy, Ledger, Note, copy_note, map_notes,
 from qanat.spark.copying.provision import provide
 from qanat.spark.copying.tasks import COLUMNS, RESULT, Copied, Errand, Stretches, copy_rows, unpacked
 from qanat.spark.copying.translation import Run, moved
-from qanat.spark.exactly_once import TRANSACTION_TIMEOUT_MS
 from qanat.spark.lake.commits import TopicState
-from qanat.spark.lookups import Lookups
 from qanat.spark.offsets import Offsets
-from qanat.spark.options import BATCH_BYTES, Access
-from qanat.spark.outgoing import EncodedBatch, Target
-from qanat.spark.rows import Encoder
-from qanat.spark.sending import Sender
-from qanat.spark.staging import Staging
+from qanat.spark.options.options import BATCH_BYTES, Access
+from qanat.spark.reads.offset_lookup import Lookups
+from qanat.spark.sink.batch_sender import Sender
+from qanat.spark.sink.exactly_once import TRANSACTION_TIMEOUT_MS
+from qanat.spark.sink.outgoing_columns import EncodedBatch, Target
+from qanat.spark.sink.row_batches import Encoder
+from qanat.spark.sink.staging import Staging
 from qanat.wire.compression import Codec
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from qanat.connection.faults import RefusedError, check
 from qanat.model.error_codes import ErrorCode
 from qanat.spark.copying.inventory import TOPIC, topics
 from qanat.spark.lake.commits import TopicState
-from qanat.spark.lookups import Lookups
+from qanat.spark.reads.offset_lookup import Lookups
 from qanat.wire.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -11,9 +11,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from qanat.model.ids import TopicPartition
-from qanat.spark.outgoing import EncodedBatch, Target
-from qanat.spark.rows import Encoder
-from qanat.spark.staging import Staged, Staging
+from qanat.spark.sink.outgoing_columns import EncodedBatch, Target
+from qanat.spark.sink.row_batches import Encoder
+from qanat.spark.sink.staging import Staged, Staging
 from qanat.wire.compression import Codec
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from qanat.spark.pipelines.definition import Definition, Option, Source, Step, option_text
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.durations import seconds_of
-from qanat.spark.pipelines.patience import is_too_slow, patiently
+from qanat.spark.pipelines.spark_retries import is_too_slow, patiently
 from qanat.spark.pipelines.windows import in_windows
 from qanat.spark.session import reason_of
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.frames import told
-from qanat.spark.pipelines.patience import TRIES, is_too_slow, patiently, tell_again
+from qanat.spark.pipelines.spark_retries import TRIES, is_too_slow, patiently, tell_again
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -8,8 +8,8 @@ from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
 from qanat.model.error_codes import ErrorCode
-from qanat.spark.lookups import Lookups
-from qanat.spark.options import Access
+from qanat.spark.options.options import Access
+from qanat.spark.reads.offset_lookup import Lookups
 from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from qanat.wire.kafka.registry import ApiKey
 

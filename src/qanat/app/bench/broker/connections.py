@@ -28,8 +28,8 @@ from qanat.app.bench.broker.result import (
     show,
     used_rows,
 )
-from qanat.app.progress import told_status
 from qanat.app.session import HERE, Target, WrongArgumentError, run
+from qanat.app.terminal.progress import told_status
 from qanat.connection.cluster import Address, Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.link import Link

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 
 from qanat.app.bench.broker.result import Plot, Result, Sheet, as_json
-from qanat.app.plot import line_chart
+from qanat.app.terminal.plot import line_chart
 
 _STYLE = """
 body { font-family: sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #111827; }

@@ -40,8 +40,8 @@ from qanat.app.bench.broker.temporary import (
     held,
     removed_afterwards,
 )
-from qanat.app.plot import Points, Ticks
 from qanat.app.session import HERE, Target, WrongArgumentError, run
+from qanat.app.terminal.plot import Points, Ticks
 from qanat.connection.cluster import Cluster
 from qanat.model.errors import QanatError
 

@@ -24,10 +24,10 @@ from qanat.app.bench.broker.temporary import (
     fresh_name,
     topic_in_use,
 )
-from qanat.app.plot import numbers
-from qanat.app.progress import told_status
 from qanat.app.session import HERE, Target, WrongArgumentError, run
-from qanat.app.streams import complain
+from qanat.app.terminal.plot import numbers
+from qanat.app.terminal.progress import told_status
+from qanat.app.terminal.standard_streams import complain
 from qanat.model.errors import QanatError
 
 if TYPE_CHECKING:

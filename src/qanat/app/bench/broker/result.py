@@ -18,8 +18,8 @@ from qanat.app.bench.broker.latencies import Latencies
 from qanat.app.bench.broker.local import Usage
 from qanat.app.bench.broker.options import Report
 from qanat.app.bench.broker.properties import Clients
-from qanat.app.plot import Points, Ticks, numbers
-from qanat.app.streams import complain
+from qanat.app.terminal.plot import Points, Ticks, numbers
+from qanat.app.terminal.standard_streams import complain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from qanat.app.session import Target, run
-from qanat.app.streams import complain
+from qanat.app.terminal.standard_streams import complain
 from qanat.connection.cluster import Cluster, TopicView
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RefusedError, check

@@ -1,0 +1,128 @@
+"""The chapter on Spark: a fleet's measurements through a broker and the pipeline `metrics`, then the truth."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from demo import rollups
+from demo.broker import running_broker
+from demo.claims import claim
+from demo.feeding import TOPIC, feed_by_http, feed_by_kafka
+from demo.fleet import HOUR_MS, Spot, Truth, measure
+from demo.rollups import Rollup
+from qanat.app.pipelines.running import quiet_settings
+from qanat.spark.pipelines.bundled.catalogue import How, named
+from qanat.spark.pipelines.progress import Tally
+from qanat.spark.pipelines.query_watch import Stop, watch
+from qanat.spark.session import SHORT_LIVED_JAVA, session
+
+PARTITIONS = 4
+_LIMIT = 40_000
+_HTTP_SHARE = 4
+"""One measurement in so many, the first ones, comes over HTTP."""
+_SPARK = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "1g"}
+
+
+class Fed(NamedTuple):
+    """How many records came through a door, and how long that took."""
+
+    records: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.records:,} records, {self.records / max(self.seconds, 0.001):,.0f} records/s"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was seen."""
+
+    truth: Truth
+    rollups: dict[Spot, Rollup]
+    tallies: list[Tally]
+    by_http: Fed
+    by_kafka: Fed
+    pipeline_s: float
+    checks: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tellers:
+    """Whom to tell what is going on."""
+
+    step: Callable[[str], None]
+    fed: Callable[[int], None]
+    tallies: Callable[[list[Tally]], None]
+
+
+def run(folder: Path, minutes: int, tell: Tellers) -> Outcome:
+    """Feed, run, read back, compare; raises `ClaimError` where something does not add up."""
+    truth = Truth()
+    # Long enough ago that the fleet's last sign of life, which closes the windows, is not in the future.
+    start_ms = (round(time.time() * 1000) // HOUR_MS - 2) * HOUR_MS - minutes * 60_000
+    records = list(measure(start_ms - start_ms % HOUR_MS, minutes, truth))
+    over_http = len(records) // _HTTP_SHARE
+    tell.step(f"starting a broker, sending {over_http:,} measurements over HTTP")
+    with running_broker(folder / "broker") as (_, address, http):
+        _create(address)
+        http_s = feed_by_http(http, records[:over_http], tell.fed)
+        tell.step(f"sending {len(records) - over_http:,} more through librdkafka")
+        feeding_s = feed_by_kafka(address, records[over_http:], tell.fed)
+        tell.step("starting Spark, running the pipeline metrics")
+        started = time.perf_counter()
+        tallies = _run_pipeline(folder, address, tell)
+        pipeline_s = time.perf_counter() - started
+        tell.step("reading topics and lake, comparing with what was sent")
+        found = rollups.from_topic(address, "metrics.rollup")
+        checks = _checked(truth, found, rollups.from_lake(folder / "lake"), address, tallies)
+    by_http, by_kafka = Fed(over_http, http_s), Fed(len(records) - over_http, feeding_s)
+    return Outcome(truth, found, tallies, by_http, by_kafka, pipeline_s, checks)
+
+
+def _create(address: str) -> None:
+    from qanat.spark.options.options import Access
+    from qanat.spark.pipelines.topics import make_missing
+
+    make_missing(Access(address), {TOPIC: PARTITIONS})
+
+
+def _run_pipeline(folder: Path, address: str, tell: Tellers) -> list[Tally]:
+    spark = session("qanat-demo", "local[2]", {**quiet_settings(java_options=SHORT_LIVED_JAVA), **_SPARK})
+    try:
+        tell.step(f"Spark {spark.version} is up; its first micro-batches are slow: it starts workers and compiles")
+        settings = {"lake": str(folder / "lake"), "limit": str(_LIMIT)}
+        how = How(address, str(folder / "checkpoint"), is_available_now=True)
+        return watch(named("metrics").launch(spark, settings, how), Stop(), tell.tallies)
+    finally:
+        spark.stop()
+
+
+def _checked(
+    truth: Truth, topic: dict[Spot, Rollup], lake: dict[Spot, Rollup], address: str, tallies: list[Tally]
+) -> list[str]:
+    wanted = rollups.expected(truth)
+    dead = rollups.read_topic(address, "metrics.dead")
+    late = sum(headers["x-exception"].startswith("late") for _, headers in dead)
+    duplicates = sum(tally.duplicates for tally in tallies)
+    checks: list[str] = []
+
+    def check(holds: bool, what: str) -> None:
+        claim(holds, what)
+        checks.append(what)
+
+    check(
+        len(dead) - late == truth.broken and late == truth.late,
+        f"{truth.broken:,} broken and {truth.late:,} late records are in metrics.dead, each with its reason",
+    )
+    check(duplicates == truth.duplicates, f"{truth.duplicates:,} duplicates are counted once")
+    check(sum(tally.late for tally in tallies) == 0, "nothing else is left out")
+    check(
+        rollups.agree(topic, wanted),
+        f"{len(wanted):,} windows of {truth.accepted:,} measurements equal a plain computation, quantiles included",
+    )
+    check(rollups.agree(lake, topic), "the Parquet lake holds the same windows, each once")
+    return checks

@@ -1,0 +1,44 @@
+"""DescribeCluster (60): the cluster's id, its controller, its brokers.
+
+v0   flexible from the start    v1   brokers or controllers (KIP-919)    v2   fenced brokers, where asked for
+
+Controllers are not reached by a listener of their own: who asks for them gets MISMATCHED_ENDPOINT_TYPE.
+"""
+
+from __future__ import annotations
+
+from qanat.api.allowed_operations import NOT_ASKED, ON_CLUSTER
+from qanat.api.request_context import RequestContext
+from qanat.model.error_codes import ErrorCode
+from qanat.wire.kafka.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+    if request.endpoint_type == _CONTROLLERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type BROKER, "
+            "but we wanted an endpoint of type CONTROLLER",
+        )
+    if request.endpoint_type != _BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Unsupported endpoint type {request.endpoint_type}",
+        )
+    broker = context.broker
+    return DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.controller_id,
+        brokers=[
+            DescribeClusterBroker(one.node_id, one.listeners[0].host, one.listeners[0].port, one.rack)
+            for one in broker.metadata.image.brokers.values()
+            if one.listeners
+        ],
+        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+    )

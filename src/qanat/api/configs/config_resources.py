@@ -1,0 +1,95 @@
+"""What configurations belong to, as the protocol numbers it, and what is wrong with a name of it.
+
+Shared by the three APIs about configurations. Topics, brokers and groups have some; brokers' loggers and
+client metrics have none yet, and are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from qanat.broker.broker import Broker
+from qanat.broker.settings.dynamic_settings import DYNAMIC
+from qanat.broker.settings.effective_settings import broker_entries
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_names import name_problem
+from qanat.model.error_codes import ErrorCode
+
+
+class ResourceType(IntEnum):
+    """Kinds of owners of configurations."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+def wrong_type(number: int) -> Rejection:
+    if number in list(ResourceType):
+        kind = ResourceType(number).name
+        return Rejection(ErrorCode.INVALID_REQUEST, f"There are no configurations of the type {kind} here yet.")
+    return Rejection(ErrorCode.INVALID_REQUEST, f"Unknown resource type {number}")
+
+
+def judge_topic(name: str, image: MetadataImage) -> Rejection | None:
+    """Why a topic's configurations cannot be had, if so."""
+    if (problem := name_problem(name)) is not None:
+        return Rejection(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    if name not in image.topics:
+        return Rejection(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return None
+
+
+def judge_broker(name: str, broker: Broker, expected: str) -> Rejection | None:
+    """Why a broker's configurations cannot be had here; the empty name stands for all brokers."""
+    if not name.removeprefix("-").isdecimal():
+        return Rejection(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != broker.node_id:
+        return Rejection(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected}, but received {name}")
+    return None
+
+
+def judge_change(resource_type: int, name: str, settings: Sequence[str], broker: Broker) -> Rejection | None:
+    """Why configurations cannot be changed, as far as that does not depend on their values."""
+    if len(set(settings)) < len(settings):
+        return Rejection(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if resource_type == ResourceType.TOPIC:
+        if not name:
+            return Rejection(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        return judge_topic(name, broker.metadata.image)
+    if resource_type == ResourceType.GROUP:
+        return None if name else NO_GROUP
+    if resource_type != ResourceType.BROKER:
+        return wrong_type(resource_type)
+    if name and (rejection := judge_broker(name, broker, str(broker.node_id))) is not None:
+        return rejection
+    return _judge_own(settings, broker)
+
+
+def _judge_own(settings: Sequence[str], broker: Broker) -> Rejection | None:
+    """Why a broker's settings cannot be changed while it runs."""
+    known = {entry.name for entry in broker_entries(broker)}
+    fixed = [name for name in settings if name in known and name not in DYNAMIC]
+    if not fixed:
+        return None
+    return Rejection(
+        ErrorCode.INVALID_REQUEST,
+        f"Cannot update these configs dynamically: Set({', '.join(fixed)}); set them where the broker is started",
+    )
+
+
+def owner_of(name: str) -> int | None:
+    """Whose settings a broker resource names: one broker's, or with the empty name everybody's."""
+    return int(name) if name else None
+
+
+def missing_value(name: str) -> Rejection:
+    return Rejection(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
+
+
+NO_GROUP = Rejection(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+REPEATED = Rejection(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")

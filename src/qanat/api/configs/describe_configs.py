@@ -1,0 +1,73 @@
+"""DescribeConfigs (32): the settings of topics, brokers and groups, where each comes from and what it means.
+
+v1   sources and synonyms (what is older is not served)    v3   types and documentation    v4   flexible
+
+No names, or an empty list of them, asks for everything; names that do not exist are left out. A broker tells its own
+settings only; the empty name stands for what was set for all brokers.
+"""
+
+from __future__ import annotations
+
+from qanat.api.configs.config_resources import NO_GROUP, ResourceType, judge_broker, judge_topic, wrong_type
+from qanat.api.request_context import RequestContext
+from qanat.broker.settings.effective_settings import (
+    SettingEntry,
+    broker_entries,
+    entries_for_all,
+    layers_of,
+    topic_entries,
+)
+from qanat.cluster.rejection import Rejection
+from qanat.wire.kafka.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+
+async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(resource, request, context) async for resource in context.breaths.over(request.resources)]
+    )
+
+
+def _describe(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResult:
+    found = _entries(resource, context)
+    if isinstance(found, Rejection):
+        return DescribeConfigsResult(found.code, found.message, resource.resource_type, resource.resource_name)
+    asked = dict.fromkeys(resource.configuration_keys or ())
+    configs = [_config(entry, request) for entry in found if not asked or entry.name in asked]
+    return DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, configs)
+
+
+def _entries(resource: DescribeConfigsResource, context: RequestContext) -> list[SettingEntry] | Rejection:
+    name, broker = resource.resource_name, context.broker
+    image = broker.metadata.image
+    if resource.resource_type == ResourceType.TOPIC:
+        return judge_topic(name, image) or topic_entries(image.overrides(name), layers_of(broker))
+    if resource.resource_type == ResourceType.BROKER:
+        if not name:
+            return entries_for_all(broker)
+        return judge_broker(name, broker, f"{broker.node_id} or empty string") or broker_entries(broker)
+    if resource.resource_type == ResourceType.GROUP:
+        return broker.group_configs.entries(name) if name else NO_GROUP
+    return wrong_type(resource.resource_type)
+
+
+def _config(entry: SettingEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        entry.name,
+        entry.value,
+        entry.is_read_only,
+        entry.source,
+        is_sensitive=False,
+        synonyms=[DescribeConfigsSynonym(*synonym) for synonym in synonyms],
+        config_type=entry.kind,
+        documentation=entry.meaning if request.include_documentation else None,
+    )

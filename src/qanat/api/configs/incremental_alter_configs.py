@@ -1,0 +1,95 @@
+"""IncrementalAlterConfigs (44): some settings of a topic, a broker, all brokers or a group, the others left alone.
+
+v0   set, delete, append to a list, subtract from a list    v1   flexible
+
+A change takes effect at once. Of a broker's settings, those in `broker.settings.dynamic_settings` can be changed while it runs.
+Deviation: subtracting the last cleanup policy is refused (Kafka 4.1 then keeps everything).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from qanat.api.admin_tasks import attempt, carry_through
+from qanat.api.configs.config_resources import REPEATED, ResourceType, judge_change, missing_value, owner_of
+from qanat.api.request_context import RequestContext
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_configs import (
+    ConfigAct,
+    ConfigChange,
+    ConfigPlan,
+    decide_broker_configs,
+    decide_configs,
+    decide_group_configs,
+)
+from qanat.model.error_codes import ErrorCode
+from qanat.wire.kafka.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+_CHANGES_MAX = 1_000
+"""No topic has so many settings: among so many different names is one to refuse the request for."""
+_ACTS = {int(act): act for act in ConfigAct}
+
+
+async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
+    keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    times = Counter(keys)
+    responses: list[AlterConfigsResourceResponse] = []
+
+    async def alter_all() -> None:
+        async for resource, key in context.breaths.over(zip(request.resources, keys, strict=True)):
+            if times[key] > 1:
+                outcome: ConfigPlan | Rejection = REPEATED
+            else:
+                outcome = await _alter(resource, context, is_dry_run=request.validate_only)
+            responses.append(_response(resource, outcome))
+
+    await carry_through(context.broker, alter_all())
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+async def _alter(
+    resource: AlterConfigsResource, context: RequestContext, *, is_dry_run: bool
+) -> ConfigPlan | Rejection:
+    names = [config.name for config in resource.configs]
+    rejection = judge_change(resource.resource_type, resource.resource_name, names, context.broker)
+    changes = await _changes(resource, context)
+    if rejection is not None or isinstance(changes, Rejection):
+        return rejection or changes  # type: ignore[return-value]  # One of the two is a rejection.
+    broker, name, some = context.broker, resource.resource_name, changes[:_CHANGES_MAX]
+
+    def decide(image: MetadataImage) -> ConfigPlan | Rejection:
+        if resource.resource_type == ResourceType.TOPIC:
+            return decide_configs(image, name, some, broker.check_topic)
+        if resource.resource_type == ResourceType.GROUP:
+            return decide_group_configs(image, name, some, broker.group_configs.check)
+        return decide_broker_configs(image, owner_of(name), some, partial(broker.check_own, is_for_all=not name))
+
+    return await attempt(broker.carry_out(decide, is_dry_run=is_dry_run))
+
+
+async def _changes(resource: AlterConfigsResource, context: RequestContext) -> list[ConfigChange] | Rejection:
+    changes: list[ConfigChange] = []
+    async for config in context.breaths.over(resource.configs):
+        act = _ACTS.get(config.config_operation)
+        if act is None:
+            return Rejection(
+                ErrorCode.INVALID_REQUEST, f"Unknown operation {config.config_operation} on {config.name}."
+            )
+        if config.value is None and act is not ConfigAct.DELETE:
+            return missing_value(config.name)
+        changes.append(ConfigChange(config.name, act, config.value))
+    return changes
+
+
+def _response(resource: AlterConfigsResource, outcome: ConfigPlan | Rejection) -> AlterConfigsResourceResponse:
+    if isinstance(outcome, Rejection):
+        code, message = int(outcome.code), outcome.message
+        return AlterConfigsResourceResponse(code, message, resource.resource_type, resource.resource_name)
+    return AlterConfigsResourceResponse(0, None, resource.resource_type, resource.resource_name)

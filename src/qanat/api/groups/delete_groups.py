@@ -1,0 +1,21 @@
+"""DeleteGroups (42): remove empty groups, of any kind, with their offsets.
+
+v1   nothing new    v2   flexible
+"""
+
+from __future__ import annotations
+
+from qanat.api.request_context import RequestContext
+from qanat.wire.kafka.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+
+
+def handle(request: DeleteGroupsRequest, context: RequestContext) -> object:
+    return context.broker.park(_delete(request, context))
+
+
+async def _delete(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+    results = []
+    async for group_id in context.breaths.over(dict.fromkeys(request.groups_names)):
+        error = await context.broker.share_administration.delete_group(group_id)
+        results.append(DeletableGroupResult(group_id, error))
+    return DeleteGroupsResponse(results=results)

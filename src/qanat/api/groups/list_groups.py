@@ -1,0 +1,45 @@
+"""ListGroups (16): the groups that this broker coordinates.
+
+v1   throttle time    v3   flexible    v4   filter by state, which is in the answer    v5   likewise type
+"""
+
+from __future__ import annotations
+
+from qanat.api.request_context import RequestContext
+from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.groups.classic.states import GroupState
+from qanat.groups.classic.view import CLASSIC
+from qanat.groups.consumer.group import ConsumerGroupState
+from qanat.groups.consumer.view import TYPE
+from qanat.groups.replies import ListReply
+from qanat.groups.requests import ListGroups
+from qanat.groups.share.view import TYPE as SHARE
+from qanat.wire.kafka.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+_NAMES = {name.lower() for name in (*GroupState, *ConsumerGroupState, CLASSIC, TYPE, SHARE)}
+
+
+def handle(request: ListGroupsRequest, context: RequestContext) -> object:
+    return context.broker.park(_list(request, context))
+
+
+async def _list(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+    breaths = context.breaths
+    asked = ListGroups(await _distinct(request.states_filter, breaths), await _distinct(request.types_filter, breaths))
+    replies = await context.broker.groups.ask_all(asked, breaths)
+    groups = [
+        ListedGroup(one.group_id, one.protocol_type, one.state, one.group_type)
+        async for reply in breaths.over(replies)
+        if isinstance(reply, ListReply)
+        async for one in breaths.over(reply.groups)
+    ]
+    return ListGroupsResponse(groups=groups)
+
+
+async def _distinct(names: list[str], breaths: Breaths) -> tuple[str, ...]:
+    """A filter, as short as it can be, because every partition of the internal topic goes through it.
+
+    Of the names that nothing can have, one is enough: a filter that lets nothing through is not the same as none.
+    """
+    seen = {name.strip().lower(): None async for name in breaths.over(names)}
+    return tuple(name for name in seen if name in _NAMES) or tuple(seen)[:1]

@@ -1,0 +1,82 @@
+"""OffsetCommit (8): remember how far a group has read.
+
+v2   retention time (until v4)    v3   throttle time    v6   leader epochs    v7   static members    v8   flexible
+v9   members of the new protocol, and GROUP_ID_NOT_FOUND
+
+Deviation: of more than a few hundred partitions, some may be committed and others refused, where the group changes
+meanwhile (Kafka refuses what does not fit one batch of its log).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from qanat.api.request_context import RequestContext
+from qanat.broker.coordinators.group_coordinator import Answer
+from qanat.groups.replies import CommitReply, PartitionOutcome, Reply
+from qanat.groups.requests import CommitOffsets, OffsetToCommit
+from qanat.wire.kafka.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+_NOT_FOUND_FROM = 9
+_EPOCHS_FROM = 9
+
+
+def handle(request: OffsetCommitRequest, context: RequestContext) -> object:
+    return context.broker.park(_commit(request, context))
+
+
+async def _commit(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+    offsets = [one async for one in context.breaths.over(_offsets(request))]
+    if offsets:
+        begun = [await _begin(request, piece, context) async for piece in context.breaths.pieces(offsets)]
+    else:
+        begun = [await _begin(request, (), context)]
+    told = iter([one for answer in begun for one in _outcomes(await answer)])
+    topics = [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetCommitResponsePartition(one.partition_index, next(told).error)
+                async for one in context.breaths.over(topic.partitions)
+            ],
+        )
+        async for topic in context.breaths.over(request.topics)
+    ]
+    return OffsetCommitResponse(topics=topics)
+
+
+async def _begin(request: OffsetCommitRequest, offsets: Sequence[OffsetToCommit], context: RequestContext) -> Answer:
+    """Commit a piece; what it says comes when it is durable, and the pieces wait for that together."""
+    asked = CommitOffsets(
+        group_id=request.group_id,
+        offsets=tuple(offsets),
+        member_id=request.member_id,
+        generation_id=request.generation_id_or_member_epoch,
+        instance_id=request.group_instance_id,
+        retention_ms=request.retention_time_ms,
+        knows_group_id_not_found=context.version >= _NOT_FOUND_FROM,
+        knows_member_epochs=context.version >= _EPOCHS_FROM,
+    )
+    return await context.broker.groups.begin(request.group_id, asked)
+
+
+def _outcomes(reply: Reply) -> tuple[PartitionOutcome, ...]:
+    assert isinstance(reply, CommitReply)
+    return reply.partitions
+
+
+def _offsets(request: OffsetCommitRequest) -> Iterator[OffsetToCommit]:
+    for topic in request.topics:
+        for one in topic.partitions:
+            yield OffsetToCommit(
+                topic.name,
+                one.partition_index,
+                one.committed_offset,
+                one.committed_leader_epoch,
+                one.committed_metadata,
+            )

@@ -1,0 +1,44 @@
+"""OffsetDelete (47): forget positions of a group in topics that nobody in it reads any more. Version 0 only."""
+
+from __future__ import annotations
+
+from qanat.api.request_context import RequestContext
+from qanat.broker.coordinators.group_coordinator import Answer
+from qanat.groups.replies import DeleteOffsetsReply
+from qanat.groups.requests import DeleteOffsets
+from qanat.model.ids import TopicPartition
+from qanat.wire.kafka.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def handle(request: OffsetDeleteRequest, context: RequestContext) -> object:
+    return context.broker.park(_delete(request, context))
+
+
+async def _delete(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+    breaths = context.breaths
+    partitions = [
+        TopicPartition(topic.name, one.partition_index)
+        async for topic in breaths.over(request.topics)
+        async for one in breaths.over(topic.partitions)
+    ]
+    pieces = [piece async for piece in breaths.pieces(partitions)] or [()]
+    begun = [await _begin(request.group_id, tuple(piece), context) async for piece in breaths.over(pieces)]
+    topics: dict[str, OffsetDeleteResponseTopic] = {}
+    for answer in begun:
+        reply = await answer
+        assert isinstance(reply, DeleteOffsetsReply)
+        if reply.error:
+            return OffsetDeleteResponse(error_code=reply.error)
+        for one in reply.partitions:
+            topic = topics.setdefault(one.topic, OffsetDeleteResponseTopic(one.topic, []))
+            topic.partitions.append(OffsetDeleteResponsePartition(one.partition, one.error))
+    return OffsetDeleteResponse(topics=list(topics.values()))
+
+
+async def _begin(group_id: str, partitions: tuple[TopicPartition, ...], context: RequestContext) -> Answer:
+    return await context.broker.groups.begin(group_id, DeleteOffsets(group_id, partitions))

@@ -1,0 +1,111 @@
+"""DeleteRecords (21): records before an offset go; -1 stands for everything that is committed.
+
+v0   offsets by partition    v2   flexible
+
+The answer comes when the new starts are on disk, which takes one checkpoint for all of them, and when every follower in
+sync starts there as well: whoever leads next does not bring back what is gone. A topic that is only compacted refuses,
+as Kafka's does.
+"""
+
+from __future__ import annotations
+
+from qanat.api.admin_tasks import carry_through
+from qanat.api.request_context import RequestContext
+from qanat.broker.replicas.partition import Partition
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.wire.kafka.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+    DeleteRecordsTopicResult,
+)
+
+_HIGH_WATERMARK = -1
+_NO_OFFSET = -1
+
+Moved = tuple[Partition, DeleteRecordsPartitionResult]
+
+
+async def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+    breaths = context.breaths
+    answers = [
+        DeleteRecordsTopicResult(topic.name, await _unanswered(topic, context))
+        async for topic in breaths.over(request.topics)
+    ]
+
+    async def delete_all() -> None:
+        moved: list[Moved] = []
+        async for topic, answer in breaths.over(zip(request.topics, answers, strict=True)):
+            offsets = {asked.partition_index: asked.offset for asked in topic.partitions}
+            async for result in breaths.over(answer.partitions):
+                partition = _move_start(topic.name, offsets[result.partition_index], result, context)
+                if partition is not None:
+                    moved.append((partition, result))
+        await _make_durable(moved, context)
+
+    await carry_through(context.broker, delete_all(), max(request.timeout_ms, 1))
+    return DeleteRecordsResponse(topics=answers)
+
+
+async def _unanswered(topic: DeleteRecordsTopic, context: RequestContext) -> list[DeleteRecordsPartitionResult]:
+    numbers = dict.fromkeys([asked.partition_index async for asked in context.breaths.over(topic.partitions)])
+    return [DeleteRecordsPartitionResult(number, _NO_OFFSET, ErrorCode.REQUEST_TIMED_OUT) for number in numbers]
+
+
+def _move_start(
+    topic: str, offset: int, result: DeleteRecordsPartitionResult, context: RequestContext
+) -> Partition | None:
+    """Let the records go; returns the partition if that is yet to be made durable."""
+    partition = context.broker.writable_partition(topic, result.partition_index)
+    error = _judge(partition, offset)
+    if isinstance(partition, ErrorCode) or error:
+        result.error_code = error
+        return None
+    log = partition.log
+    try:
+        log.state.require_working()
+        if log.advance_log_start(log.high_watermark if offset == _HIGH_WATERMARK else offset):
+            return partition
+        result.error_code, result.low_watermark = ErrorCode.NONE, log.log_start_offset
+    except QanatError as fault:
+        result.error_code = fault.code
+    return None
+
+
+async def _make_durable(moved: list[Moved], context: RequestContext) -> None:
+    """Write down all new starts at once: a checkpoint holds those of every partition of the directory."""
+    if not moved:
+        return
+    error = ErrorCode.NONE
+    try:
+        await context.broker.runtime.checkpoint()
+    except QanatError as fault:
+        error = fault.code
+    async for partition, result in context.breaths.over(moved):
+        if error:
+            result.error_code = error
+            continue
+        start = partition.log.log_start_offset
+        try:
+            if (started := partition.when_started(start)) is not None:
+                await started
+        except QanatError as fault:
+            result.error_code = fault.code
+        else:
+            result.error_code, result.low_watermark = ErrorCode.NONE, start
+
+
+def _judge(partition: Partition | ErrorCode, offset: int) -> ErrorCode:
+    if isinstance(partition, ErrorCode):
+        return partition
+    settings = partition.log.settings
+    if settings.is_compacted and not settings.is_expired:
+        return ErrorCode.POLICY_VIOLATION
+    if not partition.knows_high_watermark and not 0 <= offset <= partition.log.high_watermark:
+        # A new leader does not see all that is committed yet: it would delete too little, or refuse what is there.
+        return ErrorCode.OFFSET_NOT_AVAILABLE
+    if not _HIGH_WATERMARK <= offset <= partition.log.high_watermark:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    return ErrorCode.NONE

@@ -1,0 +1,52 @@
+"""DescribeProducers (61): who writes to a partition, and what each has open (KIP-664).
+
+v0   the only one
+"""
+
+from __future__ import annotations
+
+from qanat.api.admin_tasks import in_turns
+from qanat.api.request_context import RequestContext
+from qanat.broker.replicas.partition import Partition
+from qanat.log.producers import ProducerState as KnownProducer
+from qanat.model.error_codes import ErrorCode
+from qanat.wire.kafka.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def handle(request: DescribeProducersRequest, context: RequestContext) -> object:
+    return context.broker.park(_describe(request, context))
+
+
+async def _describe(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+    topics = []
+    for topic in request.topics:
+        rows = [await _partition(topic.name, number, context) async for number in in_turns(topic.partition_indexes)]
+        topics.append(TopicResponse(topic.name, rows))
+    return DescribeProducersResponse(topics=topics)
+
+
+async def _partition(topic: str, number: int, context: RequestContext) -> PartitionResponse:
+    partition = context.broker.partition(topic, number)
+    if not isinstance(partition, Partition):
+        return PartitionResponse(number, partition)
+    known = list(partition.log.producers.states.items())
+    rows = [_producer(producer_id, state) async for producer_id, state in in_turns(known)]
+    return PartitionResponse(number, ErrorCode.NONE, active_producers=rows)
+
+
+def _producer(producer_id: int, state: KnownProducer) -> ProducerState:
+    last_sequence = state.batches[-1].last_sequence if state.batches else -1
+    return ProducerState(
+        producer_id,
+        state.epoch,
+        last_sequence,
+        state.last_used_ms,
+        state.coordinator_epoch,
+        state.transaction_first_offset,
+    )

@@ -1,0 +1,362 @@
+"""Fetch (1): read batches from some partitions, waiting for more where there is little.
+
+v4   record batches; isolation level and aborted transactions    v5   log start offset
+v7   fetch sessions (KIP-227)    v9   the asker's leader epoch    v10  zstd may be sent
+v11  rack id, and the replica to ask instead (KIP-392); from here on consumers may ask followers
+v12  flexible; last fetched epoch, diverging epochs    v13  topics by id
+v15  a replica names itself in a tagged field    v16  node endpoints    v17  replica directory id
+
+Batches are sent whole, from the one that holds the offset asked for; the first one comes even if it is larger than
+the limits. A follower's fetch names the broker and its epoch, and says by its offsets what the follower has on disk; on
+any other listener than the brokers' own it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from qanat.api.records.leader_hints import ASKED_ELSEWHERE, new_leader
+from qanat.api.records.parked_fetch import ParkedFetch
+from qanat.api.request_context import RequestContext
+from qanat.broker.replicas.fetch import FEW_PARTITIONS, Fetch, Found, Wanted, diverges
+from qanat.broker.replicas.fetch_sessions import (
+    FINAL_EPOCH,
+    FIRST_EPOCH,
+    NO_SESSION,
+    Asked,
+    FetchSession,
+    PartitionKey,
+    Told,
+)
+from qanat.broker.replicas.partition import Partition
+from qanat.model.error_codes import ErrorCode
+from qanat.wire.kafka.layouts import ZERO_UUID
+from qanat.wire.kafka.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+_READ_COMMITTED = 1
+_TOPIC_IDS_FROM = 13
+_COPIES_FROM = 11
+
+
+def handle(request: FetchRequest, context: RequestContext) -> object:
+    if _follower(request) >= 0 and not context.caller.is_inter_broker:
+        return _refusal(request)
+    if context.is_long:
+        return _in_turns(request, context)
+    session, asked = _session(request, context, _named(request.topics))
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session)
+    if len(asked) > FEW_PARTITIONS:
+        return _answer_in_turns(request, context, asked, session)
+    fetch = _fetch(request, context, asked, [_wanted(key, what, context) for key, what in asked.items()], session)
+    if fetch.try_now() and (fetch.is_enough or request.max_wait_ms <= 0 or not asked):
+        return _response(context, asked, fetch, session, is_full=_is_full(request))
+    if fetch.is_cold:
+        return _later(request, context, fetch, asked, session)
+    is_full = _is_full(request)
+
+    def respond() -> FetchResponse:
+        return _response(context, asked, fetch, session, is_full=is_full)
+
+    parked = ParkedFetch(fetch, request.max_wait_ms / 1000, respond, context.broker)
+    context.caller.wait_with(parked)
+    return parked
+
+
+def _fetch(
+    request: FetchRequest,
+    context: RequestContext,
+    asked: dict[PartitionKey, Asked],
+    wanted: list[Wanted],
+    session: FetchSession | None,
+) -> Fetch:
+    follower, throttled = _follower(request), list[int]()
+    if follower >= 0:
+        throttled = _take_note(request, context, follower, wanted)
+        if session is not None and context.broker.nearby_reads.is_on:
+            _hurry(asked, wanted, session)
+    elif context.version >= _COPIES_FROM:
+        _look_nearby(request, context, asked, wanted)
+    fetch = Fetch(
+        wanted,
+        min(request.max_bytes, context.broker.settings.fetch_max_bytes),
+        request.min_bytes,
+        is_committed=request.isolation_level == _READ_COMMITTED,
+        is_follower=follower >= 0,
+    )
+    if throttled:
+        fetch.on_answer = lambda: context.broker.throttles.sent(sum(fetch.found[place].size for place in throttled))
+    return fetch
+
+
+def _follower(request: FetchRequest) -> int:
+    """The broker that asks, or -1."""
+    state = request.replica_state
+    return request.replica_id if state is None else max(request.replica_id, state.replica_id)
+
+
+def _refusal(request: FetchRequest) -> FetchResponse:
+    """For whoever poses as a replica; with every partition, for before v7 that is the only place for an error."""
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    topics = [
+        FetchableTopicResponse(
+            topic.topic, topic.topic_id, [PartitionData(one.partition, code, -1) for one in topic.partitions]
+        )
+        for topic in request.topics
+    ]
+    return FetchResponse(error_code=code, responses=topics)
+
+
+def _take_note(request: FetchRequest, context: RequestContext, follower: int, wanted: list[Wanted]) -> list[int]:
+    """Let the in-sync sets know what the follower has; who is no replica of a partition gets nothing of it.
+
+    Returns the places of what it may only have at a limited rate.
+    """
+    throttles, throttled = context.broker.throttles, list[int]()
+    epoch = -1 if request.replica_state is None else request.replica_state.replica_epoch
+    for place, one in enumerate(wanted):
+        partition = one.partition
+        if isinstance(partition, Partition) and one.leader_epoch == partition.leader_epoch:
+            if _diverges_here(one, partition):
+                continue  # What it has is not ours: it says so after it has cut that off.
+            if not context.broker.in_sync_sets.asked(partition, follower, epoch, one.offset, one.start_offset):
+                wanted[place] = one._replace(partition=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            elif throttles.is_leading_throttled(partition, follower):
+                throttled.append(place)
+                wanted[place] = one._replace(is_held_back=throttles.is_leading_exceeded())
+    return throttled
+
+
+def _hurry(asked: dict[PartitionKey, Asked], wanted: list[Wanted], session: FetchSession) -> None:
+    """Let a follower hear at once of what is committed: its consumers wait for that."""
+    for place, key in enumerate(asked):
+        if (told := session.told.get(key)) is not None:
+            wanted[place] = wanted[place]._replace(told_high=told.high_watermark)
+
+
+def _look_nearby(
+    request: FetchRequest, context: RequestContext, asked: dict[PartitionKey, Asked], wanted: list[Wanted]
+) -> None:
+    """A consumer reads our copy of what others lead, and is sent to a copy in its own rack of what we lead."""
+    nearby = context.broker.nearby_reads
+    rack = request.rack_id if request.rack_id and nearby.is_on else ""
+    for (place, one), key in zip(enumerate(wanted), asked, strict=True):
+        if one.partition is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            copy = context.broker.readable_copy(key.topic, key.topic_id, key.partition)
+            if copy is not None:
+                wanted[place] = one._replace(partition=copy)
+        elif rack and isinstance(one.partition, Partition):
+            wanted[place] = one._replace(preferred=nearby.preferred(one.partition, rack, one.offset))
+
+
+def _diverges_here(wanted: Wanted, partition: Partition) -> bool:
+    return wanted.offset > partition.log.end_offset or diverges(wanted, partition)
+
+
+def _is_full(request: FetchRequest) -> bool:
+    """Whether the answer names every partition, and not only what is new."""
+    return request.session_epoch == FIRST_EPOCH or request.session_epoch == FINAL_EPOCH
+
+
+def _later(
+    request: FetchRequest,
+    context: RequestContext,
+    fetch: Fetch,
+    asked: dict[PartitionKey, Asked],
+    session: FetchSession | None,
+) -> object:
+    """A parked answer to what takes more than a look at memory: the requests behind it are looked at meanwhile."""
+
+    async def wait() -> FetchResponse:
+        if fetch.is_cold:
+            await fetch.read_in_turns(context.breaths)
+        await fetch.wait(request.max_wait_ms / 1000)
+        return await _response_in_turns(request, context, asked, fetch, session)
+
+    parked = context.broker.park(wait())
+    context.caller.wait_with(parked)
+    return parked
+
+
+# Very many partitions: the session is brought up to date at once, everything else is done in turns.
+
+
+async def _in_turns(request: FetchRequest, context: RequestContext) -> object:
+    named: dict[PartitionKey, Asked] = {}
+    async for topic in context.breaths.over(request.topics):
+        async for piece in context.breaths.pieces(topic.partitions):
+            named.update(_named([FetchTopic(topic.topic, topic.topic_id, list(piece))]))
+    session, asked = _session(request, context, named)
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session)
+    return await _answer_in_turns(request, context, asked, session)
+
+
+async def _answer_in_turns(
+    request: FetchRequest, context: RequestContext, asked: dict[PartitionKey, Asked], session: FetchSession | None
+) -> object:
+    wanted = [_wanted(key, what, context) async for key, what in context.breaths.over(asked.items())]
+    fetch = _fetch(request, context, asked, wanted, session)
+    await fetch.read_in_turns(context.breaths)
+    if fetch.is_enough or request.max_wait_ms <= 0:
+        return await _response_in_turns(request, context, asked, fetch, session)
+    return _later(request, context, fetch, asked, session)
+
+
+async def _response_in_turns(
+    request: FetchRequest,
+    context: RequestContext,
+    asked: dict[PartitionKey, Asked],
+    fetch: Fetch,
+    session: FetchSession | None,
+) -> FetchResponse:
+    is_full = _is_full(request)
+    if len(asked) <= FEW_PARTITIONS:
+        return _response(context, asked, fetch, session, is_full=is_full)
+    if fetch.on_answer is not None:
+        fetch.on_answer()
+    answer = _Answer(context, session, is_full=is_full)
+    async for piece in context.breaths.pieces(list(zip(asked, fetch.found, strict=True))):
+        answer.tell(piece)
+    return answer.response()
+
+
+def _session(
+    request: FetchRequest, context: RequestContext, named: dict[PartitionKey, Asked]
+) -> tuple[FetchSession | ErrorCode | None, dict[PartitionKey, Asked]]:
+    """The session to use, if any, and everything that is to be fetched."""
+    sessions = context.broker.fetch_sessions
+    if request.session_epoch == FINAL_EPOCH:
+        sessions.end(request.session_id)
+        return None, named
+    if request.session_epoch == FIRST_EPOCH:
+        sessions.end(request.session_id)
+        return sessions.create(dict(named)), named
+    forgotten = [
+        PartitionKey(topic.topic, topic.topic_id, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    session = sessions.use(request.session_id, request.session_epoch, named, forgotten)
+    return session, dict(session.partitions) if isinstance(session, FetchSession) else named
+
+
+def _named(topics: Iterable[FetchTopic]) -> dict[PartitionKey, Asked]:
+    return {
+        PartitionKey(topic.topic, topic.topic_id, one.partition): Asked(
+            one.fetch_offset,
+            one.partition_max_bytes,
+            one.current_leader_epoch,
+            one.last_fetched_epoch,
+            one.log_start_offset,
+        )
+        for topic in topics
+        for one in topic.partitions
+    }
+
+
+def _wanted(key: PartitionKey, asked: Asked, context: RequestContext) -> Wanted:
+    broker = context.broker
+    partition: Partition | ErrorCode
+    if context.version >= _TOPIC_IDS_FROM:
+        partition = broker.partition_by_id(key.topic_id, key.partition)
+    else:
+        partition = broker.partition(key.topic, key.partition)
+    return Wanted(
+        partition,
+        asked.fetch_offset,
+        asked.max_bytes,
+        asked.current_leader_epoch,
+        asked.last_fetched_epoch,
+        asked.log_start_offset,
+    )
+
+
+def _response(
+    context: RequestContext,
+    asked: dict[PartitionKey, Asked],
+    fetch: Fetch,
+    session: FetchSession | None,
+    *,
+    is_full: bool,
+) -> FetchResponse:
+    if fetch.on_answer is not None:
+        fetch.on_answer()
+    answer = _Answer(context, session, is_full=is_full)
+    answer.tell(zip(asked, fetch.found, strict=True))
+    return answer.response()
+
+
+class _Answer:
+    """What there is to tell, put together in one go or in several."""
+
+    __slots__ = ("_broker", "_endpoints", "_is_full", "_session", "_topics")
+
+    def __init__(self, context: RequestContext, session: FetchSession | None, *, is_full: bool) -> None:
+        self._broker = context.broker
+        self._session = session
+        self._is_full = is_full
+        self._topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+        self._endpoints: dict[int, NodeEndpoint] = {}
+
+    def tell(self, rows: Iterable[tuple[PartitionKey, Found]]) -> None:
+        """Tell of some partitions what is new of them, or everything."""
+        for key, found in rows:
+            told = Told(found.high_watermark, found.last_stable_offset, found.log_start_offset)
+            is_told = self._session is None or self._session.is_worth_telling(
+                key,
+                told,
+                has_records=found.size > 0,
+                has_error=bool(found.error) or found.diverging is not None or found.preferred >= 0,
+            )
+            if self._is_full or is_told:
+                topic = self._topics.setdefault(
+                    (key.topic, key.topic_id), FetchableTopicResponse(key.topic, key.topic_id or ZERO_UUID, [])
+                )
+                part = _partition(key.partition, found)
+                if found.error in ASKED_ELSEWHERE:
+                    self._name_leader(key, part)
+                topic.partitions.append(part)
+
+    def _name_leader(self, key: PartitionKey, part: PartitionData) -> None:
+        if (other := new_leader(self._broker, key.topic, key.topic_id, key.partition)) is not None:
+            part.current_leader = LeaderIdAndEpoch(other.node_id, other.epoch)
+            self._endpoints[other.node_id] = NodeEndpoint(other.node_id, other.host, other.port, other.rack)
+
+    def response(self) -> FetchResponse:
+        session_id = self._session.session_id if self._session is not None else NO_SESSION
+        return FetchResponse(
+            session_id=session_id,
+            responses=list(self._topics.values()),
+            node_endpoints=list(self._endpoints.values()),
+        )
+
+
+def _partition(number: int, found: Found) -> PartitionData:
+    aborted = None
+    if found.aborted is not None:
+        aborted = [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found.aborted]
+    diverging = None
+    if found.diverging is not None:
+        diverging = EpochEndOffset(found.diverging.epoch, found.diverging.end_offset)
+    return PartitionData(
+        number,
+        found.error,
+        found.high_watermark,
+        found.last_stable_offset,
+        found.log_start_offset,
+        diverging_epoch=diverging,
+        aborted_transactions=aborted,
+        preferred_read_replica=found.preferred,
+        records=found.read.views() if found.read is not None else b"",
+    )

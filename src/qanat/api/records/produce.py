@@ -1,0 +1,304 @@
+"""Produce (0): append one batch to each of some partitions.
+
+v3   record batches only (what is older is refused: versions 0 to 2 are advertised, never served)
+v5   log start offset in the answer     v7   zstd is allowed     v8   error message and bad records
+v9   flexible    v10  the current leader, where it is another    v12  implicit transactions (TV2)
+v13  topics by id
+
+acks=0 is not answered; acks=1 is answered after the append; acks=all once the batch is on disk, where the
+topic's `flush.messages` asks for that.
+A batch in a transaction waits for a word of the coordinator where it is the producer's first in the partition.
+In place of a batch, a file of batches beside the broker may be named, which becomes part of the log (`wire.staged`).
+A batch is taken whole or not at all; one that is refused for records of it names them (KIP-467).
+Deviation: timestamps are judged by a batch's header, not record by record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from qanat.api.records.leader_hints import name_leaders
+from qanat.api.records.transactional_produce import FirstWrites, ask_gate, first_writes
+from qanat.api.request_context import RequestContext
+from qanat.broker.broker import Broker
+from qanat.broker.replicas.partition import Partition
+from qanat.broker.replicas.partition_end import Written
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import InvalidRecordError, QanatError, UnsupportedCompressionError
+from qanat.wire.batch_header import HEADER_SIZE, read_header
+from qanat.wire.compression import Codec
+from qanat.wire.kafka.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from qanat.wire.staged import is_staged, read_staged
+
+ALL, NONE = -1, 0
+_ZSTD_FROM = 7
+_LEADERS_FROM = 10
+_TOPIC_IDS_FROM = 13
+_PARTS_AT_ONCE = 50
+"""Partitions that are appended to in one go; the first append to a log opens its files."""
+_BYTES_AT_ONCE = 2 * 1024 * 1024
+"""And bytes: they are checked and written on the way."""
+
+_TELLS_START = (
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TIMESTAMP,
+)
+"""Errors beside which Kafka tells where the log starts: by it, a producer sees whether its records are deleted."""
+
+Part = tuple[Partition, memoryview, PartitionProduceResponse]
+Waiting = dict[asyncio.Future[None], PartitionProduceResponse]
+
+
+class Produce:
+    """One request on its way: what is appended, and what its acknowledgement still waits for."""
+
+    __slots__ = ("_broker", "_caller", "_request", "_version", "_waiting", "response")
+
+    def __init__(self, request: ProduceRequest, context: RequestContext) -> None:
+        self._request = request
+        self._broker = context.broker
+        self._caller = context.caller
+        self._version = context.version
+        self._waiting: Waiting = {}
+        self.response = ProduceResponse([])
+
+    def parts(self, broker: Broker, topics: list[TopicProduceData]) -> list[Part]:
+        """Every partition that can be appended to; the answers of the others are written on the way."""
+        parts: list[Part] = []
+        acks = self._request.acks
+        for topic in topics:
+            results: list[PartitionProduceResponse] = []
+            self.response.responses.append(TopicProduceResponse(topic.name, topic.topic_id, results))
+            for data in topic.partition_data:
+                result = PartitionProduceResponse(data.index, base_offset=-1)
+                results.append(result)
+                found = self._find(topic, data.index, broker)
+                if isinstance(found, ErrorCode):
+                    result.error_code = found
+                elif not data.records:
+                    _refuse(result, ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition")
+                elif acks == ALL and found.lacks_replicas:
+                    _refuse(result, ErrorCode.NOT_ENOUGH_REPLICAS, _too_few(found))
+                else:
+                    parts.append((found, data.records, result))
+        return parts
+
+    def join_last(self) -> None:
+        """The last two topics of the answer are one: they were written in two pieces."""
+        last = self.response.responses.pop()
+        self.response.responses[-1].partition_responses += last.partition_responses
+
+    def _find(self, topic: TopicProduceData, number: int, broker: Broker) -> Partition | ErrorCode:
+        if self._request.acks not in (ALL, NONE, 1):
+            return ErrorCode.INVALID_REQUIRED_ACKS
+        if self._version >= _TOPIC_IDS_FROM:
+            found = broker.partition_by_id(topic.topic_id, number)
+            if isinstance(found, ErrorCode) or self._caller.is_inter_broker:
+                return found
+            return broker.writable_partition(found.at.topic, number)
+        if self._caller.is_inter_broker:
+            return broker.partition(topic.name, number)  # Brokers write to internal topics as well.
+        return broker.writable_partition(topic.name, number)
+
+    def append(self, part: Part) -> bool:
+        """Append now; False where that has to wait for the disk or for a worker."""
+        partition, batch, _ = part
+        try:
+            if is_staged(batch):
+                return False
+            if self._version < _ZSTD_FROM:
+                _refuse_zstd(batch)
+            written = partition.append_now(batch)
+            if written is None:
+                return False
+            self._appended(part, written)
+        except QanatError as fault:
+            _refuse_append(part, fault)
+        return True
+
+    async def append_slowly(self, parts: list[Part]) -> None:
+        """The same for what has to wait, in order; staged files beside each other, since nothing of them is held."""
+        for part in parts:
+            partition, batch, _ = part
+            if is_staged(batch):
+                continue
+            try:
+                if self._version < _ZSTD_FROM:
+                    _refuse_zstd(batch)
+                self._appended(part, await partition.append(batch))
+            except QanatError as fault:
+                _refuse_append(part, fault)
+        await asyncio.gather(*(self._adopt(part) for part in parts if is_staged(part[1])))
+
+    async def _adopt(self, part: Part) -> None:
+        partition, batch, _ = part
+        try:
+            self._appended(part, await partition.adopt(read_staged(batch)))
+        except QanatError as fault:
+            _refuse_append(part, fault)
+
+    def _appended(self, part: Part, written: Written) -> None:
+        partition, _, result = part
+        result.base_offset = written.base_offset
+        result.log_append_time_ms = written.append_time_ms
+        result.log_start_offset = partition.log.log_start_offset
+        if written.durable is not None and self._request.acks == ALL:
+            self._waiting[written.durable] = result
+
+    def answer(self) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+        """What to send: nothing, the response, or the response once everything is durable."""
+        if self._request.acks == NONE:
+            # Who expects no answer learns of a fault only by the connection's end, as with Kafka.
+            is_refused = any(part.error_code for topic in self.response.responses for part in topic.partition_responses)
+            if is_refused:
+                self._caller.close()
+            return None
+        if not self._waiting:
+            return self._complete()
+        return _Acknowledgement(self._complete, self._waiting, max(self._request.timeout_ms, 0) / 1000).answered
+
+    def _complete(self) -> ProduceResponse:
+        if self._version >= _LEADERS_FROM:
+            name_leaders(self.response, self._broker)
+        return self.response
+
+
+class _Acknowledgement:
+    """A response that waits for the disk, as long as the client is willing to."""
+
+    __slots__ = ("_complete", "_timer", "_waiting", "answered")
+
+    def __init__(self, complete: Callable[[], ProduceResponse], waiting: Waiting, timeout_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self.answered: asyncio.Future[ProduceResponse] = loop.create_future()
+        self._complete = complete
+        self._waiting = waiting
+        self._timer = loop.call_later(timeout_s, self._time_out)
+        for durable in waiting:
+            durable.add_done_callback(self._one_done)
+
+    def _one_done(self, durable: asyncio.Future[None]) -> None:
+        result = self._waiting.pop(durable, None)
+        if result is None:
+            return
+        fault = durable.exception() if not durable.cancelled() else None
+        if isinstance(fault, QanatError):
+            _refuse(result, fault.code, str(fault))
+        elif durable.cancelled() or fault is not None:
+            _refuse(result, ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
+        if not self._waiting:
+            self._finish()
+
+    def _time_out(self) -> None:
+        """Answer for what is not yet on disk; it may well get there."""
+        for result in self._waiting.values():
+            _refuse(result, ErrorCode.REQUEST_TIMED_OUT, "the batch was not on disk in time")
+        self._waiting.clear()
+        self._finish()
+
+    def _finish(self) -> None:
+        self._timer.cancel()
+        if not self.answered.done():
+            self.answered.set_result(self._complete())
+
+
+def handle(request: ProduceRequest, context: RequestContext) -> object:
+    produce = Produce(request, context)
+    if context.is_long:
+        return _in_turns(produce, request, context)
+    parts = produce.parts(context.broker, request.topic_data)
+    if request.transactional_id is not None and (first := first_writes(parts)):
+        return _through_the_gate(produce, request.transactional_id, parts, first, context)
+    return _append(produce, parts, context)
+
+
+def _append(produce: Produce, parts: list[Part], context: RequestContext) -> object:
+    if len(parts) > 1 and (len(parts) > _PARTS_AT_ONCE or sum(len(batch) for _, batch, _ in parts) > _BYTES_AT_ONCE):
+        return _append_in_turns(produce, parts, context)
+    for number, part in enumerate(parts):
+        if not produce.append(part):
+            return _slowly(produce, parts[number:])
+    return produce.answer()
+
+
+async def _ask_gate(transactional_id: str, parts: list[Part], first: FirstWrites, context: RequestContext) -> None:
+    for number, error in (await ask_gate(context, transactional_id, parts, first)).items():
+        _refuse(parts[number][2], error, "the coordinator does not know this partition as part of the transaction")
+
+
+async def _through_the_gate(
+    produce: Produce, transactional_id: str, parts: list[Part], first: FirstWrites, context: RequestContext
+) -> object:
+    """Ask the transaction's coordinator before the first write to a partition."""
+    await _ask_gate(transactional_id, parts, first, context)
+    outcome = _append(produce, [part for part in parts if not part[2].error_code], context)
+    return await outcome if isinstance(outcome, Coroutine) else outcome
+
+
+async def _in_turns(produce: Produce, request: ProduceRequest, context: RequestContext) -> object:
+    """Very many partitions: each is appended to in one go, everybody else is served in between."""
+    async for topic in context.breaths.over(request.topic_data):
+        is_begun = False
+        async for piece in context.breaths.pieces(topic.partition_data):
+            parts = produce.parts(context.broker, [TopicProduceData(topic.name, topic.topic_id, list(piece))])
+            if is_begun:
+                produce.join_last()
+            is_begun = True
+            if request.transactional_id is not None and (first := first_writes(parts)):
+                await _ask_gate(request.transactional_id, parts, first, context)
+            await _append_each(produce, [part for part in parts if not part[2].error_code], context)
+    return produce.answer()
+
+
+async def _append_in_turns(produce: Produce, parts: list[Part], context: RequestContext) -> object:
+    await _append_each(produce, parts, context)
+    return produce.answer()
+
+
+async def _append_each(produce: Produce, parts: list[Part], context: RequestContext) -> None:
+    async for part in context.breaths.over(parts):
+        if not produce.append(part):
+            await produce.append_slowly([part])
+
+
+async def _slowly(produce: Produce, parts: list[Part]) -> object:
+    await produce.append_slowly(parts)
+    return produce.answer()
+
+
+def _refuse_zstd(batch: memoryview) -> None:
+    if len(batch) >= HEADER_SIZE and read_header(batch).codec == Codec.ZSTD:
+        raise UnsupportedCompressionError("zstd needs version 7 of Produce or later: upgrade the client")
+
+
+def _too_few(partition: Partition) -> str:
+    return (
+        f"The size of the current ISR : {partition.in_sync_replicas} is insufficient to satisfy the min.isr "
+        f"requirement of {partition.needed_in_sync} for partition {partition.at}"
+    )
+
+
+def _refuse_append(part: Part, fault: QanatError) -> None:
+    partition, _, result = part
+    _refuse(result, fault.code, str(fault))
+    if isinstance(fault, InvalidRecordError):
+        result.record_errors = [BatchIndexAndErrorMessage(*one) for one in fault.records]
+    if result.record_errors or fault.code in _TELLS_START:
+        result.log_start_offset = partition.log.log_start_offset
+
+
+def _refuse(result: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
+    result.error_code = code
+    result.error_message = message
+    result.base_offset = -1
+    result.log_append_time_ms = -1
+    result.log_start_offset = -1

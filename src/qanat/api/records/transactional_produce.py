@@ -1,0 +1,71 @@
+"""Produce in a transaction: which writes need a word of the coordinator first, and what it says in a writer's terms.
+
+Up to version 11 the coordinator is asked whether the partition was added; from
+version 12 on it is told (KIP-890), and a producer that writes before the
+markers of its last transaction are out hears of it by its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from qanat.api.transactions.transaction_errors import abortable_as
+from qanat.broker.replicas.partition import Partition
+from qanat.model.error_codes import ErrorCode
+from qanat.transactions.records import CLASSIC, EPOCH_PER_TRANSACTION
+from qanat.transactions.requests import ProducerIdAndEpoch
+from qanat.wire.batch_header import HEADER_SIZE, read_header
+
+if TYPE_CHECKING:
+    from qanat.api.request_context import RequestContext
+
+FirstWrites = dict[ProducerIdAndEpoch, list[int]]
+"""Which parts of a request are a producer's first in their partition, by their place in the request."""
+
+_ABORTABLE_FROM, _ADDS_FROM = 11, 12
+_TRY_AGAIN = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+"""What concerns the coordinator and not the write: older clients would not know to retry it."""
+
+
+def first_writes(parts: Sequence[tuple[Partition, memoryview, object]]) -> FirstWrites:
+    """What must be asked about; batches that are none are left to those who refuse them."""
+    found: FirstWrites = {}
+    for number, (partition, batch, _) in enumerate(parts):
+        if len(batch) < HEADER_SIZE:
+            continue
+        header = read_header(batch)
+        if header.is_transactional and not partition.log.producers.is_open(header.producer_id, header.producer_epoch):
+            who = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+            found.setdefault(who, []).append(number)
+    return found
+
+
+async def ask_gate(
+    context: RequestContext,
+    transactional_id: str,
+    parts: Sequence[tuple[Partition, memoryview, object]],
+    first: FirstWrites,
+) -> dict[int, ErrorCode]:
+    """Why parts are refused, by their place in the request."""
+    version = EPOCH_PER_TRANSACTION if context.version >= _ADDS_FROM else CLASSIC
+    refused: dict[int, ErrorCode] = {}
+    for who, numbers in first.items():
+        partitions = [parts[number][0] for number in numbers]
+        outcomes = await context.broker.transaction_gate.pass_first_write(transactional_id, *who, partitions, version)
+        for number in numbers:
+            error = outcomes[parts[number][0]]
+            if error is not ErrorCode.NONE:
+                refused[number] = _as_told(error, context.version)
+    return refused
+
+
+def _as_told(error: ErrorCode, version: int) -> ErrorCode:
+    is_early = error is ErrorCode.CONCURRENT_TRANSACTIONS and version < _ADDS_FROM
+    if is_early or error in _TRY_AGAIN:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return abortable_as(error, version, known_from=_ABORTABLE_FROM)

@@ -1,0 +1,32 @@
+"""DeleteShareGroupState (86): nothing more is known of a share group in a partition (KIP-932).
+
+v0   as of Kafka 4.1
+
+Asked by the leader of the partition of whoever keeps the state.
+"""
+
+from __future__ import annotations
+
+from qanat.api.request_context import RequestContext
+from qanat.api.share.state_rows import outcomes
+from qanat.groups.share.state_records import ShareKey
+from qanat.groups.share.state_shard import ForgetState
+from qanat.wire.kafka.messages.delete_share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateResponse,
+    DeleteStateResult,
+    PartitionData,
+    PartitionResult,
+)
+
+
+def handle(request: DeleteShareGroupStateRequest, context: RequestContext) -> object:
+    return context.broker.park(_answer(request, context))
+
+
+async def _answer(request: DeleteShareGroupStateRequest, context: RequestContext) -> DeleteShareGroupStateResponse:
+    def wanted(topic_id: bytes, row: PartitionData) -> ForgetState:
+        return ForgetState(ShareKey(request.group_id, topic_id, row.partition))
+
+    found = await outcomes(request.topics, wanted, PartitionResult, context)
+    return DeleteShareGroupStateResponse([DeleteStateResult(topic_id, rows) for topic_id, rows in found])

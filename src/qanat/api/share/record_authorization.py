@@ -1,0 +1,73 @@
+"""Guards of what members of share groups do with records: the group must be theirs to read, and so must the topics."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from qanat.api.authorization import GRANTED, Asker, Denied, Granted, Guard, Verdict, sifted
+from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
+from qanat.wire.kafka.messages import share_acknowledge, share_fetch
+
+_CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+_GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def _may_read(asker: Asker, topic_id: bytes) -> bool:
+    """An id that nobody has is let through: the handler does not know it either."""
+    name = asker.topic_name(None, topic_id)
+    return name is None or asker.may_topic(Operation.READ, name)
+
+
+def guard_share_fetch(request: share_fetch.ShareFetchRequest, asker: Asker) -> Verdict:
+    """A topic that is denied never enters a session, so that what a session remembers need not be asked about again."""
+    if not asker.may_group(Operation.READ, request.group_id or ""):
+        return Denied(share_fetch.ShareFetchResponse(error_code=_GROUP_DENIED))
+    request.topics, denied = sifted(request.topics, lambda topic: _may_read(asker, bytes(topic.topic_id)))
+    if not denied:
+        return GRANTED
+    request.max_wait_ms = 0
+
+    def complete(response: share_fetch.ShareFetchResponse) -> share_fetch.ShareFetchResponse:
+        for topic in denied:
+            rows = [
+                share_fetch.PartitionData(row.partition_index, _DENIED, records=b"", acknowledge_error_code=_DENIED)
+                for row in topic.partitions
+            ]
+            response.responses.append(share_fetch.ShareFetchableTopicResponse(topic.topic_id, rows))
+        return response
+
+    return Granted(complete)
+
+
+def guard_share_acknowledge(request: share_acknowledge.ShareAcknowledgeRequest, asker: Asker) -> Verdict:
+    if not asker.may_group(Operation.READ, request.group_id or ""):
+        return Denied(share_acknowledge.ShareAcknowledgeResponse(error_code=_GROUP_DENIED))
+    request.topics, denied = sifted(request.topics, lambda topic: _may_read(asker, bytes(topic.topic_id)))
+
+    def complete(response: share_acknowledge.ShareAcknowledgeResponse) -> share_acknowledge.ShareAcknowledgeResponse:
+        for topic in denied:
+            rows = [share_acknowledge.PartitionData(row.partition_index, _DENIED) for row in topic.partitions]
+            response.responses.append(share_acknowledge.ShareAcknowledgeTopicResponse(topic.topic_id, rows))
+        return response
+
+    return Granted(complete) if denied else GRANTED
+
+
+def guard_state(messages: ModuleType, act: str) -> Guard:
+    """The guard of what brokers ask each other about the state of share groups; the four APIs are alike."""
+
+    def guard(request: Any, asker: Asker) -> Verdict:
+        if asker.may_cluster(Operation.CLUSTER_ACTION):
+            return GRANTED
+        results = [
+            getattr(messages, f"{act}StateResult")(
+                topic.topic_id, [messages.PartitionResult(row.partition, _CLUSTER_DENIED) for row in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+        return Denied(getattr(messages, f"{act}ShareGroupStateResponse")(results))
+
+    return guard

@@ -1,0 +1,146 @@
+"""ShareFetch (78): records for a member of a share group, and what it says of those it had (KIP-932).
+
+v1   as of Kafka 4.1    v2   renewed locks, and batches that are cut at the limit of records (KIP-1222, KIP-1206)
+
+A member names its partitions once, in a session of its own; requests are numbered. Batches come whole, and the answer
+says which of their records the member holds. What it acknowledges is done first, and answered when it is durable.
+Markers and, with `share.isolation.level=read_committed`, records of aborted transactions are left out by the broker.
+"""
+
+from __future__ import annotations
+
+from qanat.api.request_context import RequestContext
+from qanat.api.share.acknowledgements import (
+    Outcomes,
+    Said,
+    acknowledge,
+    end_exchange,
+    end_session,
+    settled,
+    watch,
+)
+from qanat.broker.share.share_fetch import ShareFetch, ShareFound, ShareLimits
+from qanat.broker.share.share_partition import LedSharePartition
+from qanat.broker.share.share_sessions import FINAL_EPOCH, FIRST_EPOCH, Member, ShareSession
+from qanat.groups.consumer.records import TopicIdPartition
+from qanat.groups.share.state_records import ShareKey
+from qanat.model.error_codes import ErrorCode
+from qanat.wire.kafka.messages.share_fetch import (
+    AcquiredRecords,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+_RECORD_LIMIT = 1
+"""The acquire mode in which no more than the asked number of records is given out."""
+
+
+def handle(request: ShareFetchRequest, context: RequestContext) -> object:
+    parked = context.broker.park(_answer(request, context))
+    context.caller.wait_with(parked)
+    return parked
+
+
+async def _answer(request: ShareFetchRequest, context: RequestContext) -> ShareFetchResponse:
+    if not request.group_id or not request.member_id:
+        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+    member = Member(request.group_id, request.member_id)
+    said = _said(request)
+    session = _session(request, member, bool(said), context)
+    if isinstance(session, ErrorCode):
+        return ShareFetchResponse(error_code=session)
+    outcomes = await acknowledge(member, said, context, may_renew=request.is_renew_ack)
+    rows: dict[TopicIdPartition, ShareFound] = {}
+    if request.share_session_epoch == FINAL_EPOCH:
+        end_session(member, context)
+    elif not request.is_renew_ack:
+        rows = await _fetch(request, session, context)
+    if request.max_records > 0:
+        end_exchange(member, context)
+    acknowledged = await settled(outcomes)
+    policy = context.broker.share_partitions.policies.of(member.group_id)
+    return ShareFetchResponse(
+        acquisition_lock_timeout_ms=policy.rules.lock_ms,
+        responses=_responses(rows, acknowledged, is_full=request.share_session_epoch == FIRST_EPOCH),
+    )
+
+
+def _said(request: ShareFetchRequest) -> Said:
+    return {
+        TopicIdPartition(bytes(topic.topic_id), row.partition_index): row.acknowledgement_batches
+        for topic in request.topics
+        for row in topic.partitions
+        if row.acknowledgement_batches
+    }
+
+
+def _session(
+    request: ShareFetchRequest, member: Member, has_acknowledgements: bool, context: RequestContext
+) -> ShareSession | ErrorCode:
+    """The session that a request belongs to, begun or brought up to date."""
+    sessions = context.broker.share_partitions.sessions
+    named = [
+        TopicIdPartition(bytes(topic.topic_id), row.partition_index)
+        for topic in request.topics
+        for row in topic.partitions
+    ]
+    if request.share_session_epoch == FIRST_EPOCH:
+        if has_acknowledgements:
+            return ErrorCode.INVALID_REQUEST
+        session = sessions.begin(member, context.caller, named)
+        if isinstance(session, ShareSession):
+            watch(context)
+        return session
+    session = sessions.use(member, request.share_session_epoch)
+    if isinstance(session, ShareSession):
+        session.partitions.update(dict.fromkeys(named))
+        for topic in request.forgotten_topics_data:
+            for number in topic.partitions:
+                session.partitions.pop(TopicIdPartition(bytes(topic.topic_id), number), None)
+    return session
+
+
+async def _fetch(
+    request: ShareFetchRequest, session: ShareSession, context: RequestContext
+) -> dict[TopicIdPartition, ShareFound]:
+    shares = context.broker.share_partitions
+    group_id, member_id = session.member
+    partitions = session.in_turn()
+    wanted: list[LedSharePartition | ErrorCode] = []
+    async for at in context.breaths.over(partitions):
+        key = ShareKey(group_id, *at)
+        wanted.append(shares.led(key) or await shares.lead(key))
+    limits = ShareLimits(
+        request.max_records,
+        max(request.batch_size, 1),
+        min(request.max_bytes, context.broker.settings.fetch_max_bytes),
+        request.min_bytes,
+        is_exact=request.share_acquire_mode == _RECORD_LIMIT,
+    )
+    fetch = ShareFetch(member_id, wanted, limits)
+    await fetch.run(max(request.max_wait_ms, 0) / 1000)
+    return dict(zip(partitions, fetch.found, strict=True))
+
+
+def _responses(
+    rows: dict[TopicIdPartition, ShareFound], acknowledged: Outcomes, *, is_full: bool
+) -> list[ShareFetchableTopicResponse]:
+    """What there is to tell: records, errors, and the fate of acknowledgements; of a new session, all partitions."""
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
+    told = {at: found for at, found in rows.items() if is_full or found.error or found.handed.given}
+    for at in dict.fromkeys([*told, *acknowledged]):
+        topic = topics.setdefault(at.topic_id, ShareFetchableTopicResponse(at.topic_id, []))
+        topic.partitions.append(_partition(at, told.get(at, ShareFound()), acknowledged.get(at, ErrorCode.NONE)))
+    return list(topics.values())
+
+
+def _partition(at: TopicIdPartition, found: ShareFound, acknowledged: ErrorCode) -> PartitionData:
+    return PartitionData(
+        at.partition,
+        found.error,
+        acknowledge_error_code=acknowledged,
+        records=found.handed.views or b"",
+        acquired_records=[AcquiredRecords(*one) for one in found.handed.given],
+    )

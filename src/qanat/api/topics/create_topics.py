@@ -1,0 +1,103 @@
+"""CreateTopics (19): new topics, each with its partitions, replicas and settings.
+
+v2   (what is older is not served)    v4   -1 asks for the default number of partitions or replicas
+v5   flexible; the answer tells partitions, replicas and settings    v6   quota errors (there are no quotas)
+v7   the answer tells topic ids
+
+A topic named twice in one request is refused. The answer comes when the topic can be used, where Kafka's comes when
+it is decided upon. Replicas beyond the number of brokers are refused with what to do about it.
+"""
+
+from __future__ import annotations
+
+from qanat.api.admin_tasks import (
+    CLUSTER_METADATA,
+    DUPLICATE,
+    TIMED_OUT,
+    attempt,
+    carry_through,
+    repeated,
+)
+from qanat.api.request_context import RequestContext
+from qanat.broker.settings.effective_settings import Layers, layers_of, topic_entries
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_names import INTERNAL_TOPICS
+from qanat.cluster.topics import DEFAULT, PARTITIONS_MAX, CreateTopic, TopicPlan
+from qanat.model.error_codes import ErrorCode
+from qanat.wire.kafka.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+_TOO_MANY = Rejection(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+_METADATA = Rejection(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {CLUSTER_METADATA} is prohibited.")
+
+
+async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+    duplicates = repeated(topic.name for topic in request.topics)
+    topics = [topic for topic in request.topics if topic.name not in duplicates]
+    outcomes: dict[str, TopicPlan | Rejection] = {topic.name: TIMED_OUT for topic in topics}
+
+    async def create_all() -> None:
+        async for topic in context.breaths.over(topics):
+            outcomes[topic.name] = await _create(topic, context, is_dry_run=request.validate_only)
+
+    if _partitions(topics, context) > PARTITIONS_MAX:
+        outcomes = {topic.name: _TOO_MANY for topic in topics}
+    else:
+        await carry_through(context.broker, create_all(), request.timeout_ms)
+    for name in duplicates:
+        outcomes[name] = DUPLICATE
+    layers = layers_of(context.broker)
+    rows = context.breaths.over(outcomes.items())
+    return CreateTopicsResponse(topics=[_result(name, outcome, layers) async for name, outcome in rows])
+
+
+def _partitions(topics: list[CreatableTopic], context: RequestContext) -> int:
+    """Partitions that are asked for in all."""
+    default = context.broker.settings.num_partitions
+    counts = [len(topic.assignments) or topic.num_partitions for topic in topics]
+    return sum(default if count == DEFAULT else max(count, 0) for count in counts)
+
+
+async def _create(topic: CreatableTopic, context: RequestContext, *, is_dry_run: bool) -> TopicPlan | Rejection:
+    if topic.name == CLUSTER_METADATA:
+        return _METADATA
+    assignments: dict[int, list[int]] = {}
+    for row in topic.assignments:
+        if row.partition_index in assignments:
+            return Rejection(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {row.partition_index}",
+            )
+        assignments[row.partition_index] = row.broker_ids
+    wish = CreateTopic(
+        topic.name,
+        context.broker.new_topic_id(),
+        topic.num_partitions,
+        topic.replication_factor,
+        assignments,
+        {config.name: config.value for config in topic.configs},
+        is_internal=topic.name in INTERNAL_TOPICS,
+    )
+    return await attempt(context.broker.create_topic(wish, is_dry_run=is_dry_run))
+
+
+def _result(name: str, outcome: TopicPlan | Rejection, layers: Layers) -> CreatableTopicResult:
+    if isinstance(outcome, Rejection):
+        return CreatableTopicResult(name, error_code=outcome.code, error_message=outcome.message)
+    topic = outcome.topic
+    return CreatableTopicResult(
+        name,
+        topic.identity.value.bytes,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0]),
+        configs=[
+            CreatableTopicConfigs(entry.name, entry.value, config_source=entry.source)
+            for entry in topic_entries(outcome.overrides, layers)
+        ],
+    )

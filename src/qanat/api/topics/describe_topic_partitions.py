@@ -1,0 +1,89 @@
+"""DescribeTopicPartitions (75): topics and their partitions, a page at a time (KIP-966).
+
+v0   flexible from the start; the cursor of an answer is where the next request goes on
+
+No topics named means all. They come in the order of their names, whatever the order asked for.
+"""
+
+from __future__ import annotations
+
+from qanat.api.allowed_operations import ON_TOPICS
+from qanat.api.request_context import RequestContext
+from qanat.api.topics.metadata import whereabouts
+from qanat.broker.broker import Broker
+from qanat.cluster import values
+from qanat.cluster.topic_names import name_problem
+from qanat.model.error_codes import ErrorCode
+from qanat.wire.kafka.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ResponseCursor,
+)
+
+PAGE_PARTITIONS_MAX = 2000
+"""Partitions in one answer, whatever the client allows: Kafka's `max.request.partition.size.limit`."""
+
+
+async def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> DescribeTopicPartitionsResponse:
+    broker, cursor = context.broker, request.cursor
+    asked = [topic.name for topic in request.topics]
+    start = "" if cursor is None else cursor.topic_name
+    if cursor is not None and ((asked and start not in asked) or cursor.partition_index < 0):
+        return _refused(asked)
+    await context.breaths.take()
+    wanted = {name for name in asked or broker.metadata.image.topics if name >= start}
+    await context.breaths.take()
+    names = sorted(wanted)
+    left = max(min(request.response_partition_limit, PAGE_PARTITIONS_MAX), 1)
+    response = DescribeTopicPartitionsResponse(topics=[])
+    async for name in context.breaths.over(names):
+        first = cursor.partition_index if cursor is not None and name == start else 0
+        if left == 0:
+            response.next_cursor = ResponseCursor(name, first)
+            break
+        topic = broker.metadata.image.topics.get(name)
+        described = _unknown(name) if topic is None else _describe(broker, topic, range(first, first + left))
+        response.topics.append(described)
+        left -= len(described.partitions)
+        if topic is not None and first + len(described.partitions) < len(topic.partitions):
+            response.next_cursor = ResponseCursor(name, first + len(described.partitions))
+            break
+    return response
+
+
+def _refused(names: list[str]) -> DescribeTopicPartitionsResponse:
+    """A cursor that belongs to another request."""
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, name) for name in names]
+    )
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    is_bad = name_problem(name) is not None
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION if is_bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeTopicPartitionsResponseTopic(code, name, topic_authorized_operations=ON_TOPICS)
+
+
+def _describe(broker: Broker, topic: values.Topic, numbers: range) -> DescribeTopicPartitionsResponseTopic:
+    partitions = []
+    for number in range(numbers.start, min(numbers.stop, len(topic.partitions))):
+        state = broker.metadata.image.state(topic, number)
+        leader, offline = whereabouts(broker, topic, number, state)
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                number,
+                leader,
+                state.leader_epoch,
+                list(state.replicas),
+                list(state.in_sync_nodes),
+                [member.node_id for member in state.eligible],
+                [],
+                offline,
+            )
+        )
+    return DescribeTopicPartitionsResponseTopic(
+        0, topic.name, topic.identity.value.bytes, topic.is_internal, partitions, ON_TOPICS
+    )

@@ -1,0 +1,106 @@
+"""AddPartitionsToTxn (24): partitions that a transaction is about to write to.
+
+v2   PRODUCER_FENCED    v3   flexible    v4   brokers ask for several transactions at once, or only whether a partition
+is part of one (KIP-890)    v5   TRANSACTION_ABORTABLE
+
+One partition that does not exist keeps the others out: they are answered with OPERATION_NOT_ATTEMPTED.
+"""
+
+from __future__ import annotations
+
+from qanat.api.request_context import RequestContext
+from qanat.api.transactions.transaction_errors import fenced_as
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicPartition
+from qanat.transactions.records import CLASSIC, EPOCH_PER_TRANSACTION
+from qanat.transactions.replies import AddReply, VerifyReply
+from qanat.transactions.requests import AddPartitions, VerifyPartitions
+from qanat.wire.kafka.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+_FENCED_FROM, _MANY_FROM = 2, 4
+
+
+def handle(request: AddPartitionsToTxnRequest, context: RequestContext) -> object:
+    return context.broker.park(_many(request, context) if context.version >= _MANY_FROM else _one(request, context))
+
+
+async def _one(request: AddPartitionsToTxnRequest, context: RequestContext) -> AddPartitionsToTxnResponse:
+    transaction = AddPartitionsToTxnTransaction(
+        request.v3_and_below_transactional_id,
+        request.v3_and_below_producer_id,
+        request.v3_and_below_producer_epoch,
+        verify_only=False,
+        topics=request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _results(transaction, CLASSIC, context))
+
+
+async def _many(request: AddPartitionsToTxnRequest, context: RequestContext) -> AddPartitionsToTxnResponse:
+    results = [
+        AddPartitionsToTxnResult(one.transactional_id, await _results(one, EPOCH_PER_TRANSACTION, context))
+        async for one in context.breaths.over(request.transactions)
+    ]
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+async def _results(
+    transaction: AddPartitionsToTxnTransaction, client_version: int, context: RequestContext
+) -> list[AddPartitionsToTxnTopicResult]:
+    breaths = context.breaths
+    partitions = [
+        TopicPartition(topic.name, number)
+        async for topic in breaths.over(transaction.topics)
+        async for number in breaths.over(topic.partitions)
+    ]
+    known = {at: _is_there(at, context) async for at in breaths.over(partitions)}
+    if all(known.values()):
+        errors = await _ask(transaction, tuple(partitions), client_version, context)
+    else:
+        errors = {
+            at: ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            async for at, is_known in breaths.over(known.items())
+        }
+    return [await _topic(topic, errors, context) async for topic in breaths.over(transaction.topics)]
+
+
+def _is_there(at: TopicPartition, context: RequestContext) -> bool:
+    topic = context.broker.metadata.image.topics.get(at.topic)
+    return topic is not None and 0 <= at.partition < len(topic.partitions)
+
+
+async def _ask(
+    transaction: AddPartitionsToTxnTransaction,
+    partitions: tuple[TopicPartition, ...],
+    client_version: int,
+    context: RequestContext,
+) -> dict[TopicPartition, ErrorCode]:
+    who = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
+    coordinator = context.broker.transactions
+    if transaction.verify_only:
+        verified = await coordinator.ask(transaction.transactional_id, VerifyPartitions(*who, partitions))
+        assert isinstance(verified, VerifyReply)
+        return verified.errors
+    added = await coordinator.ask(transaction.transactional_id, AddPartitions(*who, partitions, client_version))
+    assert isinstance(added, AddReply)
+    return dict.fromkeys(partitions, added.error)
+
+
+async def _topic(
+    topic: AddPartitionsToTxnTopic, errors: dict[TopicPartition, ErrorCode], context: RequestContext
+) -> AddPartitionsToTxnTopicResult:
+    def told(number: int) -> ErrorCode:
+        return fenced_as(errors[TopicPartition(topic.name, number)], context.version, known_from=_FENCED_FROM)
+
+    rows = [
+        AddPartitionsToTxnPartitionResult(number, told(number))
+        async for number in context.breaths.over(topic.partitions)
+    ]
+    return AddPartitionsToTxnTopicResult(topic.name, rows)

@@ -1,0 +1,53 @@
+"""DescribeTransactions (65): what transactional ids are doing (KIP-664).
+
+v0   the only one
+"""
+
+from __future__ import annotations
+
+from qanat.api.admin_tasks import in_turns
+from qanat.api.request_context import RequestContext
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicPartition
+from qanat.transactions.replies import DescribeReply
+from qanat.transactions.requests import DescribeTransaction
+from qanat.wire.kafka.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+
+def handle(request: DescribeTransactionsRequest, context: RequestContext) -> object:
+    return context.broker.park(_describe(request, context))
+
+
+async def _describe(request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
+    states = [await _one(transactional_id, context) async for transactional_id in in_turns(request.transactional_ids)]
+    return DescribeTransactionsResponse(transaction_states=states)
+
+
+async def _one(transactional_id: str, context: RequestContext) -> TransactionState:
+    reply = await context.broker.transactions.ask(transactional_id, DescribeTransaction(transactional_id))
+    assert isinstance(reply, DescribeReply)
+    record = reply.record
+    if record is None:
+        return TransactionState(reply.error, transactional_id)
+    return TransactionState(
+        ErrorCode.NONE,
+        transactional_id,
+        record.state.label,
+        record.timeout_ms,
+        record.start_ms,
+        record.producer_id,
+        record.producer_epoch,
+        _by_topic(record.partitions),
+    )
+
+
+def _by_topic(partitions: tuple[TopicPartition, ...]) -> list[TopicData]:
+    topics: dict[str, TopicData] = {}
+    for at in partitions:
+        topics.setdefault(at.topic, TopicData(at.topic, [])).partitions.append(at.partition)
+    return list(topics.values())

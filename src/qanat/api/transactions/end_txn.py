@@ -1,0 +1,36 @@
+"""EndTxn (26): commit or abort a transaction.
+
+v2   PRODUCER_FENCED    v3   flexible    v4   TRANSACTION_ABORTABLE may be answered
+v5   transaction version 2: the epoch is raised with every end, and told (KIP-890)
+
+Answered when the verdict is durable; markers follow.
+"""
+
+from __future__ import annotations
+
+from qanat.api.request_context import RequestContext
+from qanat.api.transactions.transaction_errors import fenced_as
+from qanat.transactions.records import CLASSIC, EPOCH_PER_TRANSACTION
+from qanat.transactions.replies import ProducerReply
+from qanat.transactions.requests import EndTransaction
+from qanat.wire.kafka.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+_FENCED_FROM, _EPOCH_FROM = 2, 5
+
+
+def handle(request: EndTxnRequest, context: RequestContext) -> object:
+    return context.broker.park(_end(request, context))
+
+
+async def _end(request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+    asked = EndTransaction(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        request.committed,
+        EPOCH_PER_TRANSACTION if context.version >= _EPOCH_FROM else CLASSIC,
+    )
+    reply = await context.broker.transactions.ask(request.transactional_id, asked)
+    assert isinstance(reply, ProducerReply)
+    error = fenced_as(reply.error, context.version, known_from=_FENCED_FROM)
+    return EndTxnResponse(error_code=error, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)

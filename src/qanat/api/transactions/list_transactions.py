@@ -1,0 +1,46 @@
+"""ListTransactions (66): the transactional ids that this broker coordinates (KIP-664).
+
+v0   by state and producer id    v1   only transactions that are open for longer (KIP-994)
+v2   by a pattern of the transactional id (KIP-1152)
+"""
+
+from __future__ import annotations
+
+from qanat.api.request_context import RequestContext
+from qanat.transactions import requests
+from qanat.transactions.replies import ListReply
+from qanat.transactions.states import KNOWN_LABELS
+from qanat.wire.kafka.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+from qanat.wire.patterns import InvalidPatternError, pattern
+
+
+def handle(request: ListTransactionsRequest, context: RequestContext) -> object:
+    return context.broker.park(_list(request, context))
+
+
+async def _list(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+    try:
+        wanted = pattern(request.transactional_id_pattern or "(?s).*")
+    except InvalidPatternError as fault:
+        return ListTransactionsResponse(error_code=fault.code)
+    breaths = context.breaths
+    states = [name async for name in breaths.over(request.state_filters) if name in KNOWN_LABELS]
+    unknown = [name async for name in breaths.over(request.state_filters) if name not in KNOWN_LABELS]
+    if unknown and not states:
+        return ListTransactionsResponse(unknown_state_filters=unknown)
+    asked = requests.ListTransactions(
+        tuple(dict.fromkeys(states)), frozenset(request.producer_id_filters), request.duration_filter
+    )
+    replies = await context.broker.transactions.ask_all(asked, breaths)
+    records = [record for reply in replies if isinstance(reply, ListReply) for record in reply.records]
+    found = [record async for record in breaths.over(records) if wanted.matches(record.transactional_id)]
+    return ListTransactionsResponse(
+        unknown_state_filters=unknown,
+        transaction_states=[
+            TransactionState(record.transactional_id, record.producer_id, record.state.label) for record in found
+        ],
+    )

@@ -1,0 +1,51 @@
+"""WriteTxnMarkers (27): end transactions in partitions that this broker leads.
+
+v1   flexible    v2   the transaction version, by which markers that were long on their way are known (KIP-1228)
+
+Coordinators ask it of other brokers; operators ask it for a transaction that no coordinator knows any more
+(`qanat transaction abort`).
+"""
+
+from __future__ import annotations
+
+from qanat.api.request_context import RequestContext
+from qanat.broker.replicas.partition import EndMarker
+from qanat.model.ids import TopicPartition
+from qanat.wire.kafka.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+
+def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> object:
+    return context.broker.park(_write(request, context))
+
+
+async def _write(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[await _one(marker, context) async for marker in context.breaths.over(request.markers)]
+    )
+
+
+async def _one(marker: WritableTxnMarker, context: RequestContext) -> WritableTxnMarkerResult:
+    end = EndMarker(
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.coordinator_epoch,
+        marker.transaction_result,
+        marker.transaction_version,
+    )
+    breaths = context.breaths
+    topics = []
+    async for topic in breaths.over(marker.topics):
+        rows: list[WritableTxnMarkerPartitionResult] = []
+        async for numbers in breaths.pieces(topic.partition_indexes):
+            partitions = [TopicPartition(topic.name, number) for number in numbers]
+            errors = await context.broker.markers.write(end, partitions)
+            rows += [WritableTxnMarkerPartitionResult(at.partition, errors[at]) for at in partitions]
+        topics.append(WritableTxnMarkerTopicResult(topic.name, rows))
+    return WritableTxnMarkerResult(marker.producer_id, topics)

@@ -1,0 +1,60 @@
+"""Records on standard output: those that are wanted, in the form that was asked for, as many as were asked for.
+
+On a terminal, what would disturb it is shown as escapes (`printable`); a file or a pipe gets the bytes as they are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+
+from qanat.app.records.json_envelope import encode_envelope
+from qanat.app.records.record_format import RecordFormat
+from qanat.app.records.topic_reader import Reading, RecordFilter
+from qanat.app.terminal.printable import printable_json
+from qanat.wire.records import Record
+
+Encode = Callable[[str, int, Record], bytes]
+
+
+class RecordPrinter:
+    """What was printed so far, and what is still to come."""
+
+    def __init__(self, wanted: RecordFilter, encode: Encode, number: int | None) -> None:
+        self._wanted = wanted
+        self._encode = encode
+        self._left = number
+
+    @property
+    def is_done(self) -> bool:
+        return self._left == 0
+
+    def print(self, reading: Reading, records: Iterable[tuple[int, Record]]) -> None:
+        """Print what is wanted; where enough is printed, the reading's positions go back to what was not."""
+        pieces: list[bytes] = []
+        stopped: set[int] = set()
+        for partition, record in records:
+            if partition in stopped:
+                continue
+            if self._left == 0:
+                # What is not printed is not read: the next of the group begins here.
+                reading.positions[partition] = record.offset
+                stopped.add(partition)
+            elif self._wanted.wants(partition, record):
+                pieces.append(self._encode(reading.topic, partition, record))
+                self._left = None if self._left is None else self._left - 1
+        sys.stdout.buffer.write(b"".join(pieces))
+        sys.stdout.buffer.flush()
+
+
+def record_encoder(form: str, *, is_envelope: bool, is_raw: bool) -> Encode:
+    """How a record is written."""
+    is_escaped = sys.stdout.isatty() and not is_raw
+    if not is_envelope:
+        return RecordFormat(form, is_escaped=is_escaped).encode
+
+    def encode(topic: str, partition: int, record: Record) -> bytes:
+        line = encode_envelope(topic, partition, record)
+        return (printable_json(line) if is_escaped else line).encode() + b"\n"
+
+    return encode

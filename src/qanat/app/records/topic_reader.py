@@ -1,0 +1,134 @@
+"""Reading a topic from some places to others: rounds of fetches, one per leader, until nothing is wanted any more."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from qanat.app.records.filter_expression import Condition
+from qanat.connection.cluster import Cluster, TopicView
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import check
+from qanat.connection.fetching import Fetched, FetchLimits, fetch
+from qanat.connection.offsets import LATEST, by_leader, list_bounds, list_offsets
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.wire.records import Record
+
+
+@dataclass(slots=True)
+class Reading:
+    """Where each partition is read next, and where it ends; a partition without an end is followed."""
+
+    topic: str
+    positions: dict[int, int]
+    ends: dict[int, int] = field(default_factory=dict)
+    until_ms: int | None = None
+    """A moment to come: a partition ends with its first record from then on, or at its end when the moment is there."""
+    limits: FetchLimits = field(default_factory=FetchLimits)
+
+    def open_positions(self) -> dict[int, int]:
+        """The partitions that still have something to come."""
+        return {
+            partition: offset
+            for partition, offset in self.positions.items()
+            if partition not in self.ends or offset < self.ends[partition]
+        }
+
+    def take(self, fetched: Fetched) -> list[Record]:
+        """Records before the end; the position moves behind what was looked at."""
+        self.positions[fetched.partition] = max(fetched.next_offset, self.positions[fetched.partition])
+        if self.until_ms is not None and fetched.partition not in self.ends:
+            late = (record.offset for record in fetched.records if record.timestamp >= self.until_ms)
+            if (first_late := next(late, None)) is not None:
+                self.ends[fetched.partition] = first_late
+        end = self.ends.get(fetched.partition)
+        return fetched.records if end is None else [record for record in fetched.records if record.offset < end]
+
+
+async def read(cluster: Cluster, reading: Reading) -> AsyncIterator[list[tuple[int, Record]]]:
+    """Rounds of records with their partitions. Who stops early sets the positions back to where it stopped."""
+    view = await cluster.topic(reading.topic, cluster.deadline())
+    while positions := reading.open_positions():
+        if reading.until_ms is not None and time.time_ns() // 1_000_000 >= reading.until_ms:
+            await _end_now(cluster, reading, reading.until_ms)
+            positions = reading.open_positions()
+        fetched, view = await _round(cluster, view, reading, positions)
+        yield [(one.partition, record) for one in fetched for record in reading.take(one)]
+
+
+async def _end_now(cluster: Cluster, reading: Reading, until_ms: int) -> None:
+    """The moment has come: what is there now is all that lies before it."""
+    deadline = cluster.deadline()
+    waiting = [partition for partition in reading.positions if partition not in reading.ends]
+    late = await list_offsets(cluster, reading.topic, dict.fromkeys(waiting, until_ms), deadline)
+    ends = await list_offsets(cluster, reading.topic, dict.fromkeys(waiting, LATEST), deadline)
+    for partition in waiting:
+        reading.ends[partition] = late[partition].offset if late[partition].offset >= 0 else ends[partition].offset
+    reading.until_ms = None
+
+
+async def _round(
+    cluster: Cluster, view: TopicView, reading: Reading, positions: dict[int, int]
+) -> tuple[list[Fetched], TopicView]:
+    deadline = cluster.deadline()
+    latest = [view]
+
+    async def attempt() -> list[Fetched]:
+        try:
+            return await _fetch_all(cluster, latest[0], reading, positions, deadline)
+        except QanatError:
+            latest[0] = await cluster.topic(reading.topic, deadline)
+            raise
+
+    return await cluster.persist(attempt, deadline), latest[0]
+
+
+async def _fetch_all(
+    cluster: Cluster, view: TopicView, reading: Reading, positions: dict[int, int], deadline: Deadline
+) -> list[Fetched]:
+    leaders = by_leader(view, positions)
+
+    async def one(leader: int, partitions: list[int]) -> list[Fetched]:
+        link = await cluster.node_link(leader, deadline)
+        wanted = {partition: positions[partition] for partition in partitions}
+        return await fetch(link, reading.topic, wanted, reading.limits, deadline)
+
+    found = [part for parts in await asyncio.gather(*(one(*item) for item in leaders.items())) for part in parts]
+    if any(part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE for part in found):
+        bounds = await list_bounds(cluster, view, deadline)
+        for part in found:
+            if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                # Records were removed while we read: go on with the oldest that is left.
+                positions[part.partition] = reading.positions[part.partition] = bounds[part.partition][0]
+        found = [part for part in found if part.error_code != ErrorCode.OFFSET_OUT_OF_RANGE]
+    for part in found:
+        check(f"topic {reading.topic} partition {part.partition}", part.error_code)
+    return sorted(found, key=lambda part: part.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """Which records are wanted: all that are asked for must hold."""
+
+    value: re.Pattern[bytes] | None = None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    """Names, with the value that one of them must have unless it is None."""
+    condition: Condition | None = None
+
+    def wants(self, partition: int, record: Record) -> bool:
+        if self.value is not None and self.value.search(record.value or b"") is None:
+            return False
+        if self.key is not None and record.key != self.key:
+            return False
+        if not all(_has(record, name, content) for name, content in self.headers):
+            return False
+        return self.condition is None or self.condition.holds(partition, record)
+
+
+def _has(record: Record, wanted: str, content: bytes | None) -> bool:
+    return any(name == wanted and (content is None or value == content) for name, value in record.headers)

@@ -1,0 +1,233 @@
+"""The controller's part, played by whichever broker holds `/qanat/controller`: partitions get their leaders.
+
+Every broker stands ready. The one whose candidacy the store accepts looks at everything once, and then at what changes;
+what to do is decided in `cluster.controller`, and every commit compares the controller's epoch. Losing the key, or the
+lease under it, ends the part at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from qanat.broker.controller.auto_rebalance import Arranging
+from qanat.broker.controller.replica_proofs import ReplicaProofs
+from qanat.broker.controller.waiting_elections import WaitingElections
+from qanat.broker.metadata.confirmed_lease import confirmed
+from qanat.broker.metadata.registration import Membership
+from qanat.cluster import keys, values
+from qanat.cluster.controller import (
+    PARTITIONS_AT_ONCE,
+    PartitionChange,
+    commits,
+    leaders_to_move,
+    partitions_to_settle,
+    partitions_waiting,
+)
+from qanat.cluster.elections import Rules
+from qanat.cluster.store import Absent, CreatedAt, Delete, Event, Put
+from qanat.cluster.values import NO_LEADER
+from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
+from qanat.telemetry.events import event as tell
+
+if TYPE_CHECKING:
+    from qanat.broker.broker import Broker
+
+_RETRY_S = 0.5
+_TOPICS_AT_ONCE = 50
+_TOLD_AT_ONCE = 20
+SETTLED_S = 10.0
+"""So long has a broker been there before it leads what it should: clients that it refused while it was down let it
+alone for as long (librdkafka's longest pause between attempts), and what it led meanwhile would wait."""
+
+
+class Controlling:
+    """Candidate, or controller."""
+
+    def __init__(self, broker: Broker, membership: Membership, rules_of: Callable[[str], Rules]) -> None:
+        self._broker = broker
+        self._membership = membership
+        self._rules_of = rules_of
+        self._image = broker.metadata.image
+        self._awake = asyncio.Event()
+        self._all = True
+        """Whether everything must be looked at."""
+        self._topics: dict[str, None] = {}
+        self._arrived: dict[int, tuple[int, int]] = {}
+        """Of each broker its epoch, and since when by our clock we know of it."""
+        self._arranging = Arranging(broker, self._carry_out)
+        self.proofs = ReplicaProofs(broker, self.look_at)
+        self.waiting = WaitingElections(broker, rules_of, self.proofs)
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this very process is the controller."""
+        controller, epoch = self._image.controller, self._membership.epoch
+        if controller is None or epoch is None or controller.node_id != self._broker.node_id:
+            return False
+        return self._image.controller_epoch > epoch
+
+    def note(self, events: Iterable[Event]) -> None:
+        """Something has changed in the store."""
+        for event in events:
+            match keys.parse(event.key):
+                case keys.BrokerKey(node_id):
+                    self._note_arrival(node_id)
+                    self._all = True
+                case keys.ControllerKey() | keys.NodeDirectoryKey() | keys.BrokerConfigKey() | keys.ReplicaFaultsKey():
+                    self._all = True
+                case keys.TopicKey(name) | keys.TopicConfigKey(name):
+                    self._topics[name] = None
+                case keys.PartitionKey(topic_id, _) if (topic := self._image.topics_by_id.get(topic_id)) is not None:
+                    self._topics[topic.name] = None
+                case _:
+                    continue
+            self._awake.set()
+
+    def _note_arrival(self, node_id: int) -> None:
+        epoch = self._image.broker_epochs.get(node_id)
+        if epoch is None:
+            self._arrived.pop(node_id, None)
+        elif self._arrived.get(node_id, (None, 0))[0] != epoch:
+            self._arrived[node_id] = (epoch, self._broker.steady_ms())
+
+    def _is_settled(self, node_id: int) -> bool:
+        _, since_ms = self._arrived.get(node_id, (None, 0))
+        return self._broker.steady_ms() - since_ms >= SETTLED_S * 1000
+
+    def wake(self) -> None:
+        """Look at everything again."""
+        self._all = True
+        self._awake.set()
+
+    def look_at(self, topics: Iterable[str]) -> None:
+        """Look at some topics again."""
+        self._topics.update(dict.fromkeys(topics))
+        self._awake.set()
+
+    async def run(self) -> None:
+        """Stand ready, and act when it is our turn, for ever."""
+        preferring = self._broker.park(self._prefer_for_ever())
+        try:
+            while True:
+                try:
+                    await self.stand()
+                    if self.is_controller:
+                        await self._settle()
+                    else:
+                        self.proofs.clear()
+                        self.waiting.clear()
+                except (StoreUnavailableError, LeaseExpiredError) as fault:
+                    tell("the controller cannot reach the store", level="warning", reason=str(fault))
+                    await asyncio.sleep(_RETRY_S)
+                    continue
+                if not self._has_work():
+                    self._awake.clear()
+                    await self._awake.wait()
+        finally:
+            preferring.cancel()
+
+    def _has_work(self) -> bool:
+        if self._image.controller is None:
+            return self._membership.epoch is not None
+        return self.is_controller and (self._all or bool(self._topics))
+
+    def _is_leftover(self) -> bool:
+        """Whether the controller is the process that we were before."""
+        controller, epoch = self._image.controller, self._membership.epoch
+        if controller is None or epoch is None or controller.node_id != self._broker.node_id:
+            return False
+        return self._image.controller_epoch < epoch
+
+    async def stand(self) -> None:
+        """Become the controller, if there is none and the store agrees."""
+        epoch, kept = self._membership.epoch, self._membership.kept
+        if epoch is None or kept is None or not (self._image.controller is None or self._is_leftover()):
+            return
+        metadata = self._broker.metadata
+        ours = CreatedAt(keys.broker(self._broker.node_id), epoch)
+        if self._is_leftover():
+            await metadata.commit([self._image.unchanged(keys.CONTROLLER), ours], [Delete(keys.CONTROLLER)])
+        value = values.encode(values.Controller(node_id=self._broker.node_id))
+        put = Put(keys.CONTROLLER, value, kept.lease.lease_id)
+        if await metadata.commit([Absent(keys.CONTROLLER), ours], [put]):
+            self._all = True
+            self.proofs.clear()  # What was awaited when it last was the controller begins anew.
+            tell("this broker is the controller", node=self._broker.node_id, epoch=self._image.controller_epoch)
+
+    # What the controller does
+
+    async def _settle(self) -> None:
+        is_all, topics = self._all, self._take_topics()
+        for start in range(0, len(topics), _TOPICS_AT_ONCE):
+            piece = topics[start : start + _TOPICS_AT_ONCE]
+            changes = list(partitions_to_settle(self._image, self._rules_of, self.proofs.evidence, piece))
+            is_done = False
+            try:
+                is_done = await self._carry_out(changes)
+            finally:
+                if not is_done:  # Nobody else will say that there is still something to do.
+                    self._topics.update(dict.fromkeys(topics[start:]))
+            if not is_done:
+                return
+            self._await_proofs(piece)
+            await asyncio.sleep(0)
+        if is_all:
+            await self._arranging.complete_internal_topics()
+
+    def _await_proofs(self, topics: Sequence[str]) -> None:
+        """Have brokers prove what elections need to know, and say what elections wait for."""
+        for waiting in partitions_waiting(self._image, self._rules_of, self.proofs.evidence, topics):
+            self.waiting.note(waiting)
+            self.proofs.expect(waiting.topic.topic_id, waiting.number, waiting.state.leader_epoch, waiting.whom)
+
+    def _take_topics(self) -> list[str]:
+        topics = (
+            list(self._image.topics) if self._all else [name for name in self._topics if name in self._image.topics]
+        )
+        self._all = False
+        self._topics.clear()
+        # Coordinators first: without them, groups and transactions wait.
+        return sorted(topics, key=lambda name: not self._image.topics[name].is_internal)
+
+    async def _carry_out(self, changes: Sequence[PartitionChange]) -> bool:
+        """Commit; False where something was not as it was thought to be, or we are not the controller any more."""
+        for start in range(0, len(changes), PARTITIONS_AT_ONCE):
+            piece = changes[start : start + PARTITIONS_AT_ONCE]
+            for commit in commits(self._image, self._image.controller_epoch, piece):
+                await confirmed(self._membership)
+                if not self.is_controller or not await self._broker.metadata.commit(commit.compares, commit.operations):
+                    return False
+            _tell(piece)
+        return True
+
+    async def _prefer_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(self._broker.settings.leader_imbalance_check_interval_seconds)
+            if not self.is_controller:
+                continue
+            try:
+                if self._broker.settings.auto_leader_rebalance_enable:
+                    moves = leaders_to_move(self._image, self._rules_of, self.proofs.evidence, list(self._image.topics))
+                    await self._carry_out([move for move in moves if self._is_settled(move.after.leader)])
+                await self._arranging.complete_internal_topics()
+                await self._arranging.spread()
+            except StoreUnavailableError:
+                continue
+
+
+def _tell(changes: Sequence[PartitionChange]) -> None:
+    moved = [change for change in changes if change.before.leader != change.after.leader]
+    for change in moved[:_TOLD_AT_ONCE]:
+        after = change.after
+        at = f"{change.topic.name}-{change.number}"
+        if after.leader == NO_LEADER:
+            missing = [member.node_id for member in (*after.in_sync, *after.eligible)]
+            tell("partition has no leader", level="error", partition=at, waits_for=missing)
+        elif after.is_recovered:
+            tell("leader elected that may lack records", level="error", partition=at, leader=after.leader)
+        else:
+            tell("leader elected", partition=at, leader=after.leader, epoch=after.leader_epoch)
+    if len(moved) > _TOLD_AT_ONCE:
+        tell("leaders elected", partitions=len(moved))

@@ -1,0 +1,476 @@
+"""The partitions that this broker has, kept in line with the picture of the cluster.
+
+Rule 1: a partition that cannot be hosted holds up no other. Clients get KAFKA_STORAGE_ERROR for it, operators a
+        line; where it may be better later (a full disk), it is tried again.
+Rule 2: a log goes only when its topic is known to be deleted: it was deleted before our eyes, or the store
+        has been at a revision at which the topic was there, and has it no more. Any other log that
+        nobody knows (the store was put back to an older copy) is set aside under the ending `-stray`, for a
+        person to decide.
+Rule 3: who commits a change waits for `host_topic`; what others commit is carried out by `follow`.
+Rule 4: `partitions` are those that we lead; of the others we hold copies, which `followers` keeps up.
+Rule 5: we lead only what the store gave to this very process. What it gave to the one before us may differ from copies
+        that others have since made of it; the controller gives it anew, in a new epoch. A sole copy differs from none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakValueDictionary
+
+from qanat.broker.replicas.partition import Partition
+from qanat.broker.settings.topic_settings import TopicSettings
+from qanat.cluster import keys, values
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.topic_names import INTERNAL_TOPICS
+from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.log.runtime.workers import LOGS_MADE_AT_ONCE
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import DirectoryFailedError, QanatError, StorageError
+from qanat.model.ids import LeaderEpoch, TopicPartition
+from qanat.replication.leader import Leader
+from qanat.telemetry.events import event as tell
+
+_RETRY_S = 5.0
+_CHECKPOINT_S = 1.0
+"""How long after a log was made the checkpoint speaks of it at the latest."""
+
+
+class Copy(NamedTuple):
+    """A log that we hold for another's benefit."""
+
+    at: TopicPartition
+    topic_id: bytes
+    log: PartitionLog
+    leader: int
+    leader_epoch: int
+
+
+class Followers(Protocol):
+    """Whoever keeps copies up with their leaders."""
+
+    busy: dict[TopicPartition, asyncio.Future[None]]
+    """Copies that are being cut, with when that will be over: nobody may lead them before."""
+    copies: dict[TopicPartition, Copy]
+    """Those that are kept up, or will be when somebody leads."""
+
+    def follow(self, copy: Copy) -> None: ...
+
+    def leave(self, at: TopicPartition) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Hosting:
+    """What we host. `start` before use; `spawn` runs a coroutine beside everything else until the broker closes."""
+
+    def __init__(
+        self,
+        node_id: int,
+        runtime: LogRuntime,
+        image: MetadataImage,
+        topic_settings: Callable[[str], TopicSettings],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        steady_ms: Callable[[], int],
+        running_since: Callable[[], int],
+    ) -> None:
+        self._steady_ms = steady_ms
+        self._running_since = running_since
+        self._node_id = node_id
+        self._runtime = runtime
+        self._directory = runtime.directory
+        self._image = image
+        self._topic_settings = topic_settings
+        self._spawn = spawn
+        self.partitions: dict[TopicPartition, Partition] = {}
+        """Those that we lead."""
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        """Those that we hold, whoever leads."""
+        self.followers: Followers | None = None
+        self.lag_max_ms = 0
+        self.on_leading: Callable[[Partition], None] | None = None
+        """Told of every partition that we begin to lead."""
+        self.on_resigned: Callable[[Partition], None] | None = None
+        """Told of every partition that we led and lead no more."""
+        self.on_faults: Callable[[], None] | None = None
+        """Told when a log could not be opened or made, or could at last."""
+        self.by_id: dict[tuple[bytes, int], Partition] = {}
+        self.writable: dict[tuple[str, int], Partition] = {}
+        """Those that clients may write to, by name: looked up for every batch."""
+        self.is_gated = False
+        """Whether a transaction's first record in a partition needs the coordinator's word."""
+        self._failed: dict[TopicPartition, QanatError] = {}
+        """Partitions that could not be made, and why."""
+        self._by_topic: dict[str, dict[TopicPartition, bytes]] = {}
+        """Which logs we hold of a topic, with the topic's id."""
+        self._by_log: dict[PartitionLog, Partition] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._awaited: set[str] = set()
+        """Topics that will be brought in line anyway: a thousand changes while logs are made are one reason, not a
+        thousand to look at every partition."""
+        self._is_started = False
+        self._is_checkpoint_due = False
+        self._revision = 0
+        """The store's, as it was before we wrote to it."""
+        self._latest: dict[str, object] = {}
+        """The newest attempt at each topic that failed; older ones give up."""
+        runtime.on_flushed = self._on_flushed
+
+    async def start(self, revision: int) -> None:
+        """Host everything that is ours. `revision` is the store's, as it was before we wrote to it."""
+        self._is_started = True
+        self._revision = revision
+        for at in [*self._directory.logs, *self._directory.offline]:
+            async with self._locks.setdefault(at.topic, asyncio.Lock()):
+                if self._is_stray(at):
+                    await self._settle_stray(at)
+        for name in list(self._image.topics):
+            try:
+                await self.host_topic(name)
+            except QanatError as fault:
+                self._retry_later(name, fault)
+        # Logs whose folders are gone and that nobody asked for: their topics are gone, too.
+        self._directory.lost.clear()
+
+    def is_unavailable(self, topic: str, number: int) -> bool:
+        """Whether this is a partition of ours whose log cannot be opened or made."""
+        offline, failed = self._directory.offline, self._failed
+        if not (offline or failed):
+            return False
+        at = TopicPartition(topic, number)
+        return at in offline or at in failed
+
+    def why_offline(self, at: TopicPartition) -> str | None:
+        """Why a log of ours cannot be opened or made; None where it can."""
+        fault = self._directory.offline.get(at) or self._failed.get(at)
+        return None if fault is None else str(fault)
+
+    def offline_partitions(self) -> list[TopicPartition]:
+        """Ours whose logs cannot be opened or made."""
+        ours = [at for at in self._directory.offline if self._is_known(at)]
+        return [*ours, *(at for at in self._failed if at not in self._directory.offline)]
+
+    def why_missing(self, at: TopicPartition) -> ErrorCode:
+        """What to answer for a partition that is not in `partitions`."""
+        topic = self._image.topics.get(at.topic)
+        if topic is None or not 0 <= at.partition < len(topic.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.is_unavailable(at.topic, at.partition):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        state = self._image.state(topic, at.partition)
+        is_here = state.leader == self._node_id and len(state.replicas) == 1
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_here else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def obey(self, topic: str) -> None:
+        """Let a topic's settings take effect."""
+        settings = self._topic_settings(topic)
+        for at in self._by_topic.get(topic, ()):
+            if (partition := self.partitions.get(at)) is not None:
+                partition.obey(settings)
+            else:
+                self.logs[at].obey(settings.log)
+
+    def follow(self, name: str) -> None:
+        """Bring a topic in line beside everything else: somebody has changed it."""
+        if self._is_started and name not in self._awaited:
+            self._awaited.add(name)
+            self._spawn(self._follow(name))
+
+    async def host_topic(self, name: str) -> None:
+        """Bring what we host of a topic in line with the picture: create what is new, remove what is gone."""
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            self._awaited.discard(name)  # What changes from here on may need another look.
+            topic = self._image.topics.get(name)
+            wanted = {} if topic is None else self._ours(topic)
+            gone = [
+                at
+                for at, topic_id in self._by_topic.get(name, {}).items()
+                if topic is None or at not in wanted or topic_id != _raw(topic)
+            ]
+            for at in gone:
+                self._retire(at)  # All at once: nobody is to see a topic that is half there.
+            lost = [at for at in self._directory.offline if at.topic == name and at not in wanted]
+            for at in [at for at in self._failed if at.topic == name and at not in wanted]:
+                del self._failed[at]
+            await self._few_at_a_time(gone, self._runtime.delete)
+            await self._few_at_a_time(lost, self._delete_offline)
+            if topic is not None:
+                for at in self._by_topic.get(name, ()):
+                    self._take_part(at, topic)
+                # A topic may be deleted and made again while we start, before its log was taken in.
+                for at in [at for at in wanted if self._is_stray(at)]:
+                    await self._settle_stray(at)
+                for at in [at for at in wanted if at in self._directory.offline]:
+                    self._give_up_lost(at, topic)
+                missing = [at for at in wanted if at not in self.logs and at not in self._directory.offline]
+                await self._few_at_a_time(missing, lambda at: self._host(at, topic))
+
+    def take_part(self, topic: values.Topic, number: int) -> None:
+        """Lead a partition or follow its leader, as the picture says now."""
+        at = TopicPartition(topic.name, number)
+        # What we hold may be of a topic that had the name before, and more partitions.
+        is_ours = number < len(topic.partitions) and self._node_id in self._image.state(topic, number).replicas
+        if is_ours == (at in self.logs) and self._by_topic.get(topic.name, {}).get(at, _raw(topic)) == _raw(topic):
+            if is_ours:
+                self._take_part(at, topic)
+        else:
+            self.follow(topic.name)
+
+    def take_part_in_all(self) -> None:
+        """The same for everything that we hold: we are another than we were, or others are."""
+        for at in list(self.logs):
+            if (topic := self._image.topics.get(at.topic)) is not None:
+                self.take_part(topic, at.partition)
+
+    def state_of(self, at: TopicPartition) -> values.PartitionState | None:
+        """A partition's state, as the image has it."""
+        topic = self._image.topics.get(at.topic)
+        is_there = topic is not None and at.partition < len(topic.partitions)
+        return self._image.state(topic, at.partition) if topic is not None and is_there else None
+
+    # What is ours
+
+    def _ours(self, topic: values.Topic) -> dict[TopicPartition, None]:
+        return {
+            TopicPartition(topic.name, number): None
+            for number in range(len(topic.partitions))
+            if self._node_id in self._image.state(topic, number).replicas
+        }
+
+    def _is_known(self, at: TopicPartition) -> bool:
+        """Whether a log that lies in our directory belongs there."""
+        topic = self._image.topics.get(at.topic)
+        if topic is None:
+            return keys.topic(at.topic) in self._image.revisions  # It is there; we cannot read it.
+        if at.partition >= len(topic.partitions) or self._directory.topic_ids.get(at, "") not in ("", topic.topic_id):
+            return False
+        return self._node_id in self._image.state(topic, at.partition).replicas
+
+    def _is_stray(self, at: TopicPartition) -> bool:
+        """Whether a log lies in our directory that nobody knows, and that nobody has taken in meanwhile."""
+        is_there = at in self._directory.logs or at in self._directory.offline
+        return is_there and at not in self._by_topic.get(at.topic, ()) and not self._is_known(at)
+
+    async def _settle_stray(self, at: TopicPartition) -> None:
+        """Remove a log that nobody knows where its topic was deleted; set it aside where that is not certain."""
+        topic_id, since = self._directory.topic_ids.get(at, ""), self._directory.known_since(at)
+        is_there = any(str(known) == topic_id for known in self._image.topics_by_id)
+        try:
+            if topic_id and not is_there and since is not None and since <= self._revision:
+                await self._runtime.delete(at)
+                tell("partition removed: its topic was deleted meanwhile", partition=str(at), topic_id=topic_id)
+                return
+            folder = await self._runtime.set_aside(at)
+            tell(
+                "partition set aside: the metadata store does not know it",
+                level="warning",
+                partition=str(at),
+                topic_id=topic_id,
+                folder=folder,
+                advice="if metadata.db was put back to an older copy, stop, put the newer one back and rename the "
+                "folder to its old name; otherwise remove the folder",
+            )
+        except QanatError as fault:
+            tell("partition cannot be removed", level="error", partition=str(at), reason=str(fault))
+
+    # Hosting
+
+    async def _host(self, at: TopicPartition, topic: values.Topic) -> None:
+        try:
+            log = self._found(at, topic) or await self._create(at, topic)
+        except QanatError as fault:
+            self._failed[at] = fault
+            self._on_hosting_changed()
+            raise
+        if self._failed.pop(at, None) is not None:
+            self._on_hosting_changed()
+        log.producers.is_gated = self.is_gated
+        log.obey(self._topic_settings(at.topic).log)
+        self.logs[at] = log
+        self._by_topic.setdefault(at.topic, {})[at] = _raw(topic)
+        # The picture may have changed while the log was made.
+        if (latest := self._image.topics.get(at.topic)) is not None and latest.topic_id == topic.topic_id:
+            self.take_part(latest, at.partition)
+
+    def _on_hosting_changed(self) -> None:
+        if self._is_started and self.on_faults is not None:
+            self.on_faults()
+
+    def _take_part(self, at: TopicPartition, topic: values.Topic) -> None:
+        if self.followers is not None and (busy := self.followers.busy.get(at)) is not None:
+            busy.add_done_callback(lambda _: self._take_part_later(at))
+            return
+        state = self._image.state(topic, at.partition)
+        led = self.partitions.get(at)
+        if self._leads(state):
+            if led is None or led.leader_epoch != state.leader_epoch:
+                self._lead(at, topic, state)
+            elif led.leader is not None:
+                self._tell_leader(led, led.leader, state)
+            elif len(state.replicas) > 1:
+                self._lead(at, topic, state)  # It was the sole replica, and is to have followers now.
+            return
+        if led is not None:
+            self._resign(at)
+        self._follow_leader(at, topic, state)
+
+    def _take_part_later(self, at: TopicPartition) -> None:
+        if (topic := self._image.topics.get(at.topic)) is not None and at in self.logs:
+            self.take_part(topic, at.partition)
+
+    def _leads(self, state: values.PartitionState) -> bool:
+        return state.leader == self._node_id and (len(state.replicas) == 1 or self.is_in_sync(state))
+
+    def is_in_sync(self, state: values.PartitionState) -> bool:
+        """Whether the in-sync set names this very process, and not the one before us."""
+        ours = self._image.broker_epochs.get(self._node_id)
+        given = next((member.since for member in state.in_sync if member.node_id == self._node_id), None)
+        return ours is not None and given is not None and ours <= given
+
+    def _lead(self, at: TopicPartition, topic: values.Topic, state: values.PartitionState) -> None:
+        if at in self.partitions:
+            self._resign(at)
+        if self.followers is not None:
+            self.followers.leave(at)
+        log = self.logs[at]
+        leader = None
+        if len(state.replicas) > 1:
+            leader = Leader(self._node_id, log.end_offset, self.lag_max_ms)
+        partition = Partition(log, self._runtime, _raw(topic), state.leader_epoch, leader)
+        if leader is not None:
+            self._tell_leader(partition, leader, state)
+        partition.obey(self._topic_settings(at.topic))
+        self.partitions[at] = partition
+        if not (topic.is_internal or topic.name in INTERNAL_TOPICS):
+            self.writable[at.topic, at.partition] = partition
+        self.by_id[partition.topic_id, at.partition] = partition
+        self._by_log[log] = partition
+        if self.on_leading is not None:
+            self.on_leading(partition)
+
+    def _tell_leader(self, partition: Partition, leader: Leader, state: values.PartitionState) -> None:
+        leader.stored(state.replicas, state.in_sync_nodes, self._steady_ms(), is_held=bool(state.eligible))
+        partition.advance()
+        partition.note_starts()
+
+    def _follow_leader(self, at: TopicPartition, topic: values.Topic, state: values.PartitionState) -> None:
+        log = self.logs[at]
+        log.become_follower(LeaderEpoch(state.leader_epoch))
+        if self.followers is not None:
+            self.followers.follow(Copy(at, _raw(topic), log, state.leader, state.leader_epoch))
+
+    def _resign(self, at: TopicPartition, why: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
+        """Lead no more; the log stays."""
+        partition = self.partitions.pop(at)
+        self.writable.pop((at.topic, at.partition), None)
+        self.by_id.pop((partition.topic_id, at.partition), None)
+        self._by_log.pop(partition.log, None)
+        partition.retire(why)
+        if self.on_resigned is not None:
+            self.on_resigned(partition)
+
+    def _found(self, at: TopicPartition, topic: values.Topic) -> PartitionLog | None:
+        log = self._directory.logs.get(at)
+        if log is not None and self._directory.topic_ids[at] not in ("", topic.topic_id):
+            raise StorageError(f"{log.directory} holds the log of an earlier topic and cannot be removed; move it away")
+        return log
+
+    async def _create(self, at: TopicPartition, topic: values.Topic) -> PartitionLog:
+        # The topic may be deleted while its logs are made.
+        revision = self._image.revisions.get(keys.topic(topic.name), self._image.revision)
+        generation = self._running_since()
+        settings = self._topic_settings(at.topic).log
+        log = await self._runtime.create(at, topic.topic_id, settings, revision, generation)
+        member = next(
+            (one for one in self._image.state(topic, at.partition).in_sync if one.node_id == self._node_id), None
+        )
+        if member is not None and member.since < generation:
+            tell("replica made anew: its folder is missing", level="warning", partition=str(at))
+        self._on_created()
+        return log
+
+    def _give_up_lost(self, at: TopicPartition, topic: values.Topic) -> None:
+        """Make a log anew whose folder is gone, once another replica leads and the cluster counts ours as damaged."""
+        state = self._image.state(topic, at.partition)
+        is_led_elsewhere = state.leader not in (values.NO_LEADER, self._node_id)
+        if self._node_id in state.damaged and is_led_elsewhere and self._directory.give_up_lost(at):
+            tell("replica made anew from its leader", partition=str(at), leader=state.leader)
+
+    def _on_created(self) -> None:
+        """Have the checkpoint speak of a new log soon: from then on a folder that is missing is missed."""
+        if not self._is_checkpoint_due:
+            self._is_checkpoint_due = True
+            self._spawn(self._checkpoint_soon())
+
+    async def _checkpoint_soon(self) -> None:
+        await asyncio.sleep(_CHECKPOINT_S)
+        self._is_checkpoint_due = False
+        with suppress(StorageError):  # The directory has failed, which is reported; or the next one is written.
+            await self._runtime.checkpoint()
+
+    async def _delete_offline(self, at: TopicPartition) -> None:
+        try:
+            await self._runtime.delete(at)
+        except QanatError as fault:
+            # The topic is gone for clients; the next start tries again.
+            tell("partition cannot be removed", level="error", partition=str(at), reason=str(fault))
+
+    def _retire(self, at: TopicPartition) -> None:
+        if at in self.partitions:
+            self._resign(at, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif self.followers is not None:
+            self.followers.leave(at)
+        del self.logs[at]
+        del self._by_topic[at.topic][at]
+        if not self._by_topic[at.topic]:
+            del self._by_topic[at.topic]
+
+    async def _few_at_a_time(
+        self, partitions: Sequence[TopicPartition], act: Callable[[TopicPartition], Coroutine[Any, Any, None]]
+    ) -> None:
+        """What fails does not hold up the others, and is raised at the end."""
+        left, faults = iter(partitions), list[QanatError]()
+
+        async def act_on_left() -> None:
+            for at in left:
+                try:
+                    await act(at)
+                except QanatError as fault:
+                    faults.append(fault)
+
+        await asyncio.gather(*(act_on_left() for _ in partitions[:LOGS_MADE_AT_ONCE]))
+        if faults:
+            raise faults[0]
+
+    # What others have changed
+
+    async def _follow(self, name: str) -> None:
+        try:
+            await self.host_topic(name)
+        except QanatError as fault:
+            self._retry_later(name, fault)
+
+    def _retry_later(self, name: str, fault: QanatError) -> None:
+        waiting = [str(at) for at in self._failed if at.topic == name]
+        tell("partitions cannot be hosted now", level="error", topic=name, waiting=len(waiting), reason=str(fault))
+        if not isinstance(fault, DirectoryFailedError):
+            self._latest[name] = attempt = object()
+            self._spawn(self._retry(name, attempt))
+
+    async def _retry(self, name: str, attempt: object) -> None:
+        await asyncio.sleep(_RETRY_S)
+        if self._latest.get(name) is attempt:
+            del self._latest[name]
+            await self._follow(name)
+
+    def _on_flushed(self, log: PartitionLog) -> None:
+        partition = self._by_log.get(log)
+        if partition is not None:
+            partition.advance()
+
+
+def _raw(topic: values.Topic) -> bytes:
+    return topic.identity.value.bytes

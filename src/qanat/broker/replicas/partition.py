@@ -1,0 +1,353 @@
+"""A partition that this broker leads: appends and who waits for them, reads and who waits for more.
+
+Appending takes effect at once; an acknowledgement that needs the disk is a
+future. The high watermark follows what is durable, or the end of the log where
+the topic leaves flushing to the kernel; where there are followers, it follows
+what every member of the in-sync set has (`replication.leader`), and so do acknowledgements.
+
+Rule 1: once this exists, the high watermark moves only in `partition_end`, the only place that wakes waiting consumers.
+        Followers wait for the end of the log, and are woken by every append.
+Rule 2: one object is one leadership. When it is over (`retire`), whoever waits is told so.
+Rule 3: a new leader's high watermark is the one that it had as a follower, which lags behind what its predecessor
+        acknowledged. Whoever decides by what a partition holds first asks `knows_high_watermark`, or waits for it
+        (`have_high_watermark`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from qanat.broker.replicas.partition_end import PartitionEnd, Written
+from qanat.broker.settings.topic_settings import TopicSettings
+from qanat.log.append_state import Appended
+from qanat.log.files import Buffer
+from qanat.log.log_reads import LogRead
+from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.log.runtime.sync_future import Prompt
+from qanat.log.settings import TimestampType
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import NotLeaderError, OffsetNotAvailableError, OffsetOutOfRangeError
+from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, TopicPartition
+from qanat.replication.leader import Leader
+from qanat.wire.control import Marker
+from qanat.wire.staged import StagedFile
+
+Wake = Callable[[], None]
+# Looked up once: a member of an enumeration is searched for anew at every use.
+_LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
+
+
+class EndMarker(NamedTuple):
+    """How one producer's transaction ended."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+    transaction_version: int = 0
+
+
+class Partition(PartitionEnd):
+    """The leader's side of one partition."""
+
+    __slots__ = (
+        "_known",
+        "_starting",
+        "_waiting_followers",
+        "at",
+        "epoch_start",
+        "min_insync_replicas",
+        "topic_id",
+        "why_retired",
+    )
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        runtime: LogRuntime,
+        topic_id: bytes,
+        leader_epoch: int,
+        leader: Leader | None = None,
+    ) -> None:
+        super().__init__(log, runtime, leader_epoch, leader)
+        self.at: TopicPartition = log.topic_partition
+        self.topic_id = topic_id
+        self.min_insync_replicas = 1
+        self.why_retired = ErrorCode.NONE
+        self._waiting_followers: dict[Wake, None] = {}
+        self._known: Prompt[None] | None = None
+        """Settled when the high watermark is known; one for all who wait, however often they lose patience."""
+        self._starting: list[tuple[int, Prompt[None]]] = []
+        """Who waits for every member of the in-sync set to start at an offset."""
+        log.become_leader(LeaderEpoch(leader_epoch))
+        self.epoch_start = log.end_offset
+        """Where the log ended when we began to lead."""
+        if leader is None:
+            log.advance_high_watermark(log.flushed_offset)
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.at} epoch {self.leader_epoch} {self.log!r}>"
+
+    def obey(self, settings: TopicSettings) -> None:
+        """Take over the topic's settings, with effect from now on."""
+        self.log.obey(settings.log)
+        self.min_insync_replicas = settings.min_insync_replicas
+        if self.leader is not None:
+            self.leader.min_in_sync = settings.min_insync_replicas
+        self.advance()
+
+    @property
+    def in_sync_replicas(self) -> int:
+        """How many replicas have everything."""
+        return 1 if self.leader is None else len(self.leader.in_sync)
+
+    @property
+    def needed_in_sync(self) -> int:
+        """How many must have everything for acks=all to be accepted: all there are, where more were asked for.
+
+        So does Kafka since 3.7: a topic with one replica takes records whatever the cluster's `min.insync.replicas`.
+        """
+        return 1 if self.leader is None else min(self.min_insync_replicas, len(self.leader.replicas))
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether too few are in sync for acks=all."""
+        return self.leader is not None and self.in_sync_replicas < self.needed_in_sync
+
+    # Writing
+
+    def append_now(self, batch: Buffer) -> Written | None:
+        """Append a client's batch; None where it must wait for the disk or be opened on a worker."""
+        self._require_present()
+        appended = self._runtime.append_now(self.log, batch, self.leader_epoch)
+        return None if appended is None else self._written(appended, len(batch))
+
+    async def append(self, batch: Buffer) -> Written:
+        """`append_now`, waiting."""
+        self._require_present()
+        return self._written(await self._runtime.append(self.log, batch, self.leader_epoch), len(batch))
+
+    async def adopt(self, staged: StagedFile) -> Written:
+        """Make a file of batches that lies beside this broker part of the log."""
+        self._require_present()
+        return self._written(*await self._runtime.adopt(self.log, staged, self.leader_epoch))
+
+    def append_own(self, batch: Buffer) -> Written:
+        """Append a batch that this broker has made: no client's limits apply."""
+        self._require_present()
+        return self._written(self._runtime.append_own(self.log, batch, self.leader_epoch), len(batch))
+
+    def append_marker(self, marker: EndMarker) -> asyncio.Future[None] | None:
+        """End a producer's transaction here; returns what its being on disk waits for, None where it is.
+
+        Markers are flushed whatever the topic's bargain is: if one got lost, its transaction would stay open for ever.
+        Where others may lead by now, one that is there is written again: only what followers take proves that they do
+        not, and that the transaction that was ended here is the one that is meant.
+        """
+        self._require_present()
+        size = self._runtime.append_marker(
+            self.log,
+            marker.producer_id,
+            marker.producer_epoch,
+            Marker(marker.is_commit, marker.coordinator_epoch),
+            self.leader_epoch,
+            marker.transaction_version,
+            is_repeated=self.leader is not None,
+        )
+        self.written_bytes += size
+        if self.leader is not None:
+            self._runtime.flush_soon(self.log)
+            self._tell_followers()
+            return self._when_committed(self.log.end_offset)
+        flushed = self._runtime.when_flushed(self.log, self.log.end_offset)
+        if not self.log.settings.is_flushed:
+            self.advance()
+        return flushed
+
+    def when_durable(self) -> Prompt[None] | None:
+        """When everything appended so far is safe; None where it is, or nobody promised that."""
+        if self.leader is not None:
+            return self._when_committed(self.log.end_offset)
+        if not self.log.settings.is_flushed:
+            return None
+        return self._runtime.when_flushed(self.log, self.log.end_offset)
+
+    def _require_present(self) -> None:
+        """Whoever has held this since before it was retired would be acknowledged by rules that hold no more: a sole
+        replica that is to have followers is led in the same epoch, by another one of these."""
+        if self.is_retired:
+            raise self._not_leader()
+
+    def _written(self, appended: Appended, size: int) -> Written:
+        self._require_present()  # It may have been retired while the batch waited for the disk.
+        self.written_bytes += size
+        if self.leader is not None:
+            return self._written_for_followers(appended)
+        settings = self.log.settings
+        is_log_time = settings.message_timestamp_type is _LOG_APPEND_TIME
+        append_time_ms = self._runtime.clock_ms() if is_log_time else NO_TIMESTAMP
+        durable = None
+        if not settings.is_flushed:
+            self.advance()
+        elif appended.is_flush_due:
+            durable = self._runtime.when_flushed(self.log, appended.last_offset + 1)
+        return Written(appended.base_offset, append_time_ms, durable)
+
+    def _written_for_followers(self, appended: Appended) -> Written:
+        is_log_time = self.log.settings.message_timestamp_type is _LOG_APPEND_TIME
+        append_time_ms = self._runtime.clock_ms() if is_log_time else NO_TIMESTAMP
+        self._tell_followers()
+        self.advance()
+        return Written(appended.base_offset, append_time_ms, self._when_committed(appended.last_offset + 1))
+
+    def _when_committed(self, end_offset: int) -> Prompt[None] | None:
+        """When every member of the in-sync set has everything below; None where it is so."""
+        if end_offset <= self.log.high_watermark:
+            return None
+        waiting: Prompt[None] = Prompt()
+        if self.is_retired:
+            waiting.settle_with_fault(self._not_leader())
+        elif self._acknowledged and self._acknowledged[-1][0] > end_offset:
+            self._acknowledged = deque(sorted([*self._acknowledged, (end_offset, waiting)], key=lambda one: one[0]))
+        else:
+            self._acknowledged.append((end_offset, waiting))
+        return waiting
+
+    def when_started(self, offset: int) -> Prompt[None] | None:
+        """When every member of the in-sync set has forgotten what is before an offset (KIP-107); None where it has."""
+        if self._is_started(offset):
+            return None
+        waiting: Prompt[None] = Prompt()
+        if self.is_retired:
+            waiting.settle_with_fault(self._not_leader())
+        else:
+            self._starting.append((offset, waiting))
+        return waiting
+
+    def _is_started(self, offset: int) -> bool:
+        start = self.log.log_start_offset
+        return offset <= (start if self.leader is None else self.leader.shared_start(start))
+
+    def note_starts(self) -> None:
+        """A follower has said where it starts, or the in-sync set is another: tell whoever waits for that."""
+        if self._starting:
+            starting, self._starting = self._starting, []
+            for offset, waiting in starting:
+                if self._is_started(offset):
+                    waiting.settle(None)
+                else:
+                    self._starting.append((offset, waiting))
+
+    def _not_leader(self) -> NotLeaderError:
+        return NotLeaderError(f"this broker has stopped leading {self.at}: look for the leader again")
+
+    def _tell_followers(self) -> None:
+        if self._waiting_followers:
+            waiting, self._waiting_followers = self._waiting_followers, {}
+            for wake in waiting:
+                wake()
+
+    def advance(self) -> None:
+        """Move the high watermark to where it may be, and wake whoever waits to read that far."""
+        if self.is_retired:
+            return
+        log = self.log
+        log_end = log.end_offset
+        if self.leader is None:
+            end_offset = log.flushed_offset if log.settings.is_flushed else log_end
+        else:
+            committed = self.leader.committed(log.flushed_offset if log.settings.is_synced else log_end)
+            if committed is None:
+                return
+            end_offset = committed
+        if end_offset > log.high_watermark:
+            self._advance_to(end_offset, log_end)
+
+    # Reading
+
+    @property
+    def knows_high_watermark(self) -> bool:
+        """Whether the high watermark has reached where the log ended when this leader epoch began.
+
+        Everything that any leader before has acknowledged lies below that end. Until the in-sync followers have
+        confirmed it, records that were acknowledged are still hidden from consumers here (KIP-207).
+        """
+        return self.leader is None or self.log.high_watermark >= self.epoch_start
+
+    def require_high_watermark(self) -> None:
+        """Raise a retriable error where what the last leader acknowledged is not all visible yet."""
+        if not self.knows_high_watermark:
+            raise OffsetNotAvailableError(f"{self.at}: the leader has just been elected; ask again")
+
+    async def have_high_watermark(self, timeout_s: float | None = None) -> None:
+        """Wait until everything that was acknowledged before this leader epoch is visible here.
+
+        Raises `OffsetNotAvailableError` after the timeout, and `NotLeaderError` when the leadership ends.
+        """
+        if self.knows_high_watermark:
+            return
+        if self._known is None or self._known.done():
+            self._known = self._when_committed(self.epoch_start)
+        assert self._known is not None, "the high watermark is below the start of the epoch"
+        done, _ = await asyncio.wait([self._known], timeout=timeout_s)
+        if done:
+            self._known.result()
+        else:
+            self.require_high_watermark()
+
+    def end_of_reading(self, *, is_committed: bool) -> int:
+        """How far a consumer may read."""
+        return self.log.last_stable_offset if is_committed else self.log.high_watermark
+
+    def read_now(self, offset: int, max_bytes: int, end_offset: int) -> LogRead | None:
+        """Read what is in memory; None where the disk would have to be waited for."""
+        log = self.log
+        last = log.high_watermark if self.leader is None else log.end_offset
+        if not log.log_start_offset <= offset <= last:
+            raise OffsetOutOfRangeError(
+                f"{self.at} holds offsets {log.log_start_offset} to {last} (exclusive), not {offset}"
+            )
+        if offset >= end_offset:
+            return LogRead((), offset)
+        read = log.read_now(offset, max_bytes, end_offset)
+        return read if isinstance(read, LogRead) else None
+
+    async def read(self, offset: int, max_bytes: int, end_offset: int) -> LogRead:
+        """Read, waiting for the disk if need be."""
+        return await self._runtime.read(self.log, offset, max_bytes, end_offset)
+
+    def has_aborted_at_hand(self, offset: int, end_offset: int) -> bool:
+        """Whether the aborted transactions of a read can be named without waiting for the disk."""
+        return self.log.unready_for_aborted(offset, end_offset) is None
+
+    async def have_aborted(self, offset: int, end_offset: int) -> None:
+        await self._runtime.have_aborted(self.log, offset, end_offset)
+
+    def wait_for_more(self, wake: Wake, *, is_follower: bool = False) -> None:
+        """Call `wake` once, when there is more to read."""
+        (self._waiting_followers if is_follower else self._waiting)[wake] = None
+
+    def stop_waiting(self, wake: Wake) -> None:
+        self._waiting.pop(wake, None)
+        self._waiting_followers.pop(wake, None)
+
+    def retire(self, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
+        """Wake everybody: there is nothing more to wait for."""
+        self.is_retired = True
+        self.why_retired = why
+        waiting = [*self._waiting, *self._waiting_followers]
+        self._waiting, self._waiting_followers = {}, {}
+        for wake in waiting:
+            wake()
+        acknowledged, self._acknowledged = self._acknowledged, deque()
+        for _, committed in acknowledged:
+            committed.settle_with_fault(self._not_leader())
+            committed.exception()  # Nobody need look: who asked for acks=1 has its answer.
+        starting, self._starting = self._starting, []
+        for _, started in starting:
+            started.settle_with_fault(self._not_leader())
+            started.exception()

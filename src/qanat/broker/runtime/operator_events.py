@@ -1,0 +1,51 @@
+"""What an operator should hear of logs and of what others have changed, as events (`telemetry.events`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from qanat.cluster.format_levels import LevelPlan
+from qanat.cluster.reassignments import PartitionPlan
+from qanat.cluster.topic_configs import ConfigPlan
+from qanat.log.partition_log import PartitionLog
+from qanat.log.segments.batch_scan import Damage
+from qanat.model.errors import StorageError
+from qanat.telemetry.events import event
+
+
+def damage(log: PartitionLog, found: Iterable[Damage]) -> None:
+    """Records that cannot be read any more."""
+    for one in found:
+        event(
+            "partition is damaged",
+            level="error",
+            partition=str(log.topic_partition),
+            segment=log.segment_at(one.first_offset).file.path,
+            byte=one.start,
+            offsets=f"{one.first_offset} to {one.next_offset - 1}",
+            reason=one.reason,
+            advice="another replica leads and this one is fetched from it again; where there is none, look with "
+            f"qanat log verify {log.directory} and restore it from a backup",
+        )
+
+
+def directory_failure(error: StorageError) -> None:
+    """A disk that can no longer be trusted."""
+    event(
+        "data directory given up: nothing is accepted any more",
+        level="error",
+        reason=str(error),
+        advice="check the disk, then restart the broker",
+    )
+
+
+def change(plan: ConfigPlan | PartitionPlan | LevelPlan) -> None:
+    """Somebody asked for something, and it is done."""
+    match plan:
+        case LevelPlan():
+            event("format level raised", level_now=plan.level)
+        case PartitionPlan():
+            at, after = f"{plan.topic.name}-{plan.number}", plan.after
+            event("partition changed", partition=at, replicas=list(after.replicas), leader=after.leader)
+        case ConfigPlan():
+            event("settings changed", of=plan.of, settings=dict(plan.overrides))

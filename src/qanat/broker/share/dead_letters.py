@@ -1,0 +1,170 @@
+"""Records that a share group has given up, on their way into its dead-letter topic.
+
+A dead letter is the whole record (key, value, headers, timestamp) with headers that say where it comes from and
+why it is here; their names are Kafka's (KIP-1191). It goes to the partition of its own number, as far as there are
+so many, so that what came in order stays in order.
+
+Rule 1: a record is archived only once its letter is durable: after a crash it may be written twice, never not at all.
+Rule 2: whatever stands in the way (no such topic, a full disk) is told, and tried again for as long as it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from qanat.broker.replicas.partition import Partition
+from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.cluster.rejection import Rejection
+from qanat.cluster.topics import CreateTopic
+from qanat.connection.faults import error_code
+from qanat.groups.share.partition import Dying
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import OffsetOutOfRangeError, QanatError
+from qanat.model.ids import TopicPartition
+from qanat.telemetry.events import Rarely
+from qanat.wire.batch_header import read_header, split_batches
+from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from qanat.wire.kafka.registry import ApiKey
+from qanat.wire.records import Header, Record, decode_records, encode_batch
+
+if TYPE_CHECKING:
+    from qanat.broker.broker import Broker
+    from qanat.broker.share.share_partition import LedSharePartition
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+_READ_BYTES = 1024 * 1024
+_BATCH_BYTES = 512 * 1024
+"""Letters are written in batches of about this size."""
+_DECODED_BYTES_MAX = 64 * 1024 * 1024
+_CALL_S = 10.0
+"""How long another broker may take to write letters."""
+_BY_NAME = 12
+"""The last version of Produce that names topics by their names."""
+
+
+class UndeliverableError(QanatError):
+    """A dead letter has nowhere to go for now."""
+
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class DeadLetters:
+    """Writes dead letters, for all groups of a broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._tell_trouble = Rarely("dead letters cannot be written")
+
+    def bury(self, led: LedSharePartition, dying: Sequence[Dying]) -> None:
+        """Write the letters beside everything else, and then tell the share partition."""
+        self._broker.park(self._bury(led, tuple(dying)))
+
+    async def _bury(self, led: LedSharePartition, dying: Sequence[Dying]) -> None:
+        for one in dying:
+            pause_s = _FIRST_PAUSE_S
+            while led.is_serving:
+                topic = led.policy.dead_letter_topic
+                try:
+                    if topic and topic != led.partition.at.topic:
+                        await self._write(led, one, topic)
+                    break
+                except QanatError as fault:
+                    self._tell_trouble(group=led.key.group_id, topic=topic, reason=str(fault))
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            if led.is_serving:
+                led.buried(one.first_offset, one.last_offset)
+
+    async def _write(self, led: LedSharePartition, dying: Dying, topic: str) -> None:
+        target = await self._target(topic, led.key.partition)
+        letters: list[Record] = []
+        size = 0
+        for record in await self._records(led.partition, dying):
+            letters.append(_letter(record, len(letters), led, dying))
+            size += len(record.key or b"") + len(record.value or b"")
+            if size >= _BATCH_BYTES:
+                await self._append(target, letters)
+                letters, size = [], 0
+        await self._append(target, letters)
+
+    async def _target(self, topic: str, number: int) -> TopicPartition:
+        """The partition for letters from a partition of this number; the topic is made if that is allowed."""
+        broker = self._broker
+        if topic not in broker.metadata.image.topics:
+            if not broker.settings.auto_create_topics_enable:
+                raise UndeliverableError(
+                    f"there is no topic named {topic!r}: create it, or set auto.create.topics.enable"
+                )
+            outcome = await broker.create_topic(CreateTopic(topic, broker.new_topic_id()))
+            if isinstance(outcome, Rejection) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise UndeliverableError(f"the topic {topic!r} cannot be created: {outcome.message}")
+        return TopicPartition(topic, number % len(broker.metadata.image.topics[topic].partitions))
+
+    async def _append(self, target: TopicPartition, letters: Sequence[Record]) -> None:
+        """Write letters, here or by asking whoever leads the partition; they are safe when this returns."""
+        if not letters:
+            return
+        batch = encode_batch(letters)
+        partition = self._broker.writable_partition(target.topic, target.partition)
+        if isinstance(partition, Partition):
+            async with self._broker.runtime.in_line(partition.log):
+                durable = partition.append_own(batch).durable
+            if durable is not None:
+                await durable
+        elif partition is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            await self._send(target, bytes(batch))
+        else:
+            raise UndeliverableError(f"{target} cannot be written: {partition.name}")
+
+    async def _send(self, target: TopicPartition, batch: bytes) -> None:
+        image = self._broker.metadata.image
+        leader = image.state(image.topics[target.topic], target.partition).leader
+        data = [
+            TopicProduceData(target.topic, partition_data=[PartitionProduceData(target.partition, memoryview(batch))])
+        ]
+        request = ProduceRequest(None, -1, round(_CALL_S * 1000), data)
+        answer = await self._broker.peers.call(leader, ApiKey.PRODUCE, request, _CALL_S, at_most=_BY_NAME)
+        error = error_code(answer.responses[0].partition_responses[0].error_code)
+        if error is not ErrorCode.NONE:
+            raise UndeliverableError(f"{target}, led by broker {leader}, cannot be written: {error.name}")
+
+    async def _records(self, partition: Partition, dying: Dying) -> list[Record]:
+        """The records themselves, as far as they are still there.
+
+        They were given to members, so they are committed; a leader that has just been elected may not see that yet.
+        """
+        await partition.have_high_watermark()
+        found: list[Record] = []
+        breaths = Breaths()
+        offset, end_offset = max(dying.first_offset, partition.log.log_start_offset), dying.last_offset + 1
+        while offset < end_offset:
+            try:
+                part = await partition.read(offset, _READ_BYTES, partition.log.high_watermark)
+            except OffsetOutOfRangeError:
+                break
+            async for batch in breaths.over(one for view in part.views() for one in split_batches(view)):
+                header = read_header(batch)
+                if header.base_offset < end_offset and not header.is_control:
+                    found += [
+                        record
+                        for record in decode_records(batch, _DECODED_BYTES_MAX)
+                        if offset <= record.offset < end_offset
+                    ]
+            if part.next_offset <= offset:
+                break
+            offset = part.next_offset
+        return found
+
+
+def _letter(record: Record, number: int, led: LedSharePartition, dying: Dying) -> Record:
+    headers: tuple[Header, ...] = (
+        ("__dlq.errors.topic", led.partition.at.topic.encode()),
+        ("__dlq.errors.partition", str(led.key.partition).encode()),
+        ("__dlq.errors.offset", str(record.offset).encode()),
+        ("__dlq.errors.group", led.key.group_id.encode()),
+        ("__dlq.errors.delivery.count", str(dying.delivery_count).encode()),
+        ("__dlq.errors.message", dying.cause.encode()),
+    )
+    return Record(number, record.timestamp, record.key, record.value, (*record.headers, *headers))

@@ -1,0 +1,60 @@
+"""What holds for the deliveries of each share group, from what was set for it and for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from qanat.broker.replicas.partition import Partition
+from qanat.broker.share.share_partition import Policy
+from qanat.groups.own_settings import OwnSettings
+from qanat.groups.share.beginning import Edge, Since, parse_beginning
+from qanat.groups.share.rules import ShareRules
+from qanat.log.runtime.log_runtime import LogRuntime
+
+_PATIENCE_S = 1.0
+"""How long a first fetch waits for a new leader to know how far its partition is committed."""
+
+
+class SharePolicies:
+    """Looks settings up with every request, so that a change takes effect at once."""
+
+    def __init__(self, own_settings: Callable[[str], OwnSettings], runtime: LogRuntime) -> None:
+        self._own_settings = own_settings
+        self._runtime = runtime
+        self._made: dict[OwnSettings, Policy] = {}
+
+    def of(self, group_id: str) -> Policy:
+        """The same object as long as nothing was changed."""
+        own = self._own_settings(group_id)
+        policy = self._made.get(own)
+        if policy is None:
+            policy = self._made[own] = _policy(own)
+        return policy
+
+    async def first_offset(self, group_id: str, partition: Partition) -> int:
+        """Where a group begins in a partition that is new to it; raises what `have_high_watermark` raises."""
+        own = self._own_settings(group_id)
+        log = partition.log
+        match parse_beginning(own.share_auto_offset_reset):
+            case Edge.EARLIEST:
+                return log.log_start_offset
+            case Edge.LATEST:
+                await partition.have_high_watermark(_PATIENCE_S)
+                return log.high_watermark
+            case Since(ago_ms):
+                await partition.have_high_watermark(_PATIENCE_S)
+                found = await self._runtime.find_timestamp(log, self._runtime.clock_ms() - ago_ms)
+                return log.high_watermark if found is None else min(found.offset, log.high_watermark)
+
+
+def _policy(own: OwnSettings) -> Policy:
+    topic = own.errors_deadletterqueue_topic_name.strip()
+    rules = ShareRules(
+        own.share_record_lock_duration_ms,
+        own.share_delivery_count_limit,
+        own.share_partition_max_record_locks,
+        own.share_redelivery_backoff_ms,
+        own.share_redelivery_backoff_max_ms,
+        has_dead_letters=bool(topic),
+    )
+    return Policy(rules, own.share_isolation_level == "read_committed", topic)

@@ -1,0 +1,263 @@
+"""A share partition at work: what `groups.share.partition` decides is written down, waited for and followed.
+
+Rule: whoever acknowledges is answered when the state is durable. Where it cannot be written, the partition ends:
+whoever uses it next loads what is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from qanat.broker.replicas.partition import Partition
+from qanat.broker.share.remote_state import StateKeeper
+from qanat.groups.share.partition import (
+    Acknowledgement,
+    Change,
+    Dying,
+    Given,
+    Read,
+    SharePartition,
+    Span,
+    Take,
+)
+from qanat.groups.share.state_records import ShareKey, ShareSnapshot
+from qanat.groups.share.state_shard import StateReply, WriteState
+from qanat.log.log_reads import LogRead
+from qanat.model.error_codes import ErrorCode
+from qanat.wire.batch_header import BatchHeader, read_header, split_batches
+
+if TYPE_CHECKING:
+    from qanat.groups.share.rules import ShareRules
+
+Wake = Callable[[], None]
+Durable = asyncio.Future[StateReply]
+
+
+class Policy(NamedTuple):
+    """What holds for one group in all its partitions."""
+
+    rules: ShareRules
+    is_committed: bool
+    """Whether records of undecided and aborted transactions are left out."""
+    dead_letter_topic: str = ""
+
+
+class Reading(NamedTuple):
+    """A read of the log, and the offset that it began with."""
+
+    place: int
+    read: LogRead
+
+
+NO_READING = Reading(0, LogRead((), 0))
+
+
+class Handed(NamedTuple):
+    """What a member gets: ranges that it holds now, and the batches in which they lie."""
+
+    given: list[Given]
+    views: list[memoryview]
+    size: int
+
+
+NOTHING = Handed([], [], 0)
+
+
+class LedSharePartition:
+    """One partition, as one group sees it, on the broker that leads the partition."""
+
+    def __init__(
+        self,
+        key: ShareKey,
+        partition: Partition,
+        keeper: StateKeeper,
+        state: ShareSnapshot,
+        policy: Policy,
+        bury: Callable[[LedSharePartition, Sequence[Dying]], None],
+        on_durable: Callable[[LedSharePartition], None],
+    ) -> None:
+        self.key = key
+        self.partition = partition
+        self.policy = policy
+        self.records = SharePartition(state.start_offset, policy.rules, state.batches)
+        self.durable_start_offset = state.start_offset
+        self.is_serving = True
+        self._keeper = keeper
+        self._state_epoch = state.state_epoch
+        self._bury = bury
+        self._on_durable = on_durable
+        self._waiting: dict[Wake, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms: int | None = None
+        if dying := self.records.dying():
+            self._bury(self, dying)
+
+    def __repr__(self) -> str:
+        return f"<LedSharePartition {self.key.group_id} {self.partition.at} {self.records!r}>"
+
+    def obey(self, policy: Policy) -> None:
+        """Go by changed settings, with effect on what is given out from now on."""
+        if policy is not self.policy:
+            self.policy, self.records.rules = policy, policy.rules
+
+    def end(self) -> None:
+        """Nothing here can be trusted any more, or is wanted: whoever waits looks for another."""
+        self.is_serving = False
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wake()
+
+    def _now_ms(self) -> int:
+        return self._keeper.clocks.steady_ms()
+
+    # Giving out
+
+    def read_now(self, max_bytes: int) -> Reading | None:
+        """What of the log may be given out next, empty where there is nothing; None where it is not in memory.
+
+        Raises what reading raises.
+        """
+        place = self._place()
+        if place is None:
+            return NO_READING
+        read = self.partition.read_now(place, max_bytes, self._end_offset)
+        if read is None or (self._leaves_out(read) and not self.partition.has_aborted_at_hand(place, read.next_offset)):
+            return None
+        return Reading(place, read)
+
+    async def read(self, max_bytes: int) -> Reading:
+        """The same, waiting for the disk."""
+        place = self._place()
+        if place is None:
+            return NO_READING
+        read = await self.partition.read(place, max_bytes, self._end_offset)
+        if self._leaves_out(read):
+            await self.partition.have_aborted(place, read.next_offset)
+        return Reading(place, read)
+
+    def _leaves_out(self, read: LogRead) -> bool:
+        return self.policy.is_committed and bool(read.slices)
+
+    def _place(self) -> int | None:
+        """From where on to read; None where there is nothing to give out."""
+        self.records.forget_before(self.partition.log.log_start_offset)
+        offset = self.records.next_fetch_offset(self._now_ms())
+        return None if offset is None or offset >= self._end_offset else offset
+
+    @property
+    def _end_offset(self) -> int:
+        return self.partition.end_of_reading(is_committed=self.policy.is_committed)
+
+    def hand_out(self, member: str, reading: Reading, take: Take) -> Handed:
+        """Give a member what it may have of what was read; others may have had some of it meanwhile."""
+        place, read = reading
+        if not read.slices and read.next_offset <= place:
+            return NOTHING
+        walked: list[tuple[BatchHeader, memoryview]] = []
+        spans = self._spans(read, place, walked)
+        given = self.records.acquire(member, Read(place, spans, read.next_offset), take, self._now_ms())
+        self._set_timer()
+        views = _holding(walked, given)
+        return Handed(given, views, sum(map(len, views)))
+
+    def _spans(self, read: LogRead, place: int, walked: list[tuple[BatchHeader, memoryview]]) -> Iterator[Span]:
+        """The batches that were read, as far as somebody looks; what was looked at is kept."""
+        aborted: dict[int, list[tuple[int, int]]] = {}
+        if self.policy.is_committed:
+            for entry in self.partition.log.aborted_transactions(place, read.next_offset):
+                aborted.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))
+        for view in read.views():
+            for batch in split_batches(view):
+                header = read_header(batch)
+                is_wanted = not header.is_control and header.record_count > 0
+                if is_wanted and header.is_transactional and header.producer_id in aborted:
+                    base = header.base_offset
+                    is_wanted = not any(first <= base <= last for first, last in aborted[header.producer_id])
+                walked.append((header, batch))
+                yield Span(header.base_offset, header.last_offset, is_wanted)
+
+    # Getting back
+
+    def acknowledge(self, member: str, batches: Sequence[Acknowledgement]) -> Durable | ErrorCode:
+        """What a member says of records; the future is of what became of writing it down."""
+        change = self.records.acknowledge(member, batches, self._now_ms())
+        if isinstance(change, ErrorCode):
+            return change
+        return self._write(change) or ErrorCode.NONE
+
+    def release(self, member: str, *, is_attempt: bool) -> Durable | None:
+        """Take back all that a member holds."""
+        return self._write(self.records.release_member(member, self._now_ms(), is_attempt=is_attempt))
+
+    def buried(self, first: int, last: int) -> None:
+        self._write(self.records.buried(first, last))
+
+    def _write(self, change: Change | None) -> Durable | None:
+        self._set_timer()
+        if change is None or not self.is_serving:
+            return None
+        epochs = self._state_epoch, self.partition.leader_epoch
+        written = self._keeper.ask(WriteState(self.key, *epochs, change.start_offset, change.batches))
+
+        def follow(done: Durable) -> None:
+            if done.cancelled() or done.result().error is not ErrorCode.NONE:
+                self.end()
+                return
+            if change.start_offset > self.durable_start_offset:
+                self.durable_start_offset = change.start_offset
+                self._on_durable(self)
+            if change.dying and self.is_serving:
+                self._bury(self, change.dying)
+
+        written.add_done_callback(follow)
+        self._wake()
+        return written
+
+    # Waiting
+
+    def wait_for_more(self, wake: Wake) -> None:
+        """Call `wake` once, when there may be more to give out."""
+        self._waiting[wake] = None
+
+    def stop_waiting(self, wake: Wake) -> None:
+        self._waiting.pop(wake, None)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for wake in waiting:
+            wake()
+
+    def _set_timer(self) -> None:
+        deadline_ms = self.records.next_deadline_ms
+        if deadline_ms == self._timer_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_ms = deadline_ms
+        if deadline_ms is not None and self.is_serving:
+            delay_s = max(deadline_ms - self._now_ms(), 0) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = self._timer_ms = None
+        if self.is_serving:
+            self._write(self.records.tick(self._now_ms()))
+            self._wake()  # What was kept back may be given out now.
+
+
+def _holding(walked: Sequence[tuple[BatchHeader, memoryview]], given: Sequence[Given]) -> list[memoryview]:
+    """The batches that hold something of what was given out."""
+    views: list[memoryview] = []
+    ranges = iter(given)
+    current = next(ranges, None)
+    for header, batch in walked:
+        while current is not None and current.last_offset < header.base_offset:
+            current = next(ranges, None)
+        if current is None:
+            break
+        if current.first_offset <= header.last_offset:
+            views.append(batch)
+    return views

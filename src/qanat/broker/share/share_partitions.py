@@ -1,0 +1,182 @@
+"""The share partitions that this broker leads, and how far groups are in all that it keeps.
+
+A share partition is loaded when a member first fetches from it. A group that is new to a partition begins where
+its `share.auto.offset.reset` says, and that is written down at once: it begins there after a crash as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from qanat.broker.coordinators.coordinator_shard import Clocks
+from qanat.broker.replicas.partition import Partition
+from qanat.broker.runtime.detached_work import to_the_end
+from qanat.broker.share.dead_letters import DeadLetters
+from qanat.broker.share.share_partition import LedSharePartition
+from qanat.broker.share.share_sessions import ShareSessions
+from qanat.broker.share.state_coordinator import ShareCoordinator
+from qanat.groups.consumer.records import TopicIdPartition
+from qanat.groups.share.record_states import RecordState
+from qanat.groups.share.standing import ShareStanding
+from qanat.groups.share.state_records import ShareKey
+from qanat.groups.share.state_shard import BeginState, ForgetState, ReadState, ResetState
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicId
+
+if TYPE_CHECKING:
+    from qanat.broker.broker import Broker
+    from qanat.broker.share.delivery_policies import SharePolicies
+
+_DONE = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+
+
+class SharePartitions:
+    """See the module."""
+
+    def __init__(self, broker: Broker, policies: SharePolicies, clocks: Clocks) -> None:
+        settings = broker.at_start.groups
+        self._broker = broker
+        self.policies = policies
+        self.states = ShareCoordinator(broker, settings, clocks)
+        self.sessions = ShareSessions(settings.group_share_max_share_sessions)
+        self.watched: WeakSet[Any] = WeakSet()
+        """Connections whose end is heard of."""
+        self._led: dict[ShareKey, LedSharePartition] = {}
+        self._loading: dict[ShareKey, asyncio.Task[LedSharePartition | ErrorCode]] = {}
+        self._letters = DeadLetters(broker)
+
+    def take_over(self, partition: Partition) -> None:
+        """Keep what a partition of the internal topic holds, and take up what was under way: dead letters must be
+        written, and logs begin where their groups stand.
+        """
+        self.states.topic.take_over(partition)
+        self._broker.park(self._resume(partition))
+
+    async def _resume(self, partition: Partition) -> None:
+        if partition.log.end_offset == 0:
+            return
+        shard = await self.states.topic.shard(partition.at.partition)
+        while shard is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and not partition.is_retired:
+            shard = await self.states.topic.shard(partition.at.partition)
+        if isinstance(shard, ErrorCode):
+            return  # Whoever uses it next takes up what was under way.
+        topics, consumption = self._broker.metadata.image.topics_by_id, self._broker.consumption
+        for key, state in list(shard.shard.states.items()):
+            if TopicId.of(key.topic_id) not in topics:
+                await shard.ask(ForgetState(key))
+            elif any(batch.state == RecordState.ARCHIVING for batch in state.batches):
+                await self.lead(key)
+            at = self._broker.partition_by_id(key.topic_id, key.partition)
+            if isinstance(at, Partition) and consumption.concerns(at):
+                consumption.look_at(at)
+
+    def close(self) -> None:
+        for led in self._led.values():
+            led.end()
+        self.states.close()
+
+    # What members work with
+
+    def led(self, key: ShareKey) -> LedSharePartition | None:
+        """A share partition that is loaded and serves."""
+        led = self._led.get(key)
+        if led is None or not led.is_serving or led.partition.is_retired:
+            return None
+        led.obey(self.policies.of(key.group_id))
+        return led
+
+    async def lead(self, key: ShareKey) -> LedSharePartition | ErrorCode:
+        """The same, loaded if need be; everybody who asks meanwhile waits for the same load."""
+        if (led := self.led(key)) is not None:
+            return led
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = self._broker.park(self._load(key))
+            loading.add_done_callback(lambda _: self._loading.pop(key, None))
+        return await to_the_end(loading)
+
+    async def _load(self, key: ShareKey) -> LedSharePartition | ErrorCode:
+        partition = self._broker.partition_by_id(key.topic_id, key.partition)
+        if isinstance(partition, ErrorCode):
+            return partition
+        keeper = await self.states.keeper_of(key)
+        if isinstance(keeper, ErrorCode):
+            return keeper
+        policy = self.policies.of(key.group_id)
+        begun = await keeper.ask(ReadState(key))
+        if begun.error is ErrorCode.NONE and begun.state is None:
+            try:
+                offset = await self.policies.first_offset(key.group_id, partition)
+            except QanatError as fault:
+                return fault.code
+            begun = await keeper.ask(BeginState(key, partition.leader_epoch, offset))
+        if begun.error is not ErrorCode.NONE or begun.state is None:
+            return begun.error or ErrorCode.UNKNOWN_SERVER_ERROR
+        self._drop(key)
+        led = LedSharePartition(key, partition, keeper, begun.state, policy, self._letters.bury, self._on_durable)
+        self._led[key] = led
+        return led
+
+    def _on_durable(self, led: LedSharePartition) -> None:
+        """A group is further in a partition, and will be after a crash."""
+        consumption = self._broker.consumption
+        if consumption.concerns(led.partition):
+            consumption.look_at(led.partition)
+
+    def _drop(self, key: ShareKey) -> None:
+        led = self._led.pop(key, None)
+        if led is not None:
+            led.end()
+
+    def release(self, group_id: str, member: str, *, is_attempt: bool) -> None:
+        """Take back all that a member of a group holds."""
+        for key, led in self._led.items():
+            if key.group_id == group_id and led.is_serving:
+                led.release(member, is_attempt=is_attempt)
+
+    # What administrators ask
+
+    async def standing(self, group_id: str, at: TopicIdPartition) -> ShareStanding:
+        """Where a group stands in a partition; nothing is created by asking."""
+        key = ShareKey(group_id, at.topic_id, at.partition)
+        if (led := self.led(key)) is not None:
+            start_offset, done_count = led.records.start_offset, led.records.done_count
+            return ShareStanding(start_offset, led.partition.leader_epoch, done_count)
+        state = await self.states.state_of(key)
+        if isinstance(state, ErrorCode):
+            return ShareStanding(error=state)
+        if state is None:
+            return ShareStanding()
+        done_count = sum(batch.last_offset - batch.first_offset + 1 for batch in state.batches if batch.state in _DONE)
+        return ShareStanding(state.start_offset, state.leader_epoch, done_count)
+
+    async def reset(self, group_id: str, at: TopicIdPartition, start_offset: int) -> ErrorCode:
+        """Let a group begin anew at an offset; durable when this returns."""
+        key = ShareKey(group_id, at.topic_id, at.partition)
+        keeper = await self.states.keeper_of(key)
+        if isinstance(keeper, ErrorCode):
+            return keeper
+        self._drop(key)
+        return (await keeper.ask(ResetState(key, start_offset))).error
+
+    async def forget(self, group_id: str, at: TopicIdPartition) -> ErrorCode:
+        """Forget a group's state in a partition; it is no error where there is none."""
+        key = ShareKey(group_id, at.topic_id, at.partition)
+        if not self.states.topic.is_there:
+            return ErrorCode.NONE
+        keeper = await self.states.keeper_of(key)
+        if isinstance(keeper, ErrorCode):
+            return keeper
+        self._drop(key)
+        return (await keeper.ask(ForgetState(key))).error
+
+    async def forget_topic(self, topic_id: bytes) -> None:
+        """Forget what all groups did in a topic that is gone."""
+        for key in [key for key in self._led if key.topic_id == topic_id]:
+            self._drop(key)
+        for shard in self.states.topic.loaded():
+            for key in [key for key in shard.shard.states if key.topic_id == topic_id]:
+                await shard.ask(ForgetState(key))

@@ -1,0 +1,167 @@
+"""The shell around the ledger of share partitions: one shard per partition of `__share_group_state` that we lead.
+
+A partition's state is a snapshot and the updates behind it, so that the topic is not compacted: records before
+the oldest snapshot that is still needed are deleted. A snapshot that keeps too many behind it is written anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from qanat.broker.coordinators.coordinator_shard import Clocks, HostedShard
+from qanat.broker.coordinators.internal_topic import InternalTopic, replay
+from qanat.broker.replicas.partition import Partition
+from qanat.broker.share.remote_state import RemoteShareState, StateKeeper
+from qanat.cluster.topic_names import SHARE_STATE_TOPIC
+from qanat.cluster.values import NO_LEADER
+from qanat.groups.decisions import coordinator_error
+from qanat.groups.settings import GroupSettings
+from qanat.groups.share.state_codec import decode_record, encode_record
+from qanat.groups.share.state_records import LedgerRecord, ShareKey, ShareSnapshot, ShareTombstone
+from qanat.groups.share.state_shard import (
+    ReadState,
+    ShareStateShard,
+    SnapshotState,
+    StateDecision,
+    StateReply,
+    StateRequest,
+)
+from qanat.model.error_codes import ErrorCode
+from qanat.wire.records import Record, decode_records, encode_batch
+
+if TYPE_CHECKING:
+    from qanat.broker.broker import Broker
+
+_DECODED_BYTES_MAX = 64 * 1024 * 1024
+_TOPIC_CONFIGS = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "segment.bytes": str(16 * 1024 * 1024),
+}
+_RECORDS_KEPT = 20_000
+"""So many records may lie behind the oldest snapshot, and as many per partition that has one."""
+
+Answer = asyncio.Future[StateReply]
+
+
+class ShareCoordinator:
+    """The state of every share partition that this broker keeps."""
+
+    def __init__(self, broker: Broker, settings: GroupSettings, clocks: Clocks) -> None:
+        self._broker = broker
+        self._updates_per_snapshot = settings.share_coordinator_snapshot_update_records_per_snapshot
+        self._clocks = clocks
+        self.topic: InternalTopic[HostedShareState] = InternalTopic(
+            broker,
+            SHARE_STATE_TOPIC,
+            settings.share_coordinator_state_topic_num_partitions,
+            settings.share_coordinator_state_topic_replication_factor,
+            _TOPIC_CONFIGS,
+            self._host,
+            coordinator_error,
+        )
+
+    def close(self) -> None:
+        self.topic.close()
+
+    async def keeper_of(self, key: ShareKey) -> StateKeeper | ErrorCode:
+        """Who keeps a partition's state: a shard of ours, or another broker."""
+        if (error := await self.topic.ensure()) is not ErrorCode.NONE:
+            return error
+        number, image = self.topic.partition_of(str(key)), self._broker.metadata.image
+        leader = image.state(image.topics[self.topic.name], number).leader
+        if leader == self._broker.node_id:
+            return await self.topic.shard(number)
+        if leader == NO_LEADER:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return RemoteShareState(self._broker, leader, self._clocks)
+
+    async def state_of(self, key: ShareKey) -> ShareSnapshot | ErrorCode | None:
+        """What is known of a partition; nothing is created by asking."""
+        if not self.topic.is_there:
+            return None
+        keeper = await self.keeper_of(key)
+        if isinstance(keeper, ErrorCode):
+            return keeper
+        reply = await keeper.ask(ReadState(key))
+        return reply.error if reply.error is not ErrorCode.NONE else reply.state
+
+    async def ask(self, request: StateRequest) -> Answer:
+        """A shard of ours decides, for another broker; the answer comes when that is durable. Whoever has many
+        requests asks several before the first answer: then they are on disk together."""
+        shard = await self.topic.shard(self.topic.partition_of(str(request.key)))
+        if not isinstance(shard, ErrorCode):
+            return shard.ask(request)
+        answer: Answer = asyncio.get_running_loop().create_future()
+        answer.set_result(StateReply(shard))
+        return answer
+
+    async def _host(self, partition: Partition) -> HostedShareState:
+        shard = ShareStateShard(self._updates_per_snapshot)
+        places: dict[ShareKey, int] = {}
+
+        def take(batch: memoryview) -> None:
+            for record in decode_records(batch, _DECODED_BYTES_MAX):
+                decoded = decode_record(record.key or b"", record.value)
+                if decoded is not None:
+                    shard.apply(decoded)
+                    _note(places, decoded, record.offset)
+
+        await replay(partition, take)
+        return HostedShareState(shard, partition, self._clocks, places)
+
+
+class HostedShareState(HostedShard[StateRequest, StateReply, StateDecision]):
+    """A shard with its partition, and where in it the snapshots lie."""
+
+    def __init__(
+        self, shard: ShareStateShard, partition: Partition, clocks: Clocks, places: dict[ShareKey, int]
+    ) -> None:
+        super().__init__(shard, partition, clocks)
+        self.shard = shard
+        self._places = places
+        """The offset of every partition's latest snapshot, the oldest first."""
+
+    def _batch(self, decision: StateDecision) -> bytearray | None:
+        if not decision.records:
+            return None
+        now_ms = self.clocks.wall_ms()
+        for number, record in enumerate(decision.records, self.partition.log.end_offset):
+            _note(self._places, record, number)
+        return encode_batch(
+            [Record(number, now_ms, *encode_record(record)) for number, record in enumerate(decision.records)]
+        )
+
+    def _answers(self, decision: StateDecision, answer: Answer | None) -> Iterable[tuple[Answer, StateReply]]:
+        if answer is None:
+            return []
+        assert decision.reply is not None
+        return [(answer, decision.reply)]
+
+    def _refusal(self, request: StateRequest, error: ErrorCode) -> StateReply:
+        return StateReply(error)
+
+    def _coordinator_error(self, append_error: ErrorCode) -> ErrorCode:
+        return coordinator_error(append_error)
+
+    def _follow(self, decision: StateDecision) -> None:
+        """Let go of what nobody needs any more, and see to it that there is such a thing."""
+        log, bound = self.partition.log, _RECORDS_KEPT + len(self._places)
+        if log.end_offset - log.log_start_offset <= bound or not self.is_serving:
+            return
+        key, oldest = next(iter(self._places.items()), (None, log.high_watermark))
+        if key is not None and log.end_offset - oldest > bound:
+            self.ask(SnapshotState(key))
+        elif oldest - log.log_start_offset > bound // 2:
+            log.advance_log_start(min(oldest, log.high_watermark))
+
+
+def _note(places: dict[ShareKey, int], record: LedgerRecord, offset: int) -> None:
+    """Keep in mind where the latest snapshots lie, in order."""
+    if isinstance(record, ShareSnapshot | ShareTombstone):
+        places.pop(record.key, None)
+    if isinstance(record, ShareSnapshot):
+        places[record.key] = offset

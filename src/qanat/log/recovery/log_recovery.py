@@ -1,0 +1,269 @@
+"""Opening a log that a process left behind, cleanly or not.
+
+Sealed segments are complete by definition and only measured. Segments without
+a sidecar were being written: they are scanned batch by batch, and what is
+not sound at their end is the torn tail of a write that nobody was promised.
+
+Rule 1: only the *tail* is ever cut: the unsealed segments at the end, above
+        the recovery point. Anything unsound elsewhere is damage: it is kept,
+        reported (`PartitionLog.damage`) and its offsets are not given out again.
+Rule 2: every other file is a memory aid. Missing, torn or from the future, it
+        is rebuilt, never believed over the log.
+Rule 3: recovery only removes names and shortens tails, so doing it twice, or
+        dying in the middle of it, changes nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from qanat.log.compaction.compaction_commit import finish_swap
+from qanat.log.directories.atomic_files import TEMPORARY_SUFFIX, read_whole, replace
+from qanat.log.files import Files
+from qanat.log.leader_epochs import LeaderEpochs
+from qanat.log.partition_log import PartitionLog
+from qanat.log.recovery.active_segment_recovery import take_in
+from qanat.log.recovery.state_replay import load_producers, remove_snapshots, walk
+from qanat.log.segments import file_names
+from qanat.log.segments.batch_scan import Damage, find_damage
+from qanat.log.segments.header_digest import HeaderPoint
+from qanat.log.segments.segment import Segment
+from qanat.log.segments.sidecar import Sidecar, decode_sidecar, encode_sidecar
+from qanat.log.segments.verification import merged
+from qanat.log.settings import LogSettings
+from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
+
+_LEFTOVERS = (file_names.CLEANED, file_names.TRUNCATED, TEMPORARY_SUFFIX)
+
+
+class Checkpoint(Struct, frozen=True):
+    """What the directory's checkpoint files say of one partition; all of it may be wrong."""
+
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    """Everything below was durable once: damage there is no torn tail."""
+    high_watermark: int = 0
+    cleaned_offset: int = 0
+    headers: HeaderPoint | None = None
+    """What the headers of the segment that was written to were, up to the recovery point."""
+
+
+def open_log(
+    files: Files, directory: str, topic_partition: TopicPartition, settings: LogSettings, checkpoint: Checkpoint
+) -> PartitionLog:
+    """Make what lies in the folder into a valid log, whatever happened to it; an empty folder is an empty log."""
+    interval_bytes = settings.index_interval_bytes
+    _refuse_unreadable(files, directory)
+    # A process that was killed leaves names that are not durable yet: they must be, before anything is done about them.
+    files.sync_directory(directory)
+    _finish_swaps(files, directory, interval_bytes)
+    _remove_leftovers(files, directory)
+    known_epochs = LeaderEpochs.decode(read_whole(files, f"{directory}/{file_names.LEADER_EPOCHS}") or b"")
+    segments = _open_segments(files, directory, settings, checkpoint, known_epochs)
+    if not segments:
+        segments.append(Segment.create(files, directory, 0, interval_bytes))
+    end_offset = segments[-1].next_offset
+    log_start, high_watermark = _bounds(checkpoint, segments[0].base_offset, end_offset)
+    remove_snapshots(files, directory, keep_to=end_offset)
+    epochs = _load_epochs(known_epochs, segments, end_offset)
+    producers = load_producers(segments, end_offset, high_watermark)
+    if epochs.is_dirty:
+        # Sealed segments are not walked again, so what they say must be written down before.
+        replace(files, f"{directory}/{file_names.LEADER_EPOCHS}", epochs.encode())
+        epochs.is_dirty = False
+    _seal_all_but_active(segments)
+    if segments[-1].is_sealed:
+        segments.append(Segment.create(files, directory, end_offset, interval_bytes))
+    segments[-1].file.sync()
+    files.sync_directory(directory)
+    epochs.truncate_start(Offset(log_start))
+    log = PartitionLog(files, directory, topic_partition, settings, segments, epochs, producers, log_start)
+    log.has_new_names = False
+    log.high_watermark = high_watermark
+    log.cleaned_offset = checkpoint.cleaned_offset if checkpoint.cleaned_offset <= end_offset else 0
+    return log
+
+
+def _bounds(checkpoint: Checkpoint, first_offset: int, end_offset: int) -> tuple[int, int]:
+    """Log start and high watermark, as far as the checkpoint can be meant for this log."""
+    # A start beyond the end was not written for this log; believing it would empty it.
+    is_start_known = first_offset <= checkpoint.log_start_offset <= end_offset
+    log_start = checkpoint.log_start_offset if is_start_known else first_offset
+    return log_start, min(max(checkpoint.high_watermark, log_start), end_offset)
+
+
+def _refuse_unreadable(files: Files, directory: str) -> None:
+    """Raise before anything is touched where a segment is not for us."""
+    for name in files.list(directory):
+        if (base_offset := file_names.offset_of(name, file_names.SIDECAR)) is not None:
+            sidecar = _read_sidecar(files, directory, base_offset)
+            log_file = file_names.segment_file(directory, base_offset, file_names.LOG)
+            if sidecar is not None and sidecar.key_id is not None and files.exists(log_file):
+                Segment.sealed(files, directory, base_offset, sidecar).close()
+
+
+def _finish_swaps(files: Files, directory: str, interval_bytes: int) -> None:
+    """A swap file is a compaction that was decided: the segments that it stands for go, it takes their place."""
+    for name in files.list(directory):
+        if file_names.range_of(name, file_names.SWAP) is not None:
+            finish_swap(files, directory, files.open(f"{directory}/{name}"), interval_bytes).close()
+
+
+def _remove_leftovers(files: Files, directory: str) -> None:
+    """Files that were being written, and companions of logs that are gone."""
+    content = files.list(directory)
+    bases = {file_names.offset_of(name, file_names.LOG) for name in content}
+    leftovers = [name for name in content if name.endswith(_LEFTOVERS) or _is_orphan(name, bases)]
+    for name in leftovers:
+        files.remove(f"{directory}/{name}")
+    if leftovers:
+        # Durably, before a new log takes the name of one that is gone: it would be taken for sealed.
+        files.sync_directory(directory)
+
+
+def _is_orphan(name: str, bases: set[int | None]) -> bool:
+    companions = (file_names.offset_of(name, suffix) for suffix in file_names.BESIDE_LOG)
+    return any(offset is not None and offset not in bases for offset in companions)
+
+
+def _open_segments(
+    files: Files, directory: str, settings: LogSettings, checkpoint: Checkpoint, epochs: LeaderEpochs | None
+) -> list[Segment]:
+    """All segments, oldest first; those without a sidecar are scanned, and the tail is cut where it is torn."""
+    point = checkpoint.headers
+    recovery_point = max(checkpoint.recovery_point, point.next_offset if point is not None else 0)
+    bases = [base for name in files.list(directory) if (base := file_names.offset_of(name, file_names.LOG)) is not None]
+    sidecars = [_read_sidecar(files, directory, base) for base in bases]
+    tail_from = next((index + 1 for index in reversed(range(len(bases))) if sidecars[index] is not None), 0)
+    segments: list[Segment] = []
+    for index, (base_offset, sidecar) in enumerate(zip(bases, sidecars, strict=True)):
+        torn_from = recovery_point if index >= tail_from else None
+        if segments and not _follows(segments[-1], base_offset, torn_from, is_dense=not settings.is_compacted):
+            _remove_newest_first(files, directory, bases[index:])
+            return segments
+        if sidecar is not None:
+            segments.append(_measured(Segment.sealed(files, directory, base_offset, sidecar)))
+            continue
+        segment = _unscanned(files, directory, base_offset, settings.index_interval_bytes)
+        segments.append(segment)
+        # A process that was killed after a failed sync leaves bytes in memory that look written and are not.
+        segment.file.sync()
+        segment.file.forget_cache()
+        following = bases[index + 1] if index + 1 < len(bases) else None
+        is_sound_to_end = take_in(
+            segment,
+            torn_from=torn_from,
+            next_offset=following,
+            is_dense=not settings.is_compacted,
+            point=point if point is not None and point.base_offset == base_offset else None,
+            epochs=epochs.entries if epochs is not None else (),
+        )
+        if not is_sound_to_end:
+            # Later segments first: a crash between the two must not leave them behind a hole.
+            _remove_newest_first(files, directory, bases[index + 1 :])
+            segment.file.cut(segment.size)
+            segment.file.sync()
+            return segments
+    return segments
+
+
+def _follows(before: Segment, base_offset: int, torn_from: int | None, *, is_dense: bool) -> bool:
+    """Whether a segment goes on where the one before it ends.
+
+    Where it does not, above the recovery point, bytes or a whole file before it never reached the disk. Elsewhere
+    something is gone that once was there: the hole is noted as damage. Compaction leaves such holes, too; a
+    segment that has lost its sidecar, or never had one because Kafka wrote it, cannot tell.
+    """
+    if before.next_offset == base_offset:
+        return True
+    if torn_from is not None and before.next_offset >= min(torn_from, base_offset):
+        return False
+    if not (is_dense or before.is_sealed):
+        before.next_offset = max(before.next_offset, base_offset)
+    elif before.next_offset < base_offset:
+        _note_hole(before, base_offset)
+    return True
+
+
+def _note_hole(segment: Segment, next_offset: int) -> None:
+    """Take offsets that are gone for good into a segment's extent, so that nobody takes the rest for a torn tail."""
+    hole = Damage(segment.size, segment.size, segment.next_offset, next_offset, "what was here is gone")
+    segment.damage = (*segment.damage, hole)
+    segment.next_offset = next_offset
+    if segment.sidecar is not None:
+        sidecar = msgspec.structs.replace(segment.sidecar, next_offset=next_offset, damage=segment.damage)
+        replace(segment.files, segment.path(file_names.SIDECAR), encode_sidecar(sidecar))
+        segment.sidecar = sidecar
+
+
+def _read_sidecar(files: Files, directory: str, base_offset: int) -> Sidecar | None:
+    path = file_names.segment_file(directory, base_offset, file_names.SIDECAR)
+    content = read_whole(files, path)
+    return None if content is None else decode_sidecar(content, path)
+
+
+def _unscanned(files: Files, directory: str, base_offset: int, interval_bytes: int) -> Segment:
+    file = files.open(file_names.segment_file(directory, base_offset, file_names.LOG))
+    return Segment(files, directory, base_offset, file, interval_bytes)
+
+
+def _measured(segment: Segment) -> Segment:
+    """A sealed segment must have the size that was sealed; where it is shorter, find out what is left of it."""
+    held = segment.file.size()
+    if held < segment.size:
+        sealed_size, segment.size = segment.size, held
+        end_offset = segment.next_offset
+        damage = list(find_damage(segment.file, 0, held, segment.base_offset, end_offset, end_offset=end_offset))
+        segment.damage = merged(segment.damage, damage)
+        readable_to = max([_next_offset(segment), *(one.next_offset for one in damage)])
+        if readable_to < segment.next_offset:
+            reason = f"{sealed_size - held} bytes of the file are gone"
+            segment.damage += (Damage(held, held, readable_to, segment.next_offset, reason),)
+    return segment
+
+
+def _next_offset(segment: Segment) -> int:
+    return max((header.next_offset for _, header in segment.batches()), default=segment.base_offset)
+
+
+def _remove_newest_first(files: Files, directory: str, bases: list[int]) -> None:
+    """Drop the segments after a tear: nothing in them was ever promised, or the torn one would be sealed."""
+    for base_offset in reversed(bases):
+        for suffix in (file_names.LOG, *file_names.BESIDE_LOG):
+            files.remove(file_names.segment_file(directory, base_offset, suffix))
+        files.sync_directory(directory)
+
+
+def _seal_all_but_active(segments: list[Segment]) -> None:
+    """What the dead process had closed is sealed now; so is a last segment that ends in damage."""
+    for index, segment in enumerate(segments):
+        is_active = index == len(segments) - 1 and not segment.damage
+        if not segment.is_sealed and not is_active:
+            sidecar = segment.describe()
+            segment.write_seal(sidecar)
+            segment.become_sealed(sidecar)
+
+
+def _load_epochs(known: LeaderEpochs | None, segments: list[Segment], end_offset: int) -> LeaderEpochs:
+    """From the checkpoint file up to the first unsealed segment, from the batches after that, or where it is no use.
+
+    Between the batches (compaction takes them) there is only the file to say where an epoch began. What was
+    sealed when it was compacted may be unsealed now: it was cut, or comes from Kafka.
+    """
+    unsealed_from = next((segment.base_offset for segment in segments if not segment.is_sealed), end_offset)
+    believed_to = 0 if known is None else unsealed_from
+    before = list(known.entries) if known is not None else []
+    epochs = LeaderEpochs(list(before))
+    epochs.truncate_end(Offset(believed_to))
+    walked_to = believed_to
+    for segment in segments:
+        for _, header, _ in walk(segment) if segment.base_offset >= believed_to else ():
+            if header.leader_epoch != epochs.latest:
+                for epoch, start in before:
+                    if walked_to <= start <= header.base_offset and epochs.latest < epoch <= header.leader_epoch:
+                        epochs.assign(epoch, start)
+                epochs.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))
+            walked_to = header.next_offset
+    epochs.is_dirty = epochs != LeaderEpochs(before)
+    return epochs

@@ -1,0 +1,344 @@
+"""One segment: a `.log` file of bare batches, its look-up tables and, once complete, its sidecar.
+
+Open, a segment grows by `append`. When the log moves on to the next one it is
+closed, and once its bytes are certainly on disk it is sealed: its sidecar is
+written and it never changes again.
+
+Rule 1: `size` is the truth. Bytes of the file beyond it are garbage that nobody is ever shown.
+Rule 2: a position handed in or returned is the start of a batch, or `size`.
+
+Which segment an offset belongs to is `partition_log`'s business; what a dead
+process left behind is `recovery`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct
+
+import msgspec
+
+from qanat.log.append_state import SegmentEnd
+from qanat.log.directories.atomic_files import replace
+from qanat.log.files import Buffer, File, Files
+from qanat.log.leader_epochs import EpochStart
+from qanat.log.segments import file_names
+from qanat.log.segments.batch_scan import Damage
+from qanat.log.segments.header_digest import HeaderDigest
+from qanat.log.segments.index_tables import GrowingTables, SealedTables
+from qanat.log.segments.indexes import batch_start_before, offset_before_timestamp, position_before
+from qanat.log.segments.sidecar import Sidecar, encode_sidecar
+from qanat.log.segments.verification import find_segment_damage, merged
+from qanat.model.errors import CorruptLogError, QanatError, UnreadableSegmentError
+from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, read_header
+from qanat.wire.crc import crc32c
+
+_EXTENT = Struct(">qi11xi")
+"""Base offset, batch length and last offset delta: enough to walk from batch to batch."""
+_BEFORE_LENGTH = 12
+_NOTHING_CHECKSUM = crc32c(b"")
+
+
+class AstrayError(CorruptLogError):
+    """There is no batch where one should be: what is damaged, and how far, is not known yet (`locate_damage`)."""
+
+    def __init__(self, segment: Segment, position: int) -> None:
+        self.segment = segment
+        super().__init__(
+            f"{segment.file.path} holds no batch at byte {position}: it is damaged there; "
+            "restore the partition from a replica or a backup"
+        )
+
+
+class Segment(SegmentEnd):
+    """Records from `base_offset` on, up to and without `next_offset`."""
+
+    __slots__ = (
+        "are_headers_checked",
+        "damage",
+        "directory",
+        "files",
+        "read_offset",
+        "read_position",
+        "shown_size",
+        "sidecar",
+    )
+
+    def __init__(self, files: Files, directory: str, base_offset: int, file: File, interval_bytes: int) -> None:
+        super().__init__(base_offset, file, interval_bytes)
+        self.files = files
+        self.directory = directory
+        self.shown_size = 0
+        """Of how many bytes there may be views."""
+        self.read_offset = base_offset
+        """Where the read ended that came last: whoever reads on starts at that position, without looking it up."""
+        self.read_position = 0
+        self.sidecar: Sidecar | None = None
+        self.damage: tuple[Damage, ...] = ()
+        self.are_headers_checked = False
+        """Whether this process has compared the header digest of a sealed segment."""
+
+    def __copy__(self) -> Segment:
+        """The segment as it is now, with the same file and tables: for whoever walks it while it grows."""
+        other = Segment.__new__(Segment)
+        for name in _FIELDS:
+            setattr(other, name, getattr(self, name))
+        return other
+
+    def __repr__(self) -> str:
+        state = "sealed" if self.is_sealed else "open"
+        return f"<Segment {self.base_offset}..{self.next_offset} {self.size} bytes {state}>"
+
+    @staticmethod
+    def create(files: Files, directory: str, base_offset: int, interval_bytes: int) -> Segment:
+        """A new, empty segment; its name is not durable before the folder is synced."""
+        file = files.open(file_names.segment_file(directory, base_offset, file_names.LOG), create=True)
+        return Segment(files, directory, base_offset, file, interval_bytes)
+
+    @staticmethod
+    def sealed(files: Files, directory: str, base_offset: int, sidecar: Sidecar) -> Segment:
+        """A complete segment as its sidecar describes it; its files are opened, not read."""
+        file = files.open(file_names.segment_file(directory, base_offset, file_names.LOG))
+        try:
+            sidecar.require_key(file.key_id, file_names.segment_file(directory, base_offset, file_names.SIDECAR))
+        except UnreadableSegmentError:
+            file.close()
+            raise
+        segment = Segment(files, directory, base_offset, file, 0)
+        segment.size = sidecar.size
+        segment.next_offset = sidecar.next_offset
+        segment.max_timestamp = sidecar.max_timestamp
+        segment.max_timestamp_offset = sidecar.max_timestamp_offset
+        segment.damage = sidecar.damage
+        segment.become_sealed(sidecar)
+        return segment
+
+    @property
+    def is_sealed(self) -> bool:
+        return self.sidecar is not None
+
+    @property
+    def has_aborted(self) -> bool:
+        """Whether an aborted transaction ends here; asked of the sidecar, not of the disk."""
+        if self.sidecar is not None:
+            return self.sidecar.checksums.aborted_index != _NOTHING_CHECKSUM
+        return bool(self.tables.aborted)
+
+    @property
+    def headers(self) -> HeaderDigest | None:
+        """What is known of the batches' headers besides what stands in the file."""
+        if self.sidecar is not None:
+            return None if isinstance(self.sidecar.headers, msgspec.UnsetType) else self.sidecar.headers
+        return HeaderDigest(self.digest, self.is_dense) if self.is_digested else None
+
+    def path(self, suffix: str) -> str:
+        return file_names.segment_file(self.directory, self.base_offset, suffix)
+
+    def view(self) -> memoryview:
+        if self.size > self.shown_size:
+            self.shown_size = self.size
+        return self.file.view(self.size)
+
+    def all_files(self) -> list[str]:
+        """The log first: without it the others mean nothing."""
+        return [self.path(suffix) for suffix in (file_names.LOG, *file_names.BESIDE_LOG)]
+
+    def close(self) -> None:
+        self.file.close()
+        if isinstance(self.tables, SealedTables):
+            self.tables.close()
+
+    # Writing
+
+    def start_again(self) -> None:
+        """Forget the batches that were entered: they are to be entered once more."""
+        assert isinstance(self.tables, GrowingTables), "a sealed segment never changes"
+        Segment.__init__(self, self.files, self.directory, self.base_offset, self.file, self.tables.interval_bytes)
+
+    def append(
+        self,
+        chunks: tuple[Buffer, ...],
+        size: int,
+        base_offset: int,
+        last_offset: int,
+        leader_epoch: int,
+        max_timestamp: int,
+    ) -> None:
+        """Write one batch at the end. A write that fails leaves the segment as it was."""
+        position = self.size
+        try:
+            self.file.write(chunks, position)
+        except QanatError:
+            self.file.cut(position)
+            raise
+        self.enter(position, size, base_offset, last_offset, leader_epoch, max_timestamp)
+
+    def enter_header(self, position: int, header: BatchHeader, max_timestamp: int | None = None) -> None:
+        """Take in a batch that is in the file at `position`, as its header describes it."""
+        newest = header.newest_timestamp if max_timestamp is None else max_timestamp
+        self.enter(position, header.size, header.base_offset, header.last_offset, header.leader_epoch, newest)
+
+    # Sealing
+
+    def describe(self) -> Sidecar:
+        """The sidecar that this segment would have if it were sealed as it is."""
+        assert isinstance(self.tables, GrowingTables), "a sealed segment has its sidecar"
+        self.tables.enter_timestamp(self.max_timestamp, self.max_timestamp_offset)
+        return Sidecar(
+            size=self.size,
+            next_offset=self.next_offset,
+            max_timestamp=self.max_timestamp,
+            max_timestamp_offset=self.max_timestamp_offset,
+            checksums=self.tables.checksums(),
+            damage=self.damage,
+            key_id=self.file.key_id,
+            headers=msgspec.UNSET if self.damage or self.headers is None else self.headers,
+        )
+
+    def write_seal(self, sidecar: Sidecar) -> None:
+        """Make a closed segment durable, then say so in its sidecar (on a worker; `become_sealed` follows)."""
+        assert isinstance(self.tables, GrowingTables), "sealed once"
+        self.file.sync()
+        self.tables.write(self.files, self.directory)
+        replace(self.files, self.path(file_names.SIDECAR), encode_sidecar(sidecar))
+
+    def become_sealed(self, sidecar: Sidecar) -> None:
+        self.sidecar = sidecar
+        if isinstance(self.tables, SealedTables):
+            self.tables.close()
+        self.tables = SealedTables(self.files, self.directory, self.base_offset, sidecar.checksums)
+
+    def keep_in_memory(self, tables: GrowingTables | SealedTables) -> None:
+        """Look things up in these tables, for which there is no room on the disk; the next start makes them again."""
+        if isinstance(self.tables, SealedTables):
+            self.tables.close()
+        self.tables = tables
+
+    # Looking up
+
+    def is_next_read(self, offset: int) -> bool:
+        """Whether a read from `offset` on goes on where the last one ended, at `read_position`."""
+        return offset == self.read_offset and self.read_position < self.size and not self.damage
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch that ends at or after `offset` starts; `size` where there is none."""
+        if offset >= self.next_offset:
+            return self.size
+        if self.is_next_read(offset):
+            self._extent(self.view(), self.read_position)
+            return self.read_position
+        if not self.damage and self.last_batch_offset <= offset < self.last_batch_end_offset:
+            return self.last_batch_position
+        position = position_before(self.tables.offsets, max(offset - self.base_offset, 0))
+        if position >= self.size:
+            position = 0  # The file is shorter than it was: somewhere before is damage that says so.
+        view = self.view()
+        while position < self.size:
+            if self.damage and (damage := self.damage_at(position)) is not None:
+                if offset < damage.next_offset:
+                    return position
+                position = damage.end
+                continue
+            base_offset, length, delta = self._extent(view, position)
+            if base_offset + delta >= offset:
+                return position
+            position += length + _BEFORE_LENGTH
+        return self.size
+
+    def _extent(self, view: memoryview, position: int) -> tuple[int, int, int]:
+        """Base offset, length and last offset delta of the batch at `position`, which nobody may have checked."""
+        if self.size - position >= HEADER_SIZE:
+            base_offset, length, delta = _EXTENT.unpack_from(view, position)
+            fits = HEADER_SIZE <= length + _BEFORE_LENGTH <= self.size - position
+            if fits and delta >= 0 and self.base_offset <= base_offset <= self.next_offset - delta - 1:
+                return base_offset, length, delta
+        raise AstrayError(self, position)
+
+    def boundary_before(self, limit: int, start: int, view: memoryview) -> int:
+        """The last end of a whole batch at or before `limit`, from the batch at `start` on; `start` where none fits."""
+        if self.damage:
+            limit = min([limit, *(damage.start for damage in self.damage if damage.start > start)])
+        if limit >= self.size:
+            return self.size
+        position = batch_start_before(self.tables.offsets, limit)
+        if position < start:
+            position = start
+        while position < limit:
+            end = position + self._extent(view, position)[1] + _BEFORE_LENGTH
+            if end > limit:
+                break
+            position = end
+        return position
+
+    def batch_end(self, position: int) -> int:
+        """Where the batch at `position` ends."""
+        return position + self._extent(self.view(), position)[1] + _BEFORE_LENGTH
+
+    def offset_at(self, position: int, view: memoryview) -> int:
+        """Base offset of the batch at `position`, or the first offset that damage there has taken."""
+        damage = self.damage_at(position) if self.damage else None
+        return self._extent(view, position)[0] if damage is None else damage.first_offset
+
+    def position_of_timestamp(self, timestamp: int) -> int:
+        """Where the first batch with a record as new as `timestamp` starts; `size` where there is none."""
+        if timestamp > self.max_timestamp:
+            return self.size
+        first_offset = self.base_offset + offset_before_timestamp(self.tables.times, timestamp)
+        for position, header in self.batches(self.position_of(first_offset)):
+            if header.newest_timestamp >= timestamp:
+                return position
+        return self.size
+
+    def batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Each batch's position and header from `position` on, damage left out."""
+        view = self.view()
+        end = len(view)
+        walked_from = position
+        while position < end:
+            if self.damage and (damage := self.damage_at(position)) is not None:
+                position = damage.end
+                continue
+            try:
+                self._extent(view, position)
+            except AstrayError:
+                self.locate_damage()
+                # Either this is damage, or the batch before it was, and its length has led us astray.
+                if self.damage_at(position) is None and self.damage_at(walked_from) is None:
+                    raise
+                position = position if self.damage_at(position) is not None else walked_from
+                continue
+            header = read_header(view, position)
+            yield position, header
+            walked_from, position = position, position + header.size
+
+    def batch(self, position: int) -> memoryview:
+        """The bytes of the batch at `position`."""
+        return self.view()[position : self.batch_end(position)]
+
+    # Damage
+
+    def damage_at(self, position: int) -> Damage | None:
+        """Damage that covers `position`; bytes that are gone altogether are damage at the very end."""
+        return next((one for one in self.damage if one.start <= position < max(one.end, one.start + 1)), None)
+
+    def find_damage(self, epochs: Sequence[EpochStart] = ()) -> tuple[Damage, ...]:
+        """Everything that is wrong, by reading the whole file: for whoever may wait for the disk.
+
+        `epochs` helps to say which leader epoch is wrong, where one is.
+        """
+        found = find_segment_damage(self.file, self.size, self.base_offset, self.next_offset, self.headers, epochs)
+        return merged(self.damage, found)
+
+    def locate_damage(self) -> None:
+        self.damage = self.find_damage()
+
+    def note_damage(self, found: Iterable[Damage]) -> tuple[Damage, ...]:
+        """Let whoever reads there be told from now on; returns what was not known yet."""
+        known = self.damage
+        together = merged(known, tuple(found))
+        if len(together) > len(known):
+            self.damage = together
+        return tuple(one for one in together if one not in known)
+
+
+_FIELDS = (*SegmentEnd.__slots__, *Segment.__slots__)

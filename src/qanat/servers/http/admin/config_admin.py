@@ -1,0 +1,193 @@
+"""Administration of settings: of topics, brokers and groups, under Kafka's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from qanat.api.configs.config_resources import ResourceType
+from qanat.servers.http.exchange import Exchange
+from qanat.servers.http.operations import Asked, Operation, Parameters
+from qanat.servers.http.problems import Problem, check
+from qanat.wire.kafka.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from qanat.wire.kafka.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+ConfigChanges = dict[str, str | int | float | bool | None]
+_SET, _DELETE = 0, 1
+_KINDS: Mapping[str, ResourceType] = {
+    "topics": ResourceType.TOPIC,
+    "brokers": ResourceType.BROKER,
+    "groups": ResourceType.GROUP,
+}
+_SOURCES: Mapping[int, str] = {
+    1: "topic",
+    2: "broker",
+    3: "all brokers",
+    4: "start of the broker",
+    5: "default",
+    8: "group",
+}
+ALL_BROKERS = "all"
+
+
+class ConfigsQuery(Parameters, frozen=True):
+    """Which settings."""
+
+    documentation: bool = False
+    """Whether each setting's meaning is told."""
+
+
+class ConfigView(msgspec.Struct, omit_defaults=True):
+    """One setting in force."""
+
+    name: str
+    value: str | None
+    """None where it is secret, or not set."""
+    source: str
+    """Where it was set."""
+    read_only: bool = False
+    sensitive: bool = False
+    documentation: str | None = None
+
+
+class Configs(msgspec.Struct):
+    """The settings of something."""
+
+    kind: str
+    name: str
+    configs: list[ConfigView]
+
+
+class ConfigsToAlter(Asked, frozen=True):
+    """Settings to be changed."""
+
+    configs: ConfigChanges
+    """Settings under Kafka's names; null goes back to the default."""
+    validate_only: bool = False
+    """Only say whether they could be changed."""
+
+
+class ConfigsAltered(msgspec.Struct):
+    """What was done."""
+
+    kind: str
+    name: str
+    done: Literal["altered", "validated"]
+
+
+def _kind(exchange: Exchange) -> ResourceType:
+    kind = _KINDS.get(exchange.path["kind"])
+    if kind is None:
+        raise Problem(404, f"{exchange.path['kind']} have no settings here; {', '.join(_KINDS)} have")
+    return kind
+
+
+def _name(exchange: Exchange, kind: ResourceType) -> str:
+    """All brokers together have no name in the protocol."""
+    name = exchange.path["name"]
+    return "" if kind is ResourceType.BROKER and name == ALL_BROKERS else name
+
+
+async def describe_configs(exchange: Exchange) -> Configs:
+    query: ConfigsQuery = exchange.query
+    kind = _kind(exchange)
+    resource = DescribeConfigsResource(kind, _name(exchange, kind), None)
+    request = DescribeConfigsRequest([resource], include_documentation=query.documentation)
+    response: DescribeConfigsResponse = await exchange.door.asking.ask(
+        exchange.caller, ApiKey.DESCRIBE_CONFIGS, request, _where(exchange, kind)
+    )
+    result = response.results[0]
+    check(result.error_code, f"settings of {exchange.path['kind']} {exchange.path['name']}", result.error_message)
+    rows = [
+        ConfigView(
+            row.name,
+            row.value,
+            _SOURCES.get(row.config_source, str(row.config_source)),
+            row.read_only,
+            row.is_sensitive,
+            row.documentation if query.documentation else None,
+        )
+        for row in result.configs
+    ]
+    return Configs(exchange.path["kind"], exchange.path["name"], rows)
+
+
+async def alter_configs(exchange: Exchange) -> ConfigsAltered:
+    wanted: ConfigsToAlter = exchange.body
+    kind = _kind(exchange)
+    await alter(exchange, kind, _name(exchange, kind), set_configs(wanted.configs), validate_only=wanted.validate_only)
+    return ConfigsAltered(
+        exchange.path["kind"], exchange.path["name"], "validated" if wanted.validate_only else "altered"
+    )
+
+
+def set_configs(changes: Mapping[str, str | float | bool | None]) -> list[AlterableConfig]:
+    """Changes as the protocol has them; null deletes."""
+    return [
+        AlterableConfig(name, _DELETE, None)
+        if value is None
+        else AlterableConfig(name, _SET, str(value).lower() if isinstance(value, bool) else str(value))
+        for name, value in changes.items()
+    ]
+
+
+async def alter(
+    exchange: Exchange,
+    kind: ResourceType,
+    name: str,
+    changes: Iterable[AlterableConfig],
+    *,
+    validate_only: bool = False,
+) -> None:
+    """Change settings; raises a problem where they are refused."""
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, list(changes))], validate_only)
+    response: IncrementalAlterConfigsResponse = await exchange.door.asking.ask(
+        exchange.caller, ApiKey.INCREMENTAL_ALTER_CONFIGS, request, _where(exchange, kind, name)
+    )
+    result = response.responses[0]
+    check(result.error_code, f"settings of {kind.name.lower()} {name or ALL_BROKERS}", result.error_message)
+
+
+def _where(exchange: Exchange, kind: ResourceType, name: str | None = None) -> int | None:
+    """A broker's own settings are known by itself."""
+    name = exchange.path["name"] if name is None else name
+    if kind is ResourceType.BROKER and name.isascii() and name.isdigit():
+        number = int(name)
+        return number if number in exchange.door.broker.metadata.image.brokers else None
+    return None
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/api/v1/configs/{kind}/{name}",
+        describe_configs,
+        "Settings in force of a topic (kind topics), broker (brokers; name all) or group (groups)",
+        "configs",
+        query=ConfigsQuery,
+        answer=Configs,
+        choices={"kind": tuple(_KINDS)},
+    ),
+    Operation(
+        "PATCH",
+        "/api/v1/configs/{kind}/{name}",
+        alter_configs,
+        "Change settings of a topic, a broker, all brokers or a group",
+        "configs",
+        body=ConfigsToAlter,
+        answer=ConfigsAltered,
+        choices={"kind": tuple(_KINDS)},
+    ),
+)

@@ -1,0 +1,169 @@
+"""`/health` and `/metrics`: whether this node lives, whether it can serve, and what it counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.cluster import values
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.proofs import Evidence
+from qanat.cluster.waits import copies_told
+from qanat.model.error_codes import ErrorCode
+from qanat.servers.http.exchange import Exchange, Reply
+from qanat.servers.http.operations import Operation
+
+if TYPE_CHECKING:
+    from qanat.servers.http.context import Door
+
+Status = Literal["HEALTHY", "DEGRADED", "UNHEALTHY"]
+_TOLD_MAX = 100
+
+
+class DegradedPartition(msgspec.Struct):
+    """A partition that does not serve as it should."""
+
+    topic: str
+    partition: int
+    leader: int
+    problem: str
+
+
+class Health(msgspec.Struct):
+    """Whether this node can be used."""
+
+    status: Status
+    """`DEGRADED`: some partitions are in trouble; `UNHEALTHY`: nothing can be written."""
+    live: bool
+    ready: bool
+    node_id: int
+    cluster_id: str
+    brokers: int
+    topics: int
+    partitions: int
+    degraded_count: int
+    degraded: list[DegradedPartition]
+    """The first hundred of them."""
+    reason: str | None = None
+
+
+class Alive(msgspec.Struct):
+    """The process answers."""
+
+    live: bool
+
+
+async def health_of(door: Door) -> Health:
+    broker = door.broker
+    image = broker.metadata.image
+    degraded: list[DegradedPartition] = []
+    count = partitions = 0
+    async for topic in Breaths().over(list(image.topics.values())):
+        if topic.name not in image.topics:
+            continue
+        partitions += len(topic.partitions)
+        for number in range(len(topic.partitions)):
+            problem = _problem(door, topic.name, number)
+            if problem is not None:
+                count += 1
+                if count <= _TOLD_MAX:
+                    leader = image.state(topic, number).leader
+                    degraded.append(DegradedPartition(topic.name, number, leader, problem))
+    reason = None
+    status: Status = "DEGRADED" if count else "HEALTHY"
+    failed = broker.runtime.directory.state.failure
+    if failed is not None:
+        status, reason = "UNHEALTHY", str(failed)
+    elif door.is_stopping:
+        status, reason = "UNHEALTHY", "the node is stopping"
+    is_ready = status != "UNHEALTHY"
+    return Health(
+        status,
+        True,
+        is_ready,
+        broker.node_id,
+        broker.cluster_id,
+        len(image.brokers),
+        len(image.topics),
+        partitions,
+        count,
+        degraded,
+        reason,
+    )
+
+
+def _problem(door: Door, name: str, number: int) -> str | None:
+    """What is wrong with a partition, as far as it is seen from here."""
+    broker = door.broker
+    image = broker.metadata.image
+    topic = image.topics[name]
+    state = image.state(topic, number)
+    if state.leader < 0 or state.leader not in image.brokers:
+        return "; ".join(["nobody leads it", *_faults(image, topic, number)])
+    if state.leader == broker.node_id:
+        found = broker.partition(name, number)
+        if isinstance(found, ErrorCode):
+            return found.name
+        if found.lacks_replicas:
+            return f"{found.in_sync_replicas} replicas are in sync, {found.needed_in_sync} are needed"
+    faults = _faults(image, topic, number)
+    if len(state.in_sync) < len(state.replicas):
+        faults.insert(0, f"{len(state.in_sync)} of {len(state.replicas)} replicas are in sync")
+    return "; ".join(faults) or None
+
+
+def _faults(image: MetadataImage, topic: values.Topic, number: int) -> list[str]:
+    """Which replicas are damaged or offline, as their brokers report."""
+    if not image.replica_faults:
+        return []
+    evidence = Evidence(faults=image.replica_faults.get((topic.topic_id, number), {}))
+    return copies_told(image.state(topic, number), evidence)
+
+
+async def health(exchange: Exchange) -> Reply:
+    found = await health_of(exchange.door)
+    return Reply(200 if found.ready else 503, msgspec.json.encode(found) + b"\n")
+
+
+async def health_ready(exchange: Exchange) -> Reply:
+    return await health(exchange)
+
+
+async def health_live(exchange: Exchange) -> Alive:
+    return Alive(True)
+
+
+async def metrics(exchange: Exchange) -> Reply:
+    from qanat.servers.metrics.exposition import CONTENT_TYPE
+
+    return Reply(200, await exchange.door.metrics.text(), CONTENT_TYPE.encode())
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/health",
+        health,
+        "Whether this node lives and can serve; 503 where it cannot",
+        "health",
+        answer=Health,
+        statuses=(503,),
+        is_public=True,
+    ),
+    Operation(
+        "GET", "/health/live", health_live, "Whether this node answers at all", "health", answer=Alive, is_public=True
+    ),
+    Operation(
+        "GET",
+        "/health/ready",
+        health_ready,
+        "The same as /health: for load balancers",
+        "health",
+        answer=Health,
+        statuses=(503,),
+        is_public=True,
+    ),
+    Operation("GET", "/metrics", metrics, "What is counted, for Prometheus", "health", answers={"text/plain": str}),
+)

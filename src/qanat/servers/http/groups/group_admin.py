@@ -1,0 +1,384 @@
+"""Administration of consumer groups: list, describe with lag, offsets, reset, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from qanat.connection.assignors import decode_assignment
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.servers.http.exchange import Exchange
+from qanat.servers.http.groups.committed_offsets import Committed, commit, fetch_committed
+from qanat.servers.http.operations import Asked, Operation
+from qanat.servers.http.paging import PageQuery, page_of
+from qanat.servers.http.problems import Problem, check
+from qanat.servers.http.records.consume import time_of
+from qanat.servers.http.records.partition_reads import EARLIEST, LATEST
+from qanat.servers.http.records.record_parsing import TopicName
+from qanat.wire.kafka.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from qanat.wire.kafka.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from qanat.wire.kafka.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from qanat.wire.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from qanat.wire.kafka.registry import ApiKey
+
+PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_DEAD = "Dead"
+
+
+class GroupView(msgspec.Struct):
+    """A group."""
+
+    group: str
+    state: str
+    type: str
+    protocol_type: str
+
+
+class GroupPage(msgspec.Struct):
+    """Some groups."""
+
+    groups: list[GroupView]
+    next_page_token: str | None
+
+
+class MemberView(msgspec.Struct):
+    """A member of a group."""
+
+    member_id: str
+    client_id: str
+    host: str
+    member_epoch: int | None
+    assignment: dict[str, list[int]]
+
+
+class PartitionLag(msgspec.Struct):
+    """Where a group stands in a partition."""
+
+    topic: str
+    partition: int
+    committed_offset: int | None
+    latest_offset: int | None
+    lag: int | None
+    """Records that are not read yet; None where nothing is committed or the topic is gone."""
+    member_id: str | None
+
+
+class GroupDescription(msgspec.Struct):
+    """A group with its members and its lag."""
+
+    group: str
+    state: str
+    type: str
+    members: list[MemberView]
+    partitions: list[PartitionLag]
+    total_lag: int
+
+
+class CommittedOffset(msgspec.Struct):
+    """What a group has committed for a partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str
+
+
+class GroupOffsets(msgspec.Struct):
+    """What a group has committed."""
+
+    group: str
+    offsets: list[CommittedOffset]
+
+
+class OffsetToCommit(Asked, frozen=True):
+    """An offset: the next record to be read."""
+
+    topic: TopicName
+    partition: PartitionNumber
+    offset: Offset
+
+
+class OffsetsToCommit(Asked, frozen=True):
+    """Offsets to be committed."""
+
+    offsets: list[OffsetToCommit]
+    member_id: str | None = None
+    """The member that commits; without it the group must have no members."""
+    member_epoch: int | None = None
+    """The member's epoch, from subscribe or heartbeat; looked up where it is left out."""
+    metadata: str = ""
+    """A note beside the offsets."""
+
+
+class OffsetsToReset(Asked, frozen=True):
+    """Where a group shall go on; it must have no members."""
+
+    to: str = "earliest"
+    """`earliest`, `latest`, or a time in ISO 8601 or milliseconds."""
+    offset: Offset | None = None
+    """Instead of `to`: this offset, or the nearest that is there."""
+    shift_by: int | None = None
+    """Instead of `to`: so many records on from what is committed; negative goes back."""
+    topic: TopicName | None = None
+    """Which topic; without it every topic that the group has committed."""
+    partitions: list[PartitionNumber] | None = None
+    """Which partitions of the topic; without it all."""
+    dry_run: bool = False
+    """Only say what would be committed."""
+
+
+class OffsetReset(msgspec.Struct):
+    """A partition's offset before and after."""
+
+    topic: str
+    partition: int
+    committed_offset: int | None
+    new_offset: int
+
+
+class OffsetsReset(msgspec.Struct):
+    """What was committed."""
+
+    group: str
+    dry_run: bool
+    offsets: list[OffsetReset]
+
+
+class GroupDeleted(msgspec.Struct):
+    """What was done."""
+
+    group: str
+    done: Literal["deleted"]
+
+
+class GroupsQuery(PageQuery, frozen=True):
+    """Which groups."""
+
+    state: str | None = None
+    """Only groups in this state."""
+    type: str | None = None
+    """Only groups of this type: `classic`, `consumer`, `share`."""
+
+
+async def list_groups(exchange: Exchange) -> GroupPage:
+    query: GroupsQuery = exchange.query
+    request = ListGroupsRequest([query.state] if query.state else [], [query.type] if query.type else [])
+    rows: list[GroupView] = []
+    for node_id in sorted(exchange.door.broker.metadata.image.brokers):
+        response: ListGroupsResponse = await exchange.door.asking.ask(
+            exchange.caller, ApiKey.LIST_GROUPS, request, node_id
+        )
+        check(response.error_code, "groups")
+        rows += [GroupView(one.group_id, one.group_state, one.group_type, one.protocol_type) for one in response.groups]
+    shown, token = page_of(rows, lambda one: one.group, query)
+    return GroupPage(shown, token)
+
+
+async def members_of(exchange: Exchange, group: str) -> tuple[str, str, list[MemberView]]:
+    """State, type and members of a group of either protocol; raises a problem where there is none."""
+    response: ConsumerGroupDescribeResponse = await exchange.door.asking.ask_coordinator(
+        exchange.caller,
+        group,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ConsumerGroupDescribeRequest([group]),
+        lambda answer: int(answer.groups[0].error_code),
+    )
+    found = response.groups[0]
+    if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+        check(found.error_code, f"group {group}", found.error_message)
+        members = [
+            MemberView(
+                one.member_id,
+                one.client_id,
+                one.client_host.lstrip("/"),
+                one.member_epoch,
+                {row.topic_name: sorted(row.partitions) for row in one.assignment.topic_partitions},
+            )
+            for one in found.members
+        ]
+        return found.group_state, "consumer", members
+    return await _classic(exchange, group)
+
+
+async def _classic(exchange: Exchange, group: str) -> tuple[str, str, list[MemberView]]:
+    response: DescribeGroupsResponse = await exchange.door.asking.ask_coordinator(
+        exchange.caller,
+        group,
+        ApiKey.DESCRIBE_GROUPS,
+        DescribeGroupsRequest([group]),
+        lambda answer: int(answer.groups[0].error_code),
+    )
+    found = response.groups[0]
+    if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (not found.error_code and found.group_state == _DEAD):
+        raise Problem(
+            404, f"there is no group {group}; GET /api/v1/groups lists them", error=ErrorCode.GROUP_ID_NOT_FOUND
+        )
+    check(found.error_code, f"group {group}", found.error_message)
+    members = []
+    for one in found.members:
+        assignment: dict[str, list[int]] = {}
+        try:
+            for at in decode_assignment(bytes(one.member_assignment)) if one.member_assignment else []:
+                assignment.setdefault(at.topic, []).append(at.partition)
+        except QanatError:
+            assignment = {}  # A protocol of its own, which only its members understand.
+        members.append(MemberView(one.member_id, one.client_id, one.client_host.lstrip("/"), None, assignment))
+    return found.group_state, "classic", members
+
+
+async def describe_group(exchange: Exchange) -> GroupDescription:
+    group = exchange.path["group"]
+    state, kind, members = await members_of(exchange, group)
+    committed = await fetch_committed(exchange, group)
+    owners = {
+        (topic, number): one.member_id
+        for one in members
+        for topic, numbers in one.assignment.items()
+        for number in numbers
+    }
+    wanted: dict[str, set[int]] = {}
+    for topic, numbers in owners:
+        wanted.setdefault(topic, set()).add(numbers)
+    for topic, rows in committed.items():
+        wanted.setdefault(topic, set()).update(rows)
+    partitions: list[PartitionLag] = []
+    for topic in sorted(wanted):
+        ends = await _ends(exchange, topic, sorted(wanted[topic]))
+        for number in sorted(wanted[topic]):
+            at = committed.get(topic, {}).get(number)
+            end = ends.get(number)
+            lag = max(0, end - at[0]) if at is not None and end is not None else None
+            partitions.append(PartitionLag(topic, number, at[0] if at else None, end, lag, owners.get((topic, number))))
+    total = sum(row.lag for row in partitions if row.lag is not None)
+    return GroupDescription(group, state, kind, members, partitions, total)
+
+
+async def _ends(exchange: Exchange, topic: str, numbers: list[int]) -> dict[int, int]:
+    known = exchange.door.broker.metadata.image.topics.get(topic)
+    there = [number for number in numbers if known is not None and number < len(known.partitions)]
+    if not there:
+        return {}
+    try:
+        return await exchange.door.reading.offsets_at(exchange.caller, topic, there, LATEST, may_lack=True)
+    except Problem:
+        return {}  # Nobody can say now, or the caller may not know.
+
+
+async def fetch_offsets(exchange: Exchange) -> GroupOffsets:
+    group = exchange.path["group"]
+    committed = await fetch_committed(exchange, group)
+    rows = [
+        CommittedOffset(topic, number, offset, note)
+        for topic, partitions in sorted(committed.items())
+        for number, (offset, note) in sorted(partitions.items())
+    ]
+    return GroupOffsets(group, rows)
+
+
+async def commit_offsets(exchange: Exchange) -> GroupOffsets:
+    wanted: OffsetsToCommit = exchange.body
+    group = exchange.path["group"]
+    offsets: dict[str, dict[int, int]] = {}
+    for row in wanted.offsets:
+        topic = await exchange.door.topics.find(exchange.caller, row.topic, may_create=False)
+        exchange.door.topics.check_partition(topic, row.partition)
+        offsets.setdefault(row.topic, {})[row.partition] = row.offset
+    if not offsets:
+        raise Problem(400, "offsets is empty: name at least one", pointer=".offsets")
+    epoch = wanted.member_epoch
+    if wanted.member_id and epoch is None:
+        epoch = (await exchange.door.members.find(exchange, group, wanted.member_id)).member_epoch
+    await commit(exchange, group, offsets, wanted.member_id or "", -1 if epoch is None else epoch, wanted.metadata)
+    return await fetch_offsets(exchange)
+
+
+async def reset_offsets(exchange: Exchange) -> OffsetsReset:
+    wanted: OffsetsToReset = exchange.body
+    group = exchange.path["group"]
+    if wanted.offset is not None and wanted.shift_by is not None:
+        raise Problem(400, "offset and shift_by are given: name one of them")
+    if wanted.partitions is not None and wanted.topic is None:
+        raise Problem(400, "partitions are given without their topic: name it")
+    committed = await fetch_committed(exchange, group)
+    rows = await _plan(exchange, wanted, committed)
+    if not wanted.dry_run:
+        new: dict[str, dict[int, int]] = {}
+        for row in rows:
+            new.setdefault(row.topic, {})[row.partition] = row.new_offset
+        await commit(exchange, group, new)
+    return OffsetsReset(group, wanted.dry_run, rows)
+
+
+async def _plan(exchange: Exchange, wanted: OffsetsToReset, committed: Committed) -> list[OffsetReset]:
+    door, caller = exchange.door, exchange.caller
+    names = [wanted.topic] if wanted.topic is not None else sorted(committed)
+    if not names:
+        raise Problem(409, f"group {exchange.path['group']} has committed nothing: name a topic")
+    rows: list[OffsetReset] = []
+    for name in names:
+        topic = await door.topics.find(caller, name, may_create=False)
+        numbers = wanted.partitions if wanted.partitions is not None else list(range(len(topic.partitions)))
+        for number in numbers:
+            door.topics.check_partition(topic, number)
+        first = await door.reading.offsets_at(caller, name, numbers, EARLIEST)
+        last = await door.reading.offsets_at(caller, name, numbers, LATEST)
+        timed = await door.reading.offsets_at(caller, name, numbers, time_of(wanted.to))
+        for number in dict.fromkeys(numbers):
+            at = committed.get(name, {}).get(number)
+            before = None if at is None else at[0]
+            target = timed[number]
+            if wanted.offset is not None:
+                target = wanted.offset
+            elif wanted.shift_by is not None:
+                target = (first[number] if before is None else before) + wanted.shift_by
+            rows.append(OffsetReset(name, number, before, min(max(target, first[number]), last[number])))
+    return rows
+
+
+async def delete_group(exchange: Exchange) -> GroupDeleted:
+    group = exchange.path["group"]
+    response: DeleteGroupsResponse = await exchange.door.asking.ask_coordinator(
+        exchange.caller,
+        group,
+        ApiKey.DELETE_GROUPS,
+        DeleteGroupsRequest([group]),
+        lambda answer: int(answer.results[0].error_code),
+    )
+    check(response.results[0].error_code, f"group {group} cannot be deleted")
+    return GroupDeleted(group, "deleted")
+
+
+_GROUP = "/api/v1/groups/{group}"
+OPERATIONS = (
+    Operation("GET", "/api/v1/groups", list_groups, "List groups", "groups", query=GroupsQuery, answer=GroupPage),
+    Operation(
+        "GET", _GROUP, describe_group, "Describe a group: members, offsets, lag", "groups", answer=GroupDescription
+    ),
+    Operation("DELETE", _GROUP, delete_group, "Delete a group without members", "groups", answer=GroupDeleted),
+    Operation("GET", f"{_GROUP}/offsets", fetch_offsets, "Committed offsets", "groups", answer=GroupOffsets),
+    Operation(
+        "POST",
+        f"{_GROUP}/offsets",
+        commit_offsets,
+        "Commit offsets",
+        "groups",
+        body=OffsetsToCommit,
+        answer=GroupOffsets,
+    ),
+    Operation(
+        "POST",
+        f"{_GROUP}/offsets/reset",
+        reset_offsets,
+        "Let a group read again, or skip",
+        "groups",
+        body=OffsetsToReset,
+        answer=OffsetsReset,
+    ),
+)

@@ -1,0 +1,145 @@
+"""Members of consumer groups over HTTP, in the new protocol (KIP-848): the broker assigns, nothing is remembered here.
+
+A member is its id. Its epoch and what it has are asked of the coordinator where the client does not say them, so that
+any node can answer. What a client was told last it is taken to obey: a partition that was taken from it in one answer
+counts as let go with its next heartbeat.
+
+Rule: a member that is silent for `http.session.timeout.ms` is out, whichever nodes it spoke to: the group's coordinator
+      sees to it, which knows this door's members by their client id (`Door`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicId
+from qanat.servers.http.groups.group_admin import MemberView, members_of
+from qanat.servers.http.problems import Problem, check
+from qanat.wire.kafka.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    RequestTopicPartitions,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+if TYPE_CHECKING:
+    from qanat.servers.http.context import Door
+    from qanat.servers.http.exchange import Exchange
+
+_LEAVE, _JOIN = -1, 0
+_REBALANCE_MS = 60_000
+_ATTEMPTS = 5
+
+Assignment = dict[str, list[int]]
+
+
+class Membership(msgspec.Struct):
+    """What a member knows of itself."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int
+    assignment: Assignment
+
+
+class Members:
+    """Joins, beats and leaves on behalf of clients."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def find(self, exchange: Exchange, group: str, member_id: str) -> MemberView:
+        """A member as its coordinator knows it; raises a problem where there is none."""
+        try:
+            _, _, members = await members_of(exchange, group)
+        except Problem as problem:
+            if problem.error is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            members = []
+        for one in members:
+            if one.member_id == member_id and one.member_epoch is not None:
+                return one
+        check(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group} has no member {member_id}")
+        raise AssertionError("checked")
+
+    async def join(self, exchange: Exchange, group: str, topics: list[str], member_id: str | None) -> Membership:
+        """A new member, or one that comes back with its id."""
+        known: MemberView | None = None
+        if member_id is not None:
+            try:
+                known = await self.find(exchange, group, member_id)
+            except Problem as problem:
+                if problem.error is not ErrorCode.UNKNOWN_MEMBER_ID:
+                    raise
+        if known is not None:
+            return await self._beat(exchange, group, known, topics)
+        request = ConsumerGroupHeartbeatRequest(
+            group,
+            member_id or str(uuid.uuid4()),
+            _JOIN,
+            rebalance_timeout_ms=_REBALANCE_MS,
+            subscribed_topic_names=topics,
+            topic_partitions=[],
+        )
+        response = await self._ask(exchange, group, request)
+        check(response.error_code, f"group {group} cannot be joined", response.error_message)
+        return await self._told(exchange, group, request.member_id, response)
+
+    async def beat(self, exchange: Exchange, group: str, member_id: str) -> Membership:
+        """A sign of life; what the member has from now on."""
+        return await self._beat(exchange, group, await self.find(exchange, group, member_id), None)
+
+    async def _beat(self, exchange: Exchange, group: str, known: MemberView, topics: list[str] | None) -> Membership:
+        for _ in range(_ATTEMPTS):
+            assert known.member_epoch is not None
+            request = ConsumerGroupHeartbeatRequest(
+                group,
+                known.member_id,
+                known.member_epoch,
+                rebalance_timeout_ms=_REBALANCE_MS,
+                subscribed_topic_names=topics,
+                topic_partitions=self._owned(known.assignment),
+            )
+            response = await self._ask(exchange, group, request)
+            if response.error_code != ErrorCode.FENCED_MEMBER_EPOCH:
+                break
+            # Two requests of one member at once: one of them knew an older epoch.
+            known = await self.find(exchange, group, known.member_id)
+        check(response.error_code, f"member {known.member_id} of group {group}", response.error_message)
+        return await self._told(exchange, group, known.member_id, response)
+
+    async def leave(self, exchange: Exchange, group: str, member_id: str) -> None:
+        request = ConsumerGroupHeartbeatRequest(group, member_id, _LEAVE)
+        response = await self._ask(exchange, group, request)
+        check(response.error_code, f"member {member_id} of group {group}", response.error_message)
+
+    async def _told(
+        self, exchange: Exchange, group: str, member_id: str, response: ConsumerGroupHeartbeatResponse
+    ) -> Membership:
+        if response.assignment is None:
+            assignment = (await self.find(exchange, group, member_id)).assignment
+        else:
+            known = self._door.broker.metadata.image.topics_by_id
+            found = [(known.get(TopicId.of(bytes(row.topic_id))), row) for row in response.assignment.topic_partitions]
+            assignment = {topic.name: sorted(row.partitions) for topic, row in found if topic is not None}
+        return Membership(member_id, response.member_epoch, response.heartbeat_interval_ms, assignment)
+
+    def _owned(self, assignment: Assignment) -> list[RequestTopicPartitions]:
+        topics = self._door.broker.metadata.image.topics
+        return [
+            RequestTopicPartitions(topics[name].identity.value.bytes, numbers)
+            for name, numbers in assignment.items()
+            if name in topics
+        ]
+
+    async def _ask(
+        self, exchange: Exchange, group: str, request: ConsumerGroupHeartbeatRequest
+    ) -> ConsumerGroupHeartbeatResponse:
+        response: ConsumerGroupHeartbeatResponse = await self._door.asking.ask_coordinator(
+            exchange.caller, group, ApiKey.CONSUMER_GROUP_HEARTBEAT, request, lambda answer: int(answer.error_code)
+        )
+        return response

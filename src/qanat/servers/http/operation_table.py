@@ -1,0 +1,23 @@
+"""Everything that this door answers: one line per file of operations."""
+
+from __future__ import annotations
+
+from qanat.servers.http.admin import cluster_admin, config_admin, documentation, health, topic_admin
+from qanat.servers.http.groups import group_admin, queues, subscribe
+from qanat.servers.http.records import consume, produce
+from qanat.servers.http.streams import server_sent_events, websocket
+
+OPERATIONS = (
+    *produce.OPERATIONS,
+    *consume.OPERATIONS,
+    *server_sent_events.OPERATIONS,
+    *websocket.OPERATIONS,
+    *subscribe.OPERATIONS,
+    *queues.OPERATIONS,
+    *topic_admin.OPERATIONS,
+    *group_admin.OPERATIONS,
+    *config_admin.OPERATIONS,
+    *cluster_admin.OPERATIONS,
+    *health.OPERATIONS,
+    *documentation.OPERATIONS,
+)

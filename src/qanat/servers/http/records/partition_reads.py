@@ -1,0 +1,328 @@
+"""Records out of partitions, wherever their leaders are: one answer, or one after the other for streams.
+
+A place in a topic is a cursor: the topic's id and an offset for every partition. It is all that is needed to go on,
+on any node; nothing is remembered between two requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from qanat.cluster import values
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import RETRIABLE, OutOfTimeError, UnreachableError, error_code
+from qanat.model.error_codes import ErrorCode
+from qanat.servers.http.problems import Problem, problem_of
+from qanat.servers.http.records.record_json import Encoding, Message, records_of, told
+from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from qanat.wire.kafka.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from qanat.wire.kafka.registry import ApiKey
+
+if TYPE_CHECKING:
+    from qanat.servers.http.caller import Caller
+    from qanat.servers.http.kafka_gateway import Asking
+
+EARLIEST, LATEST = -2, -1
+_NO_SESSION_EPOCH = -1
+_NO_LEADER = ErrorCode.LEADER_NOT_AVAILABLE
+_PAUSE_S = 0.05
+_LACKING_S = 2.0
+"""How long a leader may take to answer where one can do without."""
+_OTHERS_WAIT_S = 5.0
+"""How long partitions that have a leader, and nothing to tell, wait for one that has none."""
+
+
+class Cursor:
+    """A place in a topic: `<topic id>~<offset>.<offset>...`, an offset for each partition."""
+
+    __slots__ = ("offsets", "topic_id")
+
+    def __init__(self, topic_id: str, offsets: list[int]) -> None:
+        self.topic_id = topic_id
+        self.offsets = offsets
+
+    def __str__(self) -> str:
+        return f"{self.topic_id}~{'.'.join(map(str, self.offsets))}"
+
+    @staticmethod
+    def parse(text: str, topic: values.Topic) -> Cursor:
+        """Raises a problem where it is none, or one of another topic."""
+        topic_id, separator, rest = text.partition("~")
+        places = rest.split(".") if rest else []
+        if not separator or not all(place.isascii() and place.isdigit() and len(place) < 20 for place in places):
+            raise Problem(400, f"{text[:100]!r} is no cursor: use next_cursor of an answer, or leave it out")
+        if topic_id != topic.topic_id:
+            raise Problem(
+                409, f"the cursor belongs to another or an earlier topic than {topic.name}: leave it out to begin anew"
+            )
+        if len(places) > len(topic.partitions):
+            raise Problem(400, f"the cursor has {len(places)} partitions, topic {topic.name} {len(topic.partitions)}")
+        # Partitions that were added since begin at their start.
+        offsets = [int(place) for place in places] + [0] * (len(topic.partitions) - len(places))
+        return Cursor(topic_id, offsets)
+
+
+class Reading:
+    """Reads on behalf of callers."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    # Where
+
+    def leader(self, topic: str, partition: int) -> int:
+        return self._asking.leader(topic, partition)
+
+    async def offsets_at(
+        self,
+        caller: Caller,
+        topic: str,
+        partitions: Sequence[int],
+        timestamp: int,
+        *,
+        is_committed: bool = False,
+        may_lack: bool = False,
+    ) -> dict[int, int]:
+        """The offset of each partition at a time, `EARLIEST` or `LATEST`; the end where nothing is so late.
+
+        A partition whose leader moves is waited for; with `may_lack` it is left out instead.
+        """
+        found: dict[int, int] = {}
+        left, deadline = list(partitions), Deadline.after(self._asking.timeout_s)
+        while left:
+            by_leader: dict[int, list[int]] = {}
+            for partition in left:
+                by_leader.setdefault(self._asking.leader(topic, partition), []).append(partition)
+            left = []
+            timeout_s = _LACKING_S if may_lack else deadline.left_seconds
+            answers = [
+                self._list_offsets(caller, topic, numbers, timestamp, leader, is_committed, timeout_s)
+                for leader, numbers in by_leader.items()
+            ]
+            for rows in await asyncio.gather(*answers):
+                for row in rows:
+                    code = error_code(row.error_code)
+                    if code is ErrorCode.NONE:
+                        found[row.partition_index] = row.offset
+                    elif code in RETRIABLE and may_lack:
+                        continue
+                    elif code in RETRIABLE and deadline.left_seconds > _PAUSE_S:
+                        left.append(row.partition_index)
+                    else:
+                        raise problem_of(code, f"topic {topic} partition {row.partition_index}")
+            if left:
+                await deadline.pause(_PAUSE_S)
+        missing = [partition for partition, offset in found.items() if offset < 0]
+        if missing:
+            found |= await self.offsets_at(caller, topic, missing, LATEST, is_committed=is_committed, may_lack=may_lack)
+        return found
+
+    async def _list_offsets(
+        self,
+        caller: Caller,
+        topic: str,
+        numbers: Sequence[int],
+        timestamp: int,
+        leader: int,
+        is_committed: bool,
+        timeout_s: float,
+    ) -> list[ListOffsetsPartitionResponse]:
+        wanted = [ListOffsetsPartition(number, timestamp=timestamp) for number in numbers]
+        request = ListOffsetsRequest(-1, int(is_committed), [ListOffsetsTopic(topic, wanted)])
+        try:
+            async with asyncio.timeout(timeout_s):
+                response: ListOffsetsResponse = await self._asking.ask_leader(
+                    caller, ApiKey.LIST_OFFSETS, request, leader, topic, numbers
+                )
+        except (UnreachableError, OutOfTimeError, TimeoutError):
+            return [ListOffsetsPartitionResponse(number, _NO_LEADER) for number in numbers]
+        rows = response.topics[0].partitions
+        for row in rows:
+            row.error_code = self._known(topic, row.partition_index, row.error_code)
+        return rows
+
+    def _known(self, topic: str, partition: int, code: int) -> int:
+        """An error as it is to be taken: a topic that we know of, and its leader does not yet, was made just now."""
+        if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not self._asking.is_known(topic, partition):
+            return code
+        return _NO_LEADER
+
+    async def cursor(self, caller: Caller, topic: values.Topic, timestamp: int) -> Cursor:
+        found = await self.offsets_at(caller, topic.name, range(len(topic.partitions)), timestamp)
+        return Cursor(topic.topic_id, [found[number] for number in range(len(topic.partitions))])
+
+    # What
+
+    async def fetch(
+        self,
+        caller: Caller,
+        topic: str,
+        positions: Mapping[int, int],
+        *,
+        max_bytes: int,
+        wait_ms: int,
+        is_committed: bool,
+    ) -> list[PartitionData]:
+        """One fetch of each leader: what there is, or what comes first."""
+        by_leader: dict[int, dict[int, int]] = {}
+        for partition, offset in positions.items():
+            by_leader.setdefault(self._asking.leader(topic, partition), {})[partition] = offset
+        if len(by_leader) == 1:
+            ((leader, wanted),) = by_leader.items()
+            return await self.fetch_one(caller, topic, wanted, leader, max_bytes, wait_ms, is_committed)
+        tasks = [
+            self.fetch_one(caller, topic, wanted, leader, max_bytes, 0, is_committed)
+            for leader, wanted in by_leader.items()
+        ]
+        rows = [row for part in await asyncio.gather(*tasks) for row in part]
+        if wait_ms and not any(row.records or row.error_code for row in rows):
+            return await self._first(caller, topic, by_leader, max_bytes, wait_ms, is_committed)
+        return rows
+
+    async def _first(
+        self,
+        caller: Caller,
+        topic: str,
+        by_leader: Mapping[int, Mapping[int, int]],
+        max_bytes: int,
+        wait_ms: int,
+        is_committed: bool,
+    ) -> list[PartitionData]:
+        """Wait at every leader; whoever has something first ends the waiting."""
+        tasks = [
+            asyncio.create_task(self.fetch_one(caller, topic, wanted, leader, max_bytes, wait_ms, is_committed))
+            for leader, wanted in by_leader.items()
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return [row for task in done for row in task.result()]
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def fetch_one(
+        self,
+        caller: Caller,
+        topic: str,
+        positions: Mapping[int, int],
+        leader: int,
+        max_bytes: int,
+        wait_ms: int,
+        is_committed: bool,
+    ) -> list[PartitionData]:
+        wanted = [
+            FetchPartition(partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+            for partition, offset in positions.items()
+        ]
+        request = FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=int(is_committed),
+            session_epoch=_NO_SESSION_EPOCH,
+            topics=[FetchTopic(topic, partitions=wanted)],
+        )
+        try:
+            response: FetchResponse = await self._asking.ask_leader(
+                caller, ApiKey.FETCH, request, leader, topic, positions
+            )
+        except (UnreachableError, OutOfTimeError):
+            # It is being replaced: reading may be repeated as often as one likes.
+            return [PartitionData(partition, error_code=_NO_LEADER) for partition in positions]
+        rows = [row for one in response.responses for row in one.partitions]
+        for row in rows:
+            row.error_code = self._known(topic, row.partition_index, row.error_code)
+        return rows
+
+    async def check(self, caller: Caller, topic: str, row: PartitionData, position: int) -> None:
+        """Raise what is wrong with a partition's answer; an offset out of range is told with what is in range."""
+        code = error_code(row.error_code)
+        if code is ErrorCode.NONE or code in RETRIABLE:
+            return
+        what = f"topic {topic} partition {row.partition_index}"
+        if code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise problem_of(code, what)
+        number = row.partition_index
+        earliest = (await self.offsets_at(caller, topic, [number], EARLIEST))[number]
+        latest = (await self.offsets_at(caller, topic, [number], LATEST))[number]
+        raise Problem(
+            416,
+            f"{what} has offsets {earliest} to {latest} (the next to be written), not {position}; "
+            f"read from {earliest} or later",
+            error=code,
+            earliest_offset=earliest,
+            latest_offset=latest,
+        )
+
+    async def read(
+        self,
+        caller: Caller,
+        topic: str,
+        positions: dict[int, int],
+        *,
+        count: int,
+        max_bytes: int,
+        wait_ms: int,
+        is_committed: bool,
+        encoding: Encoding,
+    ) -> list[Message]:
+        """Up to `count` records; `positions` are moved to where to go on."""
+        messages: list[Message] = []
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        deadline = began + wait_ms / 1000
+        while True:
+            left_ms = 0 if messages else max(0, round((deadline - loop.time()) * 1000))
+            rows = await self.fetch(
+                caller, topic, positions, max_bytes=max_bytes, wait_ms=left_ms, is_committed=is_committed
+            )
+            moving = [row for row in rows if row.error_code]
+            size = 0
+            for row in rows:
+                position = positions[row.partition_index]
+                await self.check(caller, topic, row, position)
+                if not row.error_code and len(messages) < count:
+                    size += _take(row, positions, messages, count, encoding)
+            max_bytes -= size
+            if moving and not messages:
+                self._require_patience(topic, positions, moving, loop.time() - began)
+                if len(moving) == len(positions) or loop.time() < max(deadline, began + _OTHERS_WAIT_S):
+                    await asyncio.sleep(_PAUSE_S)
+                    continue
+            if len(messages) >= count or max_bytes <= 0 or (not size and (messages or loop.time() >= deadline)):
+                return messages
+
+    def _require_patience(
+        self, topic: str, positions: Mapping[int, int], moving: Sequence[PartitionData], waited_s: float
+    ) -> None:
+        """Raise what keeps every partition from being read, when that has lasted for too long."""
+        if len(moving) == len(positions) and waited_s >= self._asking.timeout_s:
+            row = moving[0]
+            raise problem_of(row.error_code, f"topic {topic} partition {row.partition_index}")
+
+
+def _take(
+    row: PartitionData, positions: dict[int, int], messages: list[Message], count: int, encoding: Encoding
+) -> int:
+    """Records of one partition, up to `count` in all; how many bytes they were read from."""
+    number = row.partition_index
+    size = (
+        0 if row.records is None else sum(map(len, row.records)) if isinstance(row.records, list) else len(row.records)
+    )
+    for offset, timestamp, raw in records_of(row, positions[number]):
+        if raw is None:
+            positions[number] = offset
+        elif len(messages) >= count:
+            break
+        else:
+            messages.append(told(number, offset, timestamp, raw, encoding))
+            positions[number] = offset + 1
+    return size

@@ -1,0 +1,222 @@
+"""Operations that write records: `POST /produce`, and the same under a topic."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from qanat.broker.runtime.cooperative_yield import FEW_ROWS, Breaths
+from qanat.cluster import values
+from qanat.servers.http.application import media_type_of, require_json
+from qanat.servers.http.exchange import JSON, NDJSON, Exchange, Reply, check_document
+from qanat.servers.http.operations import Operation, Parameters
+from qanat.servers.http.problems import Problem
+from qanat.servers.http.records.columnar_lines import Piece, PlainWriter, read_plain
+from qanat.servers.http.records.idempotency import Job, fingerprint_of
+from qanat.servers.http.records.produce_results import Produced, ProducedMany, ProducedOrNot, told_many, told_one
+from qanat.servers.http.records.record_parsing import (
+    Acks,
+    Incoming,
+    Outgoing,
+    RecordIn,
+    RecordsIn,
+    TopicName,
+    check_text,
+    now_ms,
+    outgoing,
+    read_json,
+    read_lines,
+)
+from qanat.servers.http.records.record_routing import ACKS
+from qanat.servers.http.topic_lookup import require_open
+
+_LINES = (NDJSON, b"application/ndjson", b"application/jsonl", b"application/json-lines", b"application/jsonlines")
+_KEY_MAX = 255
+_ONE_PIECE = 2_000
+"""Records that are made ready in one go, with everybody else's turn in between."""
+
+
+class ProduceQuery(Parameters, frozen=True):
+    """How records are to be written."""
+
+    topic: TopicName | None = None
+    """Topic of records that name none."""
+    acks: Acks | None = None
+    """`all`: answered once the record is on every in-sync replica's disk; `leader`: once the leader has it; `none`: at
+    once, without an offset. Without it `http.acks` holds, which is `all`."""
+
+
+class TopicProduceQuery(Parameters, frozen=True):
+    """How records are to be written."""
+
+    acks: Acks | None = None
+    """`all`, `leader` or `none`."""
+
+
+async def produce(exchange: Exchange) -> Reply:
+    query: ProduceQuery = exchange.query
+    return await _produce(exchange, query.topic, query.acks)
+
+
+async def produce_to_topic(exchange: Exchange) -> Reply:
+    query: TopicProduceQuery = exchange.query
+    return await _produce(exchange, exchange.path["topic"], query.acks)
+
+
+async def _produce(exchange: Exchange, topic: str | None, acks: Acks | None) -> Reply:
+    is_lines = media_type_of(exchange) in _LINES
+    if not is_lines:
+        require_json(exchange)
+    body: bytes = exchange.body
+    key = exchange.header(b"idempotency-key")
+    if is_lines and topic is not None and key is None:
+        check_text(body)
+        pieces = await read_plain(body)
+        if pieces is not None:
+            return await _produce_plainly(exchange, topic, pieces, ACKS[acks or exchange.door.settings.http_acks])
+    if is_lines:
+        incoming = await read_lines(body)
+    else:
+        check_document(exchange, body)
+        incoming = read_json(body)
+    if topic is not None and incoming.topic not in (None, topic):
+        raise Problem(400, f"the body names topic {incoming.topic}, the address {topic}: name one")
+    wanted = ACKS[acks or incoming.acks or exchange.door.settings.http_acks]
+    topic = topic or incoming.topic
+    if key is not None:
+        return await _produce_once(exchange, incoming, topic, key, fingerprint_of((topic or "").encode(), body))
+    if incoming.is_single:
+        return await _produce_one(exchange, incoming.records[0], topic, wanted)
+    return await _produce_many(exchange, incoming, topic, wanted)
+
+
+async def _produce_one(exchange: Exchange, record: RecordIn, topic: str | None, acks: int) -> Reply:
+    door = exchange.door
+    ready = outgoing(record, topic, now_ms())
+    require_open(ready.topic)
+    found = door.broker.metadata.image.topics.get(ready.topic)
+    if found is None or door.asking.is_guarded:
+        found = await door.topics.find(exchange.caller, ready.topic)
+    door.producing.place(ready, len(found.partitions))
+    if (ready.topic, ready.partition) not in door.broker.hosting.writable:
+        await door.topics.find(exchange.caller, ready.topic)
+    offset = await door.producing.write_one(exchange.caller, ready, acks)
+    if acks == 0:
+        return Reply(202, b'{"partition":%d,"offset":null}' % ready.partition)
+    return told_one(ready.partition, offset)
+
+
+async def _produce_plainly(exchange: Exchange, topic: str, pieces: list[Piece], acks: int) -> Reply:
+    require_open(topic)
+    found = await exchange.door.topics.find(exchange.caller, topic)
+    writer = PlainWriter(exchange.door.producing, exchange.caller, topic, len(found.partitions), acks)
+    for piece in pieces:
+        await writer.write(piece)
+        await asyncio.sleep(0)
+    await writer.finish()
+    return told_many(writer.results, writer.failed)
+
+
+async def _produce_once(
+    exchange: Exchange, incoming: Incoming, topic: str | None, key: bytes, fingerprint: str
+) -> Reply:
+    """Under an Idempotency-Key: all records or none, and once however often it is asked for."""
+    name = key.decode("latin-1").strip()
+    if not name or len(name) > _KEY_MAX:
+        raise Problem(400, f"an Idempotency-Key has 1 to {_KEY_MAX} characters, this has {len(name)}")
+    if not incoming.records:
+        raise Problem(400, "there is no record in the request")
+
+    async def make_ready() -> list[Outgoing]:
+        records: list[Outgoing] = []
+        for one in await made_ready(exchange, incoming, topic):
+            if isinstance(one, Problem):
+                raise one
+            records.append(one)
+        exchange.door.asking.require_write(exchange.caller, {record.topic for record in records})
+        return records
+
+    job = Job(f"{exchange.caller.principal}/{name}", fingerprint, make_ready, incoming.is_single)
+    return await exchange.door.idempotency.answer(job)
+
+
+async def made_ready(exchange: Exchange, incoming: Incoming, topic: str | None) -> list[Outgoing | Problem]:
+    """Every record with its partition, or what is wrong with it."""
+    door = exchange.door
+    now, breaths = now_ms(), Breaths()
+    topics: dict[str, values.Topic] = {}
+    ready: list[Outgoing | Problem] = []
+    place = door.producing.place
+    async for piece in breaths.pieces(incoming.records):
+        for record in piece:
+            try:
+                one = outgoing(record, topic, now)
+                found = topics.get(one.topic)
+                if found is None:
+                    require_open(one.topic)
+                    found = topics[one.topic] = await door.topics.find(exchange.caller, one.topic)
+                place(one, len(found.partitions))
+                ready.append(one)
+            except Problem as problem:
+                ready.append(problem)
+    return ready
+
+
+async def _produce_many(exchange: Exchange, incoming: Incoming, topic: str | None, acks: int) -> Reply:
+    ready = await made_ready(exchange, incoming, topic)
+    good = [one for one in ready if isinstance(one, Outgoing)]
+    written = iter(await exchange.door.producing.write(exchange.caller, good, acks))
+    results: list[ProducedOrNot] = []
+    failed = 0
+    for number, one in enumerate(ready):
+        outcome = one if isinstance(one, Problem) else next(written)
+        if isinstance(outcome, Problem):
+            failed += 1
+            results.append(ProducedOrNot(problem=outcome.document()))
+        else:
+            assert isinstance(one, Outgoing)
+            results.append(ProducedOrNot(one.partition, outcome if acks else None))
+        if number % FEW_ROWS == FEW_ROWS - 1 and number % _ONE_PIECE > _ONE_PIECE - FEW_ROWS:
+            await Breaths().take()
+    return told_many(results, failed)
+
+
+_HEADERS = {
+    "Idempotency-Key": "A name for this request: sent again with the same name, it writes nothing and gets its first "
+    "answer. All its records are written, or none. Kept for 24 hours (http.idempotency.retention.ms)."
+}
+_BODIES: dict[str, Any] = {
+    JSON.decode(): (RecordIn, list[RecordIn], RecordsIn),
+    NDJSON.decode(): Annotated[str, Meta(description="A record a line.")],
+}
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/produce",
+        produce,
+        "Write one record, several (an array, or `records`), or a stream of lines",
+        "records",
+        query=ProduceQuery,
+        bodies=_BODIES,
+        answer=(Produced, ProducedMany),
+        statuses=(202, 207),
+        waits=True,
+        headers=_HEADERS,
+    ),
+    Operation(
+        "POST",
+        "/api/v1/topics/{topic}/records",
+        produce_to_topic,
+        "Write records to a topic",
+        "records",
+        query=TopicProduceQuery,
+        bodies=_BODIES,
+        answer=(Produced, ProducedMany),
+        statuses=(202, 207),
+        waits=True,
+        headers=_HEADERS,
+    ),
+)

@@ -1,0 +1,115 @@
+"""One transactional producer of this door: batches and a note of them, made visible together or not at all.
+
+It speaks transaction version 2: writing adds a partition, and every end raises the epoch, so that whoever takes the
+transactional id over fences what we still have on the way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicPartition
+from qanat.servers.http.kafka_gateway import TRANSACTION
+from qanat.servers.http.problems import check, problem_of
+from qanat.transactions.records import EPOCH_PER_TRANSACTION
+from qanat.wire.kafka.messages.end_txn import EndTxnRequest, EndTxnResponse
+from qanat.wire.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from qanat.wire.kafka.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from qanat.wire.kafka.registry import ApiKey
+from qanat.wire.records import give_producer
+
+if TYPE_CHECKING:
+    from qanat.servers.http.kafka_gateway import Asking
+
+_TIMEOUT_MS = 60_000
+FENCED = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.TRANSACTION_ABORTABLE,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+)
+"""Somebody else has the transactional id now, or had it in between: take it over and look again."""
+
+
+class Transactions:
+    """One after the other, under one transactional id."""
+
+    def __init__(self, asking: Asking, transactional_id: str) -> None:
+        self._asking = asking
+        self._name = transactional_id
+        self._producer_id = self._epoch = -1
+        self._sequences: dict[TopicPartition, int] = {}
+
+    async def take_over(self) -> None:
+        """Fence whoever had the id; what it left open is ended when this returns."""
+        request = InitProducerIdRequest(self._name, _TIMEOUT_MS)
+        response: InitProducerIdResponse = await self._asking.ask_coordinator(
+            self._asking.nobody,
+            self._name,
+            ApiKey.INIT_PRODUCER_ID,
+            request,
+            lambda answer: int(answer.error_code),
+            TRANSACTION,
+        )
+        check(response.error_code, f"transactional id {self._name}")
+        self._producer_id, self._epoch = response.producer_id, response.producer_epoch
+        self._sequences = {}
+
+    async def write(self, at: TopicPartition, batch: bytearray) -> int:
+        """A batch into a partition that clients may write to; its first offset."""
+        self._sign(at, batch)
+        data = PartitionProduceData(at.partition, memoryview(batch))
+        request = ProduceRequest(
+            self._name, -1, round(self._asking.timeout_s * 1000), [TopicProduceData(at.topic, partition_data=[data])]
+        )
+        leader = self._asking.leader(at.topic, at.partition)
+        response: ProduceResponse = await self._asking.ask(self._asking.nobody, ApiKey.PRODUCE, request, leader)
+        answer = response.responses[0].partition_responses[0]
+        check(answer.error_code, f"topic {at.topic} partition {at.partition}", answer.error_message)
+        return int(answer.base_offset)
+
+    async def note(self, at: TopicPartition, batch: bytearray) -> int:
+        """A batch into a partition that only brokers write to; its first offset."""
+        partition = self._asking.broker.partition(at.topic, at.partition)
+        if isinstance(partition, ErrorCode):
+            return await self.write(at, batch)
+        self._sign(at, batch)
+        gate = self._asking.broker.transaction_gate
+        outcome = await gate.pass_first_write(
+            self._name, self._producer_id, self._epoch, [partition], EPOCH_PER_TRANSACTION
+        )
+        check(outcome[partition], f"the note of an Idempotency-Key in {partition.at}")
+        written = await partition.append(batch)
+        if written.durable is not None:
+            await written.durable
+        return written.base_offset
+
+    async def end(self, *, is_committed: bool) -> None:
+        """Make everything since the last end visible, or drop it."""
+        request = EndTxnRequest(self._name, self._producer_id, self._epoch, is_committed)
+        response: EndTxnResponse = await self._asking.ask_coordinator(
+            self._asking.nobody,
+            self._name,
+            ApiKey.END_TXN,
+            request,
+            lambda answer: int(answer.error_code),
+            TRANSACTION,
+        )
+        if response.error_code:
+            raise problem_of(response.error_code, f"the end of the transaction of {self._name}")
+        self._producer_id, self._epoch = response.producer_id, response.producer_epoch
+        self._sequences = {}
+
+    def _sign(self, at: TopicPartition, batch: bytearray) -> None:
+        sequence = self._sequences.get(at, 0)
+        count = give_producer(batch, self._producer_id, self._epoch, sequence, is_transactional=True)
+        self._sequences[at] = sequence + count

@@ -1,0 +1,135 @@
+"""WebSocket: a topic's records as they come, one JSON text each, with the cursor to resume from.
+
+/api/v1/topics/{topic}/ws?cursor=...     what the client sends is ignored; it may hang up at any time
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from qanat.model.errors import QanatError
+from qanat.servers.http.caller import Caller, authenticated
+from qanat.servers.http.exchange import Exchange, Receive, Scope, Send, refuse_foreign
+from qanat.servers.http.operations import Operation, Routes, read_query
+from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
+from qanat.servers.http.records.consume import begin_at
+from qanat.servers.http.records.partition_reads import Cursor
+from qanat.servers.http.records.record_json import Message
+from qanat.servers.http.streams.server_sent_events import StreamQuery
+from qanat.servers.http.streams.stream_limits import limit_kernel
+from qanat.servers.http.streams.stream_writer import Pump, SlowReaderError
+
+if TYPE_CHECKING:
+    from qanat.servers.http.context import Door
+
+_ENCODE = msgspec.json.Encoder().encode
+_TRY_AGAIN_LATER, _POLICY = 1013, 1008
+_REASON_MAX = 120
+
+
+async def websocket_topic(exchange: Exchange) -> object:
+    """Served by `serve_websocket`; asked for without an upgrade, it says how to ask."""
+    raise Problem(
+        426,
+        "this address speaks WebSocket: ask with Connection: Upgrade and Upgrade: websocket",
+        headers=((b"upgrade", b"websocket"), (b"connection", b"upgrade")),
+    )
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/api/v1/topics/{topic}/ws",
+        websocket_topic,
+        "Records as they come over a WebSocket, each with the cursor to resume from",
+        "streams",
+        query=StreamQuery,
+        status=101,
+    ),
+)
+_ROUTES = Routes(OPERATIONS)
+
+
+class _Flow:
+    """uvicorn's WebSocket waits inside `send`; what is left is to know whether it would."""
+
+    __slots__ = ("_writable",)
+
+    def __init__(self, writable: asyncio.Event) -> None:
+        self._writable = writable
+
+    @property
+    def write_paused(self) -> bool:
+        return not self._writable.is_set()
+
+    async def drain(self) -> None:
+        await self._writable.wait()
+
+
+async def serve_websocket(door: Door, scope: Scope, receive: Receive, send: Send) -> None:
+    """One WebSocket, from its handshake to its end."""
+    assert (await receive())["type"] == "websocket.connect"
+    caller = Caller(scope["client"])
+    exchange = Exchange(door, caller, scope, receive, send)
+    try:
+        operation, exchange.path = _ROUTES.find("GET", scope["path"])
+        if exchange.header(b"origin") is not None:
+            refuse_foreign(exchange)
+        if door.mechanisms is not None:
+            caller.principal = authenticated(exchange.header(b"authorization"), door.mechanisms)
+        query: StreamQuery = read_query(operation, scope["query_string"])
+        topic = await door.topics.find(caller, exchange.path["topic"], may_create=False)
+        last = exchange.header(b"last-event-id")
+        cursor = await begin_at(exchange, topic, last.decode("latin-1") if last else query.cursor, query.begin)
+        with door.streams.one_more(caller.host):
+            limit_kernel(scope["transport"])
+            pump = Pump(
+                door,
+                caller,
+                topic.name,
+                cursor,
+                is_committed=query.isolation == "read_committed",
+                encoding=query.encoding,
+                render=_text,
+            )
+            await send({"type": "websocket.accept"})
+            loop = asyncio.get_running_loop()
+            stream = loop.create_task(_send_all(exchange, pump))
+            await door.streams.run(stream, loop.create_task(_wait_until_gone(receive)))
+    except Problem as problem:
+        await _refuse(send, problem, scope)
+    except QanatError as fault:
+        await _refuse(send, problem_of(fault.code, scope["path"], str(fault)), scope)
+
+
+async def _send_all(exchange: Exchange, pump: Pump) -> None:
+    send = exchange.send
+    try:
+        async with aclosing(pump.pieces(_Flow(exchange.scope["writable"]))) as pieces:
+            async for piece in pieces:
+                for text in piece:
+                    await send({"type": "websocket.send", "text": text.decode()})
+    except SlowReaderError:
+        await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": "nothing was taken for too long"})
+    except Problem as problem:
+        await send({"type": "websocket.close", "code": _POLICY, "reason": problem.detail[:_REASON_MAX]})
+
+
+async def _wait_until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "websocket.disconnect":
+        pass
+
+
+async def _refuse(send: Send, problem: Problem, scope: Scope) -> None:
+    body = problem.encode(scope["path"])
+    headers = [(b"content-type", CONTENT_TYPE), (b"content-length", b"%d" % len(body)), *problem.headers]
+    await send({"type": "websocket.http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})
+
+
+def _text(message: Message, cursor: Cursor) -> bytes:
+    return b'{"cursor":"%s",%s' % (str(cursor).encode(), _ENCODE(message)[1:])

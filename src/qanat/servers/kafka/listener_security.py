@@ -1,0 +1,59 @@
+"""The gate of a listener: who is let in, and who decides what they may do.
+
+Made where a listener asks for authentication, or an authoriser is configured. A listener without one
+serves everybody everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from qanat.api.api_table import ServedApi
+from qanat.api.authorization import Asker, ask_guarded
+from qanat.api.authorization_table import GUARDS
+from qanat.api.request_context import RequestContext
+from qanat.broker.broker import Broker
+from qanat.model.errors import MalformedMessageError
+from qanat.security.authentication import Authenticator, Principal
+from qanat.security.authorization import Authorizer
+from qanat.security.conversation import Conversation
+
+
+def _nothing() -> None:
+    pass
+
+
+class Gate:
+    """One listener's. `mechanisms` is None where nobody has to authenticate."""
+
+    def __init__(
+        self,
+        mechanisms: Mapping[str, Authenticator] | None = None,
+        authorizer: Authorizer | None = None,
+        super_users: tuple[str, ...] = (),
+    ) -> None:
+        self.mechanisms = mechanisms
+        self.authorizer = authorizer
+        self._super_users = super_users
+
+    def begin(self) -> Conversation | None:
+        """What a new connection has to go through first, if anything."""
+        return None if self.mechanisms is None else Conversation(self.mechanisms)
+
+    def asker(
+        self, broker: Broker, principal: Principal, host: str, version: int, hang_up: Callable[[], None] = _nothing
+    ) -> Asker:
+        """Somebody, to be asked about."""
+        assert self.authorizer is not None, "an authoriser is configured"
+        return Asker(self.authorizer, self._super_users, principal, host, version, broker, hang_up)
+
+    def ask(self, served: ServedApi, request: Any, context: RequestContext) -> Any:
+        """A request, as far as its asker is allowed to make it; the dispatcher's interceptor."""
+        guard = GUARDS.get(served.key)
+        if guard is None:
+            raise MalformedMessageError(f"nobody may ask for {served.api.name}: it has no rule of authorisation")
+        connection = context.caller
+        asker = self.asker(context.broker, connection.principal, connection.host, context.version, connection.close)
+        context.sight = asker.sight
+        return ask_guarded(guard, lambda: served.handle(request, context), request, asker)

@@ -1,0 +1,16 @@
+# The C types of lone_produce.py, for Cython; nothing here changes what the code means.
+cimport cython
+from qanat.broker.replicas.partition_end cimport PartitionEnd
+from qanat.telemetry.listener_counters cimport ApiCounters
+from qanat.wire.kafka.lone_produce cimport LoneProduce, read_lone
+
+cdef int ALL, NONE
+
+cdef class LoneProduces:
+    cdef object _broker, _patience
+    cdef dict _writable
+    cdef ApiCounters _counters
+    @cython.locals(request=LoneProduce, partition=PartitionEnd, counters=ApiCounters, acks=int, elapsed_s=double)
+    cpdef take(self, frame, double began)
+
+cpdef bint is_plain(LoneProduce request, batch) except -1

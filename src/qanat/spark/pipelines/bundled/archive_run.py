@@ -1,0 +1,140 @@
+"""A running archive: micro-batches become files, files become part of the lake by a commit.
+
+A commit is made after its files are durable and after topics and groups have been looked at; killed before it, the
+files are removed by the next run; killed after it, the next run begins behind them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from qanat.model.ids import TopicPartition
+from qanat.spark.copying.inventory import cluster_id, groups, topics
+from qanat.spark.lake.commits import LakeFile, Positions, TopicState, positions_of
+from qanat.spark.lake.files import Folder
+from qanat.spark.lake.lake import Lake, LakeError
+from qanat.spark.lake.merging import merge_small
+from qanat.spark.lake.parquet import write_rows
+from qanat.spark.offsets import Offsets, to_json
+from qanat.spark.pipelines.bundled.archive import Wanted
+from qanat.spark.pipelines.bundled.catalogue import How, Stages
+from qanat.spark.pipelines.micro_batches import Regularly, found, start, starting, throwaway
+from qanat.spark.reads.offset_lookup import Lookups
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+TRIGGER = "1 second"
+"""How often the brokers are asked whether there is enough for a batch."""
+
+
+class Archive:
+    """A lake that is being written."""
+
+    def __init__(self, lake: Lake, lookups: Lookups, wanted: Wanted) -> None:
+        self.lake = lake
+        self._lookups = lookups
+        self._wanted = wanted
+        self._turn = threading.Lock()
+        """Batches and looks at the state take turns."""
+
+    def take(self, frame: DataFrame) -> int:
+        """A micro-batch becomes part of the lake, unless it is; how many records were new."""
+        folder, positions = self.lake.folder, self.lake.contents.offsets
+        rows = frame.mapInArrow(lambda batches: _written(batches, folder, positions), "file binary").collect()
+        files = [msgspec.json.decode(bytes(row[0]), type=LakeFile) for row in rows]
+        if not files:
+            return 0
+        with self._turn:
+            known, stand = self._state()
+            self.lake.commit(self.lake.next_commit("batch", known, stand, files))
+            merge_small(self.lake, files)
+        return sum(one.rows for one in files)
+
+    def look(self) -> None:
+        """Keep what has changed besides records, if something has."""
+        with self._turn:
+            known, stand = self._state()
+            if known != self.lake.contents.topics or stand != self.lake.contents.groups:
+                self.lake.commit(self.lake.next_commit("state", known, stand))
+
+    def begin_at_the_end(self, chosen: list[TopicPartition]) -> None:
+        """Keep where new partitions begin: a run in which nothing comes must not make the next one skip something."""
+        new = [at for at in chosen if at not in self.lake.contents.offsets]
+        if new:
+            start = positions_of(self._lookups.latest(new))
+            self.lake.commit(self.lake.next_commit("state", start=start))
+
+    def _state(self) -> tuple[dict[str, TopicState], dict[str, Positions]]:
+        chosen = {at.topic for at in self._lookups.partitions(self._wanted.subscription)}
+        there = topics(self._lookups, {*chosen, *self.lake.contents.topics})
+        self._check_ids(there)
+        stand = groups(self._lookups, there, self._wanted.groups, [self._wanted.group])
+        # A topic that is gone stays as it was: its records are in the lake.
+        return {**self.lake.contents.topics, **there}, {name: positions_of(some) for name, some in stand.items()}
+
+    def _check_ids(self, there: dict[str, TopicState]) -> None:
+        for name, state in there.items():
+            before = self.lake.contents.topics.get(name)
+            if before is not None and before.id != state.id:
+                raise LakeError(
+                    f"topic {name} was deleted and made anew since it was last archived into {self.lake.folder}: "
+                    "its records would be mixed with the old ones. Give the archive a new lake"
+                )
+
+
+def archive(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
+    """Runs until everything is archived, or until it is stopped."""
+    with ExitStack() as stack:
+        lookups = stack.enter_context(Lookups(how.access))
+        chosen = found(lookups, wanted.subscription, wanted.shown)
+        lake = Lake.made(wanted.lake, cluster_id(lookups))
+        archive = Archive(lake, lookups, wanted)
+        archive.look()
+        if wanted.start == "latest":
+            archive.begin_at_the_end(chosen)
+        lake.begin_writing()
+        notes = stack.enter_context(throwaway(how.checkpoint))
+        first = starting(chosen, lake.contents.offsets, wanted.start)
+        query = start(spark, "archive", _options(wanted, how, first), TRIGGER, how, notes, archive.take)
+        stack.callback(query.stop)
+        regularly = stack.enter_context(Regularly("archive of topics and groups", wanted.state_every_s, archive.look))
+        try:
+            yield [query]
+        finally:
+            if query.exception() is None:
+                query.stop()
+                regularly.once()
+                lake.end_writing()
+
+
+def _options(wanted: Wanted, how: How, first: Offsets) -> dict[str, str]:
+    subscription = wanted.subscription
+    options = {
+        **how.options,
+        "startingOffsets": msgspec.json.encode(to_json(first)).decode(),
+        "failOnDataLoss": str(wanted.is_loss_fatal).lower(),
+        "maxBytesPerTrigger": wanted.limit_bytes,
+        "minOffsetsPerTrigger": str(wanted.enough),
+        "maxTriggerDelay": f"{wanted.delay_s}s",
+    }
+    if wanted.group:
+        options["kafka.group.id"] = wanted.group
+    if subscription.pattern is not None:
+        return {**options, "subscribePattern": subscription.pattern}
+    return {**options, "subscribe": ",".join(subscription.names)}
+
+
+def _written(
+    batches: Iterable[pa.RecordBatch], folder: Folder, positions: dict[TopicPartition, int]
+) -> Iterator[pa.RecordBatch]:
+    """On an executor: rows into files, and what the driver is told of them."""
+    told = [msgspec.json.encode(one) for one in write_rows(batches, folder, positions)]
+    yield pa.RecordBatch.from_pydict({"file": pa.array(told, pa.binary())})

@@ -1,0 +1,197 @@
+"""What the driver asks of the brokers: which partitions there are, where they begin and end, where a group stands."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from qanat.connection.batch_sizes import SizedBatch, batch_sizes
+from qanat.connection.cluster import Cluster, parse_bootstrap
+from qanat.connection.committed import commit_offsets, committed_offsets
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import RefusedError
+from qanat.connection.offsets import list_offsets
+from qanat.connection.sizes import partition_bytes
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.spark.offsets import EARLIEST, LATEST, Bound, OffsetRange, Offsets, OffsetsError
+from qanat.spark.options.option_reader import OptionError
+from qanat.spark.options.options import Access, Subscription
+from qanat.spark.reads.trigger_bytes import cut_by_bytes
+
+Result = TypeVar("Result")
+
+
+class UnknownTopicError(QanatError):
+    """What a query reads or writes does not exist."""
+
+
+class Lookups:
+    """One connection to a cluster, for a caller without an event loop. `close` it, or use it in a `with`."""
+
+    def __init__(self, access: Access, *, is_committed_only: bool = True) -> None:
+        self._access = access
+        self._is_committed_only = is_committed_only
+        self._runner = asyncio.Runner()
+        self._cluster = cluster_of(access)
+
+    def __enter__(self) -> Lookups:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._runner.run(self._cluster.__aexit__(None, None, None))
+        self._runner.close()
+
+    def run(self, work: Callable[[Cluster, Deadline], Awaitable[Result]]) -> Result:
+        """Do something with the cluster, within the time that the options allow."""
+
+        async def bounded() -> Result:
+            return await work(self._cluster, self._cluster.deadline())
+
+        return self._runner.run(bounded())
+
+    def partitions(self, subscription: Subscription, *, may_be_gone: bool = False) -> list[TopicPartition]:
+        """The partitions that a subscription takes, in order; raises where a named topic does not exist.
+
+        With `may_be_gone` it is left out, as one is that a pattern took a moment ago.
+        """
+        if subscription.pattern is not None:
+            names = [name for name in self._topics() if re.fullmatch(subscription.pattern, name)]
+            may_be_gone = True
+        else:
+            names = sorted({*subscription.names, *(at.topic for at in subscription.assigned)})
+        found: list[TopicPartition] = []
+        for name in names:
+            try:
+                view = self.run(lambda cluster, deadline, name=name: cluster.topic(name, deadline))  # type: ignore[misc]
+            except RefusedError as fault:
+                if may_be_gone and fault.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue
+                raise
+            found += [TopicPartition(name, number) for number in view.leaders]
+        missing = subscription.assigned - set(found)
+        if missing and not may_be_gone:
+            raise UnknownTopicError("there is no partition " + ", ".join(map(str, sorted(missing))))
+        return [at for at in found if subscription.takes(at)]
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._moments(dict.fromkeys(partitions, EARLIEST))
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends, as far as this reader may read."""
+        return self._moments(dict.fromkeys(partitions, LATEST))
+
+    def at(self, bound: Bound, partitions: list[TopicPartition], group: str | None, what: str) -> Offsets:
+        """Where a bound lies in each partition; `what` names the option that it came from."""
+        match bound.kind:
+            case "earliest":
+                return self.earliest(partitions)
+            case "latest":
+                return self.latest(partitions)
+            case "group":
+                return self._where_group_is(group or "", partitions)
+            case "offsets":
+                _require_every(bound.by_partition, partitions, what, "Use -1 for latest, -2 for earliest.")
+                words = {at: offset for at, offset in bound.by_partition.items() if offset < 0}
+                return {**bound.by_partition, **self._moments(words)}
+            case "timestamp":
+                return self._at_times(dict.fromkeys(partitions, bound.timestamp), bound, what)
+            case "timestamps":
+                _require_every(bound.by_partition, partitions, f"{what}ByTimestamp", "")
+                return self._at_times(dict(bound.by_partition), bound, what)
+
+    def bytes_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """How large the logs are that hold these partitions."""
+        wanted = set(partitions)
+        return self._ask(lambda cluster, deadline: partition_bytes(cluster, wanted, deadline))
+
+    def cut_by_bytes(self, start: Offsets, end: Offsets, max_bytes: int) -> Offsets:
+        """The end of a micro-batch of at most so many bytes: its batches are read, and their sizes added up."""
+
+        async def cut(cluster: Cluster, deadline: Deadline) -> Offsets:
+            async def look(wanted: OffsetRange, share: int) -> list[SizedBatch]:
+                return await batch_sizes(cluster, wanted.at, wanted.start, wanted.end, share, deadline)
+
+            return await cut_by_bytes(start, end, max_bytes, look)
+
+        return self.run(cut)
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        self.run(lambda cluster, deadline: commit_offsets(cluster, group, offsets, deadline))
+
+    def _topics(self) -> list[str]:
+        """Those that a pattern may take: what brokers keep for themselves is read by name only."""
+        found = self._ask(lambda cluster, deadline: cluster.metadata(None, deadline))
+        return sorted(topic.name for topic in found.topics if topic.name and not topic.is_internal)
+
+    def _ask(self, question: Callable[[Cluster, Deadline], Awaitable[Result]]) -> Result:
+        """Ask again where a broker is restarting, as long as the time lasts that the options allow."""
+        return self.run(lambda cluster, deadline: cluster.persist(lambda: question(cluster, deadline), deadline))
+
+    def _where_group_is(self, group: str, partitions: list[TopicPartition]) -> Offsets:
+        """Partitions in which the group has committed nothing are read from their beginning."""
+        known = self.run(lambda cluster, deadline: committed_offsets(cluster, group, deadline, only=partitions))
+        return {**self.earliest(at for at in partitions if at not in known), **known}
+
+    def _at_times(self, times: dict[TopicPartition, int], bound: Bound, what: str) -> Offsets:
+        found = self._moments(times)
+        late = sorted(at for at, offset in found.items() if offset < 0)
+        if late and bound.if_too_late == "error":
+            named = ", ".join(f"{at} (asked: {times[at]} ms)" for at in late)
+            raise OffsetsError(
+                f"{what} by timestamp: no record is that late in {named}; an earlier time, or "
+                "startingOffsetsByTimestampStrategy=latest, lets the query start"
+            )
+        return {**found, **self.latest(late)}
+
+    def _moments(self, moments: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        topics: dict[str, dict[int, int]] = {}
+        for at, moment in moments.items():
+            topics.setdefault(at.topic, {})[at.partition] = moment
+        committed = self._is_committed_only
+
+        async def ask(cluster: Cluster, deadline: Deadline) -> dict[TopicPartition, int]:
+            found: dict[TopicPartition, int] = {}
+            for topic, wanted in sorted(topics.items()):
+                answers = await list_offsets(cluster, topic, wanted, deadline, is_committed_only=committed)
+                found |= {TopicPartition(topic, number): answer.offset for number, answer in answers.items()}
+            return found
+
+        return self.run(ask) if topics else {}
+
+
+def cluster_of(access: Access, patience_s: float = 0.0) -> Cluster:
+    """The cluster that options name; `patience_s` is for those who know that it is there."""
+    try:
+        return Cluster(
+            parse_bootstrap(access.bootstrap), access.client_id, access.timeout_s, access.security, patience_s
+        )
+    except ValueError as fault:
+        raise OptionError(f"option kafka.bootstrap.servers is {access.bootstrap!r}: {fault}") from None
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """The loop for whoever moves many bytes."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+def _require_every(given: Offsets, partitions: list[TopicPartition], what: str, hint: str) -> None:
+    if set(given) != set(partitions):
+        raise OffsetsError(
+            f"{what} must name every partition that is read and no other. {hint} "
+            f"Given: {_listed(given)}; read: {_listed(partitions)}".replace("  ", " ")
+        )
+
+
+def _listed(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions))) or "none"

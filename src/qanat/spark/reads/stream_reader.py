@@ -1,0 +1,220 @@
+"""A streaming read on the driver: how far each micro-batch goes, and what of it the executors read.
+
+The offsets that Spark keeps in its checkpoint are in the form of Spark's own connector.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.spark.error_messages import told_plainly
+from qanat.spark.offsets import OffsetRange, Offsets, from_json, lag, limited, ranges, split, to_json
+from qanat.spark.options.options import SourceOptions
+from qanat.spark.reads.batch_reader import Piece
+from qanat.spark.reads.data_loss import DataLossError, made_anew, within, without_lost
+from qanat.spark.reads.offset_lookup import Lookups
+
+_log = logging.getLogger(__name__)
+_CHECKPOINT = "the checkpoint"
+
+
+class ForeignCheckpointError(QanatError):
+    """A checkpoint that was written by a query on other topics."""
+
+
+@told_plainly
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
+        self._options = options
+        self._schema = schema
+        self._asking: Lookups | None = None
+        self._target: Offsets | None = None
+        """Where a query ends that reads what is there and no more."""
+        self._triggered_at = time.monotonic()
+        self._shown: Offsets | None = None
+        """Where the group stands that shows the progress; or where the query began, which is no progress."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What executors get: no connection."""
+        return {**self.__dict__, "_asking": None}
+
+    @property
+    def _lookups(self) -> Lookups:
+        if self._asking is None:
+            self._asking = Lookups(self._options.access, is_committed_only=self._options.is_committed_only)
+        return self._asking
+
+    # What the engine calls on the driver
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        options = self._options
+        chosen = self._lookups.partitions(options.subscription)
+        start = self._lookups.at(options.start, chosen, options.group, "startingOffsets")
+        if options.start.kind in ("offsets", "group"):
+            start = within(start, self._lookups.latest(chosen), "startingOffsets", options.fail_on_data_loss)
+        self._shown = start
+        return to_json(start)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._latest()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return to_json(self._latest())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        done = from_json(start, _CHECKPOINT)
+        begin = self._begin(done)
+        # Spark plans a micro-batch when the one before is in its checkpoint, and calls `commit` only if there is
+        # something new: a query that has caught up would show its last micro-batch as lag.
+        self._show(done)
+        end = self._latest() if self._target is None else self._target
+        self._check_going_on(begin, end)
+        if not isinstance(limit, ReadAllAvailable):
+            if self._is_too_little(lag(begin, end)):
+                return start
+            end = self._limit(begin, end)
+        self._triggered_at = time.monotonic()
+        return to_json(end)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        last = from_json(end, _CHECKPOINT)
+        begin = self._begin(from_json(start, _CHECKPOINT), known=last)
+        begin = {**begin, **self._lookups.earliest(at for at in begin if last.get(at, begin[at]) < begin[at])}
+        wanted = ranges(begin, last)
+        earliest = self._lookups.earliest(one.at for one in wanted)
+        existing = without_lost(wanted, earliest, self._options.fail_on_data_loss)
+        options = self._options
+        return [Piece(one) for one in split(existing, options.min_partitions, options.max_records_per_partition)]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._show(from_json(end, _CHECKPOINT))
+
+    def stop(self) -> None:
+        if self._asking is not None:
+            self._asking.close()
+            self._asking = None
+
+    # On an executor
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from qanat.spark.reads.range_reader import (
+            read_range,  # Executors do this; the driver's processes need not wait for it.
+        )
+
+        assert isinstance(partition, Piece)
+        return read_range(self._options, partition.wanted, self._schema)
+
+    # How far
+
+    def _show(self, done: Offsets) -> None:
+        """Move the group that stands for this query, so that its lag shows everywhere."""
+        group = self._options.group
+        if group is None or done == self._shown:
+            return
+        try:
+            self._lookups.commit(group, done)
+        except QanatError as fault:
+            # The checkpoint is what counts; the group is there to be looked at.
+            _log.warning("progress is not shown in group %s: %s", group, fault)
+        self._shown = done
+
+    def _latest(self) -> Offsets:
+        return self._lookups.latest(self._there())
+
+    def _there(self) -> list[TopicPartition]:
+        """What there is to read now; a topic that the query was reading may be gone, if that may be."""
+        options = self._options
+        return self._lookups.partitions(options.subscription, may_be_gone=not options.fail_on_data_loss)
+
+    def _begin(self, start: Offsets, known: Offsets | None = None) -> Offsets:
+        """The start, with partitions that were added since: they are read from their beginning."""
+        chosen = known if known is not None else self._there()
+        foreign = sorted(at for at in start if not self._options.subscription.takes(at))
+        if foreign:
+            raise ForeignCheckpointError(
+                f"the checkpoint is of a query that read {', '.join(map(str, foreign))}, this one reads "
+                f"{self._options.subscription}: give it a checkpointLocation of its own"
+            )
+        gone = sorted(set(start) - set(chosen))
+        if gone:
+            self._lose(f"partitions that the query was reading do not exist any more: {', '.join(map(str, gone))}")
+        added = [at for at in chosen if at not in start]
+        return {**{at: offset for at, offset in start.items() if at not in gone}, **self._lookups.earliest(added)}
+
+    def _check_going_on(self, begin: Offsets, end: Offsets) -> None:
+        """A partition that ends before the query's position was made anew."""
+        back = [OffsetRange(at, end[at], begin[at]) for at in sorted(begin) if at in end and end[at] < begin[at]]
+        if back:
+            self._lose(made_anew(back))
+
+    def _lose(self, report: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(report)
+        _log.warning("%s", report)
+
+    def _is_too_little(self, rows: int) -> bool:
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._target is not None or rows >= least:
+            return False
+        return time.monotonic() - self._triggered_at < self._options.max_trigger_delay_s
+
+    def _limit(self, begin: Offsets, end: Offsets) -> Offsets:
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            end = limited(begin, end, max(1, options.max_offsets_per_trigger))
+        if options.max_bytes_per_trigger is not None and not self._is_all_small(begin, end):
+            end = self._lookups.cut_by_bytes(begin, end, options.max_bytes_per_trigger)
+        return end
+
+    def _is_all_small(self, begin: Offsets, end: Offsets) -> bool:
+        """Whether even the whole logs have no more bytes than a micro-batch may: then none need be counted."""
+        places = [one.at for one in ranges(begin, end)]
+        sizes = self._lookups.bytes_of(places)
+        most = self._options.max_bytes_per_trigger
+        return most is not None and len(sizes) == len(places) and sum(sizes.values()) <= most
+
+
+@told_plainly
+class RefusedStream(DataSourceStreamReader):
+    """A stream that cannot be read: Spark loses what is raised where a reader is made, so the reader raises it."""
+
+    def __init__(self, fault: QanatError) -> None:
+        self._fault = fault
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        raise self._fault
+
+    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802
+        raise self._fault
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        raise self._fault
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise self._fault

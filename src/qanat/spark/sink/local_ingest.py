@@ -1,0 +1,185 @@
+"""A task's batches for brokers on this machine, in files beside them: named to the broker, not sent.
+
+One file for each partition, which becomes a segment of its log (`log.segments.segment_ingest`). A task with little to write sends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from qanat.model.errors import CorruptBatchError, StorageError
+from qanat.model.ids import TopicPartition
+from qanat.spark.sink.local_brokers import Nearby
+from qanat.spark.sink.outgoing_columns import EncodedBatch
+from qanat.wire.staged import BATCHES_MAX, hide, show, staged_batch
+
+SENT_BYTES = 1024 * 1024
+"""The first ones of a task are not for files: most micro-batches are small."""
+TAKEN_OVER_BYTES = 32 * 1024 * 1024
+"""A file with less is sent: it would become a segment, and a log should not have too many."""
+FILE_BYTES_MAX = 128 * 1024 * 1024
+"""A file is looked at in one go, and must fit into a segment, which has as much unless a topic says otherwise."""
+PARTITIONS_MAX = 16
+"""Of one task, with files of their own."""
+
+
+class Entry(NamedTuple):
+    """A batch in the staged bytes."""
+
+    topic: str
+    partition: int
+    size: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class NearFile:
+    """Batches of one partition, in a file beside the broker that leads it."""
+
+    location: str
+    name: str
+    """Inside of `location`, as the broker knows it."""
+    entries: tuple[Entry, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(entry.rows for entry in self.entries)
+
+    @property
+    def path(self) -> Path:
+        return Path(self.location) / self.name
+
+    def batches(self) -> Iterator[EncodedBatch]:
+        """What to send for the file: its name, or what is in it."""
+        if sum(entry.size for entry in self.entries) < TAKEN_OVER_BYTES:
+            yield from self.content()
+            return
+        at = TopicPartition(self.entries[0].topic, self.entries[0].partition)
+        yield EncodedBatch(at, staged_batch(self.name, self.rows), self.rows, self.content)
+
+    def content(self) -> Iterator[EncodedBatch]:
+        """The batches, to be read and written to; their checksums are looked at by the broker."""
+        try:
+            with self.path.open("rb") as source:
+                take = slices(mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY))
+        except (OSError, ValueError) as fault:
+            raise StorageError(f"rows that were staged in {self.path} cannot be read any more: {fault}") from None
+        for entry in self.entries:
+            batch = take(entry.size)
+            if len(batch) != entry.size:
+                raise CorruptBatchError(f"the staged file {self.path} is shorter than its task said")
+            show(batch)
+            yield EncodedBatch(TopicPartition(entry.topic, entry.partition), batch, entry.rows)
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
+    def drop_folder(self) -> None:
+        """Forget everything in the file's folder, of failed tasks as well. What cannot be deleted does no harm."""
+        shutil.rmtree(self.path.parent, ignore_errors=True)
+
+
+class NearFiles:
+    """The files of one task. `find` where a partition is before `take`; `close` or `drop` them at the end."""
+
+    def __init__(self, nearby: Nearby | None, folder: str) -> None:
+        """Without `nearby`, nothing is kept here."""
+        self._nearby = nearby
+        self._folder = folder
+        self._seen_bytes = 0
+        self._locations: dict[TopicPartition, str | None] = {}
+        self._files: dict[TopicPartition, list[_Growing]] = {}
+
+    def knows(self, at: TopicPartition) -> bool:
+        return at in self._locations
+
+    async def find(self, at: TopicPartition) -> None:
+        near = sum(location is not None for location in self._locations.values())
+        is_looked_for = self._nearby is not None and near < PARTITIONS_MAX
+        self._locations[at] = await self._nearby.location(at) if self._nearby and is_looked_for else None
+
+    def take(self, one: EncodedBatch) -> bool:
+        """Whether a batch is kept here. Once one is, all later ones of its partition are."""
+        self._seen_bytes += len(one.batch)
+        location = self._locations[one.at]
+        if location is None or self._seen_bytes <= SENT_BYTES:
+            return False
+        files = self._files.setdefault(one.at, [])
+        if not files or not files[-1].has_room(len(one.batch)):
+            files.append(_Growing(location, f"{self._folder}/{uuid4().hex}"))
+        files[-1].write(one)
+        return True
+
+    def close(self) -> tuple[NearFile, ...]:
+        """What there is; those of a partition in their order."""
+        return tuple(file.close() for files in self._files.values() for file in files)
+
+    def drop(self) -> None:
+        """Forget what was not taken over; others may have files in the same folder."""
+        for file in self.close():
+            with contextlib.suppress(OSError):
+                file.path.unlink()
+            with contextlib.suppress(OSError):
+                file.path.parent.rmdir()
+
+
+def entry_of(one: EncodedBatch) -> Entry:
+    return Entry(one.at.topic, one.at.partition, len(one.batch), one.rows)
+
+
+def slices(data: bytearray | mmap.mmap) -> Callable[[int], memoryview]:
+    """A function that gives so many of the bytes at a time."""
+    view, position = memoryview(data), 0
+
+    def take(size: int) -> memoryview:
+        nonlocal position
+        position += size
+        return view[position - size : position]
+
+    return take
+
+
+class _Growing:
+    """A file that is being written."""
+
+    def __init__(self, location: str, name: str) -> None:
+        self._location = location
+        self._name = name
+        self._entries: list[Entry] = []
+        self._size = 0
+        with _told(location):
+            path = Path(location) / name
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            self._file = FileIO(path, "xb")
+
+    def has_room(self, size: int) -> bool:
+        return self._size + size <= FILE_BYTES_MAX and len(self._entries) < BATCHES_MAX
+
+    def write(self, one: EncodedBatch) -> None:
+        hide(one.batch)
+        with _told(self._location):
+            written = self._file.write(one.batch)
+            while written < len(one.batch):
+                written += self._file.write(one.batch[written:])
+        self._entries.append(entry_of(one))
+        self._size += len(one.batch)
+
+    def close(self) -> NearFile:
+        with _told(self._location):
+            self._file.close()
+        return NearFile(self._location, self._name, tuple(self._entries))
+
+
+@contextlib.contextmanager
+def _told(location: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as fault:
+        raise StorageError(f"rows cannot be staged beside the broker, in {location}: {fault}") from None

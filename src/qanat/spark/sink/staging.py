@@ -1,0 +1,156 @@
+"""Where encoded rows of an unfinished micro-batch wait: small ones in the task's message, others in files.
+
+Most of what goes to a broker on this machine is in files beside it, which it takes over as they are (`near_files`).
+What else there is shares a file, which is sent: a local one is mapped, so that its bytes go from the page cache to the
+socket, and only the pages with headers are copied.
+Only what finished tasks report is ever read, so that tasks may fail, be repeated or run twice at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from io import SEEK_END
+from mmap import ACCESS_COPY, mmap
+from pathlib import Path
+from uuid import uuid4
+
+from pyarrow import ArrowInvalid, fs  # type: ignore[import-untyped]
+
+from qanat.model.errors import CorruptBatchError, QanatError
+from qanat.model.ids import TopicPartition
+from qanat.spark.sink.local_ingest import Entry, NearFile, NearFiles, entry_of, slices
+from qanat.spark.sink.outgoing_columns import EncodedBatch
+from qanat.wire.batch_header import check_extent
+
+_log = logging.getLogger(__name__)
+
+INLINE_BYTES = 1024 * 1024
+
+
+class StagingError(QanatError):
+    """A folder for staged rows that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What a task staged: the entries in order, and their bytes, here or in a file; and what follows beside brokers."""
+
+    entries: tuple[Entry, ...]
+    inline: bytes | None
+    path: str | None
+    near: tuple[NearFile, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return sum(entry.rows for entry in self.entries) + sum(one.rows for one in self.near)
+
+
+class Staging:
+    """A folder that the driver and all executors reach: a path or an address that Arrow's file systems know."""
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+
+    def stage(self, folder: str, batches: Iterable[EncodedBatch], near: NearFiles | None = None) -> Staged:
+        """Keep batches until they are committed or dropped."""
+        entries: list[Entry] = []
+        held: list[bytearray | memoryview] = []
+        held_bytes = 0
+        with contextlib.ExitStack() as stack:
+            path, sink = None, None
+            for one in batches:
+                if near is not None and near.take(one):
+                    continue
+                entries.append(entry_of(one))
+                held.append(one.batch)
+                held_bytes += len(one.batch)
+                if sink is None and held_bytes > INLINE_BYTES:
+                    with self._told("written to"):
+                        system, root = self._open()
+                        system.create_dir(f"{root}/{folder}", recursive=True)
+                        path = f"{root}/{folder}/{uuid4().hex}.batches"
+                        sink = stack.enter_context(system.open_output_stream(path))
+                if sink is not None:
+                    with self._told("written to"):
+                        for batch in held:
+                            sink.write(batch)
+                    held.clear()
+            if sink is not None:
+                with self._told("written to"):
+                    sink.close()
+        inline = b"".join(held) if sink is None else None
+        return Staged(tuple(entries), inline, path, near.close() if near is not None else ())
+
+    def read(self, staged: Staged) -> Iterator[EncodedBatch]:
+        """The batches of a task, to be read and written to; their checksums are looked at by the broker."""
+        with contextlib.ExitStack() as stack:
+            with self._told("read from"):
+                take = self._taking(staged, stack)
+            for entry in staged.entries:
+                batch = take(entry.size)
+                if len(batch) != entry.size:
+                    raise CorruptBatchError(f"the staged file {staged.path} is shorter than its task said")
+                check_extent(batch)
+                yield EncodedBatch(TopicPartition(entry.topic, entry.partition), batch, entry.rows)
+
+    def take(self, staged: Staged) -> Iterator[EncodedBatch]:
+        """The same for the last time: a local file goes as soon as its last batch is given, and its memory when that
+        has been used, so that giving back gigabytes is not what a commit ends with."""
+        yield from self.read(staged)
+        if staged.path is not None and isinstance(self._open()[0], fs.LocalFileSystem):
+            with contextlib.suppress(OSError):  # What cannot be deleted does no harm; `drop` tells of it.
+                Path(staged.path).unlink()
+        for near in staged.near:
+            yield from near.batches()
+
+    def _taking(self, staged: Staged, stack: contextlib.ExitStack) -> Callable[[int], bytearray | memoryview]:
+        """A function that gives so many of the staged bytes at a time."""
+        if staged.path is None:
+            return slices(bytearray(staged.inline or b""))
+        system, _ = self._open()
+        if isinstance(system, fs.LocalFileSystem):
+            # What is written to is a page of our own then, the rest is the file's: 61 bytes of each batch change.
+            with Path(staged.path).open("rb") as source:
+                is_empty = not source.seek(0, SEEK_END)
+                return slices(bytearray() if is_empty else mmap(source.fileno(), 0, access=ACCESS_COPY))
+        stream = stack.enter_context(system.open_input_stream(staged.path))
+        return lambda size: bytearray(stream.read(size))
+
+    def drop(self, folder: str, dropped: Iterable[Staged] = ()) -> None:
+        """Forget what was staged in a folder and beside brokers, by failed tasks as well.
+
+        What cannot be deleted does no harm.
+        """
+        for near in {file.path.parent: file for staged in dropped for file in staged.near}.values():
+            near.drop_folder()
+        try:
+            with self._told("cleared"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                system, root = self._open()
+                system.delete_dir(f"{root}/{folder}")
+        except StagingError as fault:
+            _log.warning("%s", fault)
+
+    @contextlib.contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ArrowInvalid, NotImplementedError) as fault:
+            raise StagingError(
+                f"rows wait for their transaction in {self._location}, which cannot be {doing}: {fault}; option "
+                "stagingLocation names a folder that the driver and all executors reach"
+            ) from None
+
+    def _open(self) -> tuple[fs.FileSystem, str]:
+        if "://" not in self._location and not self._location.startswith("file:"):
+            return fs.LocalFileSystem(), self._location.rstrip("/")
+        location = self._location
+        if location.startswith("file:"):
+            return fs.LocalFileSystem(), "/" + location.removeprefix("file:").lstrip("/").rstrip("/")
+        # Hadoop's names for what Arrow calls s3.
+        for name in ("s3a://", "s3n://"):
+            location = "s3://" + location.removeprefix(name) if location.startswith(name) else location
+        system, root = fs.FileSystem.from_uri(location)
+        return system, root.rstrip("/")

@@ -1,0 +1,51 @@
+"""`python -m verify.clusters.bug_bank`: put every bug of the bank into the product and see whether it is found.
+
+    python -m verify.clusters.bug_bank                       all
+    python -m verify.clusters.bug_bank never_truncate ...    these
+    python -m verify.clusters.bug_bank --most 1000           with more patience
+
+Exit status 1 where one was not found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from verify.clusters.bug_bank.bank import BUGS, look_for
+
+_MOST_SEEDS = 300
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    missed = []
+    wanted = [bug for bug in BUGS if not options.bugs or bug.name in options.bugs]
+    for bug in wanted:
+        started = time.monotonic()
+        found = look_for(bug, options.most, options.first or 1)
+        seconds = time.monotonic() - started
+        if found.report is None:
+            missed.append(bug.name)
+            print(f"{bug.name} ({bug.corner_case}): NOT FOUND in {found.seeds} lives, {seconds:.0f} s", flush=True)
+        else:
+            print(
+                f"{bug.name} ({bug.corner_case}): seed {found.report.seed}, after {found.seeds} lives and "
+                f"{seconds:.0f} s: {found.report.problems[0][:120]}",
+                flush=True,
+            )
+    print(f"{len(wanted) - len(missed)} of {len(wanted)} bugs found")
+    return 1 if missed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m verify.clusters.bug_bank", description="Find known bugs.")
+    parser.add_argument("bugs", nargs="*", choices=[[], *(bug.name for bug in BUGS)], help="which (default all)")
+    parser.add_argument("--most", type=int, default=_MOST_SEEDS, help="lives to try for each")
+    parser.add_argument("--first", type=int, help="the first seed to try")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

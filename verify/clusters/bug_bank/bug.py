@@ -1,0 +1,47 @@
+"""What a bug is, and how it is put into the product and taken out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+
+from msgspec import Struct
+
+from verify.clusters.plan import Plan
+
+
+class Patches:
+    """Replacements of parts of the product, undone in reverse order at the end."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[object, str, object]] = []
+
+    def put(self, owner: object, name: str, part: object) -> None:
+        self._before.append((owner, name, vars(owner)[name]))
+        setattr(owner, name, part)
+
+    def __enter__(self) -> Patches:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._before:
+            owner, name, part = self._before.pop()
+            setattr(owner, name, part)
+
+
+class Bug(Struct, frozen=True):
+    """One way in which the product could be wrong."""
+
+    corner_case: str
+    """The line of the checklist that it breaks (C), or the goal (T)."""
+    put_in: Callable[[Patches], None]
+    found_at: int
+    """The first seed that showed it when it was last looked for; 0 where none did, in the lives that were tried."""
+    may_show: Callable[[Plan], bool]
+    """Whether a seed's plan holds what it takes; others are passed over."""
+
+    @property
+    def name(self) -> str:
+        return self.put_in.__name__

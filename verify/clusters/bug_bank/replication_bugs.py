@@ -1,0 +1,216 @@
+"""Leaders and followers: what counts as committed, what is cut off, what is appended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from qanat.api.records import fetch as fetch_door
+from qanat.broker.replicas import fetch
+from qanat.broker.replicas.fetch import Fetch, Found, Wanted
+from qanat.broker.replicas.isr_changes import InSyncSets
+from qanat.broker.replicas.local_replicas import Copy, Hosting
+from qanat.broker.replicas.partition import Partition
+from qanat.broker.replicas.replica_fetchers import _FollowedLeader
+from qanat.cluster.values import PartitionState
+from qanat.log.leader_epochs import EpochStart, LeaderEpochs
+from qanat.log.partition_log import PartitionLog
+from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
+from qanat.replication.leader import Leader
+from qanat.wire.kafka.messages.fetch import FetchResponse, PartitionData
+from verify.clusters.bug_bank.bug import Patches
+
+
+def truncate_to_the_high_watermark(patches: Patches) -> None:
+    """C01 (KIP-101): a follower of a new leader cuts what it does not know to be committed."""
+    take = _FollowedLeader._take
+
+    def taken(followed: _FollowedLeader, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
+        log, cut = copy.log, followed.__dict__.setdefault("cut", set())
+        if (copy.at, copy.leader_epoch) not in cut and log.high_watermark < log.end_offset:
+            cut.add((copy.at, copy.leader_epoch))
+            followed._cut(copy, lambda: followed._broker.runtime.truncate(log, log.high_watermark))
+            return None
+        cut.add((copy.at, copy.leader_epoch))
+        return take(followed, copy, row)
+
+    patches.put(_FollowedLeader, "_take", taken)
+
+
+def never_truncate(patches: Patches) -> None:
+    """C06: whoever says that it has the offset before is believed to have the record, too."""
+
+    def no(wanted: Wanted, partition: Partition) -> bool:
+        return False
+
+    patches.put(fetch, "diverges", no)
+    patches.put(fetch_door, "diverges", no)
+
+
+def write_in_the_epoch_before(patches: Patches) -> None:
+    """C02, C04: a new leader does not enter its epoch, and its records carry the one before."""
+
+    def become_leader(log: PartitionLog, epoch: LeaderEpoch) -> None:
+        log._first_epoch = epoch
+
+    append = PartitionLog.append
+
+    def appended(log: PartitionLog, admitted: Any, leader_epoch: int, now_ms: int) -> Any:
+        return append(log, admitted, max(log.epochs.latest, 0), now_ms)
+
+    patches.put(PartitionLog, "become_leader", become_leader)
+    patches.put(PartitionLog, "append", appended)
+
+
+def forget_where_an_epoch_began(patches: Patches) -> None:
+    """C05: an epoch that goes on after another one, in which nothing was written, is entered anew."""
+
+    def assign(epochs: LeaderEpochs, epoch: LeaderEpoch, start_offset: Offset) -> None:
+        if epoch < 0 or epoch == epochs.latest:
+            return
+        entries = epochs._entries
+        while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
+            entries.pop()
+        entries.append(EpochStart(epoch, start_offset))
+        epochs.latest = epoch
+        epochs.is_dirty = True
+
+    patches.put(LeaderEpochs, "assign", assign)
+
+
+def commit_by_the_set_that_is_wished_for(patches: Patches) -> None:
+    """C09: a member counts no more as soon as the leader wants to drop it."""
+    patches.put(Leader, "_maximal", lambda leader: leader.in_sync if leader._pending is None else leader._pending)
+
+
+def commit_by_the_set_that_is_stored(patches: Patches) -> None:
+    """C09: whoever joins counts only when the leader has heard that it did."""
+    patches.put(Leader, "_maximal", lambda leader: leader.in_sync)
+
+
+def forget_a_change_without_an_answer(patches: Patches) -> None:
+    """C09: a change of the set whose outcome is unknown is taken for one that failed."""
+    from qanat.model.errors import StoreUnavailableError
+
+    async def tried(sets: InSyncSets, compares: Any, operations: Any) -> bool:
+        try:
+            return await sets._broker.metadata.commit(compares, operations)
+        except StoreUnavailableError:
+            return False
+
+    patches.put(InSyncSets, "_insist", tried)
+
+
+def join_before_the_epoch_is_reached(patches: Patches) -> None:
+    """C11: a follower joins with everything that the leader knows to be committed, and no more."""
+
+    def may_join(leader: Leader, node_id: int, alive: Mapping[int, int], high_watermark: int) -> bool:
+        follower = leader._followers.get(node_id)
+        return follower is not None and follower.epoch == alive[node_id] and follower.offset >= high_watermark
+
+    patches.put(Leader, "_may_join", may_join)
+
+
+def join_by_asking(patches: Patches) -> None:
+    """C11: whoever asks is in sync."""
+
+    def may_join(leader: Leader, node_id: int, alive: Mapping[int, int], high_watermark: int) -> bool:
+        follower = leader._followers.get(node_id)
+        return follower is not None and follower.epoch == alive[node_id] and follower.offset >= 0
+
+    patches.put(Leader, "_may_join", may_join)
+
+
+def believe_the_process_before(patches: Patches) -> None:
+    """C10 (KIP-903): what a broker's old process had counts for its new one."""
+
+    def may_join(leader: Leader, node_id: int, alive: Mapping[int, int], high_watermark: int) -> bool:
+        follower = leader._followers.get(node_id)
+        return follower is not None and follower.offset >= max(high_watermark, leader._epoch_start)
+
+    patches.put(Leader, "_may_join", may_join)
+
+
+def commit_with_too_few(patches: Patches) -> None:
+    """C12, KIP-966: what is left of the in-sync set commits, however few they are."""
+
+    def committed(leader: Leader, own_offset: int) -> int | None:
+        least = own_offset
+        for node_id in leader._maximal():
+            if node_id != leader._node_id:
+                follower = leader._followers.get(node_id)
+                if follower is None or follower.offset < 0:
+                    return None
+                least = min(least, follower.offset)
+        return least
+
+    patches.put(Leader, "committed", committed)
+    patches.put(Partition, "in_sync_replicas", property(lambda partition: 99))
+
+
+def take_answers_of_the_leader_before(patches: Patches) -> None:
+    """C06: what was asked of one leader is appended although another leads by now."""
+    take_all = _FollowedLeader._take_all
+
+    async def taken(followed: _FollowedLeader, response: FetchResponse, asked: dict[TopicPartition, Copy]) -> None:
+        now, followed._copies = followed._copies, {**followed._copies, **asked}
+        try:
+            await take_all(followed, response, asked)
+        finally:
+            followed._copies = now
+
+    patches.put(_FollowedLeader, "_take_all", taken)
+
+
+def lead_on_after_a_restart(patches: Patches) -> None:
+    """C02: a leader that comes back goes on in the epoch that it had."""
+    from qanat.cluster import elections
+
+    def leads(hosting: Hosting, state: PartitionState) -> bool:
+        return state.leader == hosting._node_id
+
+    patches.put(Hosting, "_leads", leads)
+    patches.put(elections, "_still_leads", lambda leader, before, nodes, rules: leader in nodes.alive)
+
+
+def show_what_is_not_committed(patches: Patches) -> None:
+    """C12, C22: consumers read to the end of the log."""
+    bounds = Fetch._bounds
+
+    def to_the_end(fetch: Fetch, wanted: Wanted) -> tuple[Found, int | None]:
+        found, end_offset = bounds(fetch, wanted)
+        if end_offset is not None and isinstance(wanted.partition, Partition):
+            return found, wanted.partition.log.end_offset
+        return found, end_offset
+
+    patches.put(Fetch, "_bounds", to_the_end)
+
+
+def forget_producers_on_followers(patches: Patches) -> None:
+    """C30: a follower keeps no producers' sequences, and leads one day."""
+    from qanat.log.producers import Producers
+
+    replay = Producers.replay
+
+    def skipped(producers: Producers, header: Any, batch: Any, now_ms: int) -> Any:
+        if header.is_control or header.is_transactional:
+            return replay(producers, header, batch, now_ms)
+        return None
+
+    patches.put(Producers, "replay", skipped)
+
+
+def mix_topics_of_one_name(patches: Patches) -> None:
+    """C19: a topic that was deleted and made again is taken for the same."""
+    host_topic = Hosting.host_topic
+
+    async def hosted(hosting: Hosting, name: str) -> None:
+        topic, logs = hosting._image.topics.get(name), hosting._by_topic.get(name, {})
+        if topic is None:
+            return  # It may come back.
+        for at in logs:
+            logs[at] = topic.identity.value.bytes
+        await host_topic(hosting, name)
+
+    patches.put(Hosting, "host_topic", hosted)

@@ -1,0 +1,85 @@
+"""Coordinators, markers and producers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qanat.broker.coordinators import transaction_coordinator
+from qanat.broker.coordinators.coordinator_shard import HostedShard
+from qanat.broker.coordinators.internal_topic import InternalTopic
+from qanat.broker.coordinators.transaction_coordinator import HostedTransactions
+from qanat.broker.coordinators.transaction_markers import MarkerWriter
+from qanat.broker.replicas.partition import EndMarker, Partition
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicPartition
+from qanat.transactions import ending
+from verify.clusters.bug_bank.bug import Patches
+
+
+def send_markers_before_the_verdict_is_durable(patches: Patches) -> None:
+    """C38: markers go out when the verdict is decided, and another coordinator decides otherwise."""
+    act = HostedShard.act
+
+    def acted(shard: Any, decision: Any, answer: Any = None) -> None:
+        act(shard, decision, answer)
+        if isinstance(shard, HostedTransactions) and shard.is_serving:
+            HostedTransactions._follow(shard, decision)
+
+    patches.put(HostedShard, "act", acted)
+
+
+def give_up_a_marker(patches: Patches) -> None:
+    """C39: a marker whose partition has no leader just then is not tried again."""
+    write_everywhere = MarkerWriter.write_everywhere
+
+    async def once(writer: MarkerWriter, marker: EndMarker, partitions: Any) -> dict[TopicPartition, ErrorCode]:
+        return dict.fromkeys(await write_everywhere(writer, marker, partitions), ErrorCode.NONE)
+
+    patches.put(MarkerWriter, "write_everywhere", once)
+
+
+def leave_prepared_transactions_alone(patches: Patches) -> None:
+    """C38: a new coordinator does not finish what the one before had begun to end."""
+    from qanat.transactions.shard import TransactionShard
+
+    start = TransactionShard.start
+
+    def started(shard: TransactionShard, now: Any) -> Any:
+        from msgspec.structs import replace
+
+        decision = start(shard, now)
+        return replace(decision, markers=type(decision.markers)())
+
+    patches.put(TransactionShard, "start", started)
+
+
+def load_nothing(patches: Patches) -> None:
+    """C50: a coordinator that takes over begins with an empty book."""
+
+    async def nothing_replayed(partition: Partition, take: Any) -> None:
+        pass
+
+    from qanat.broker.coordinators import group_coordinator
+
+    patches.put(transaction_coordinator, "replay", nothing_replayed)
+    patches.put(group_coordinator, "replay", nothing_replayed)
+
+
+def abort_without_fencing(patches: Patches) -> None:
+    """C34: what a successor or a timeout aborts keeps its epoch, and its producer writes on."""
+
+    def aborted(turn: Any, current: Any) -> None:
+        record = current.changed(turn.now.wall_ms, state=ending._PREPARED[False])
+        ending._write_prepared(turn, record)
+
+    patches.put(ending, "abort_and_fence", aborted)
+    from qanat.transactions import expiry, initialising
+
+    for module in (expiry, initialising):
+        if "abort_and_fence" in vars(module):
+            patches.put(module, "abort_and_fence", aborted)
+
+
+def keep_a_coordinator_that_was_replaced(patches: Patches) -> None:
+    """C38: a shard serves on when its partition is led elsewhere."""
+    patches.put(InternalTopic, "drop", lambda topic, partition: None)

@@ -1,0 +1,364 @@
+"""What is done to a simulated cluster while it is used: `FAULTS`, by name.
+
+Rule 1: a fault ends by itself, or with `heal`.
+Rule 2: nothing is done of which the product says that it may cost records: every copy of a partition lost at once, or
+        the power of machines whose topics are not flushed before they are acknowledged, unless others have everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from qanat.adapters.memory_store import MemoryStore
+from qanat.cluster import keys
+from qanat.cluster.store import Lease
+from qanat.log.directories.partition_folders import empty_folder, parse_folder
+from qanat.log.segments import file_names
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.testing.simulation.loop import SimLoop
+from qanat.testing.simulation.network import SimNetwork
+from verify.clusters.machine import Machine
+
+if TYPE_CHECKING:
+    from verify.clusters.plan import Plan
+
+_RETURNS_APART = 0.3
+"""How often a machine that comes back cannot reach the others at first."""
+_SUSPECTED_S = 4.0
+"""For longer than so no suspicion is kept."""
+_QUIET_S = 5.0
+"""How long a fault of the whole cluster waits for a moment in which nothing else is done to it."""
+_FLIPS_IN_LOGS = 0.8
+"""How often a flipped bit is one of records, and not of the files beside them."""
+_SETTLED_S = 3.0
+"""How long a machine that lost something is left alone afterwards."""
+
+
+class Faults:
+    """Hurts and heals the machines of one run."""
+
+    def __init__(
+        self, loop: SimLoop, network: SimNetwork, truth: MemoryStore, machines: list[Machine], plan: Plan, seed: int
+    ) -> None:
+        self._loop = loop
+        self._network = network
+        self._truth = truth
+        self._machines = machines
+        self._plan = plan
+        self._random = Random(f"faults {seed}")
+        self._busy: set[int] = set()
+        """Machines to which something is being done."""
+        self._has_refused_link = False
+        self.counts: dict[str, int] = {}
+
+    async def strike(self) -> None:
+        """Do what the plan has in store, for as long as it says."""
+        end = self._loop.time() + self._plan.seconds
+        doing: list[asyncio.Task[None]] = []
+        while self._loop.time() < end:
+            await asyncio.sleep(self._random.expovariate(1 / 0.8))
+            name = self._random.choice(self._plan.faults)
+            self.counts[name] = self.counts.get(name, 0) + 1
+            doing.append(asyncio.create_task(FAULTS[name](self)))
+        await asyncio.gather(*doing)
+
+    async def heal(self) -> None:
+        """Let everything work again."""
+        self._network.heal()
+        for machine in self._machines:
+            machine.store.heal()
+            if machine.owner.is_paused:
+                self._loop.resume(machine.owner)
+            if not machine.is_up:
+                await self._start(machine)
+
+    # Machines
+
+    def _victim(self) -> Machine | None:
+        """A machine to which nothing is being done; a majority is left alone most of the time."""
+        free = [machine for machine in self._machines if machine.node_id not in self._busy and machine.is_up]
+        if not free or (len(self._busy) >= (len(self._machines) + 1) // 2 and self._random.random() < 0.8):
+            return None
+        return self._random.choice(free)
+
+    async def _with_victim(self, act: Callable[[Machine], Coroutine[Any, Any, None]]) -> None:
+        machine = self._victim()
+        if machine is None:
+            return
+        self._busy.add(machine.node_id)
+        try:
+            await act(machine)
+        finally:
+            self._busy.discard(machine.node_id)
+
+    async def _restart(self, machine: Machine) -> None:
+        await asyncio.sleep(self._random.expovariate(1 / 0.8))
+        if self._random.random() >= _RETURNS_APART:
+            await self._start(machine)
+            return
+        # The store and clients find it before the other machines do.
+        others = [other.host for other in self._machines if other is not machine]
+        ways = self._network.cut_off(machine.host, others)
+        starting = asyncio.create_task(self._start(machine))
+        await asyncio.sleep(self._random.uniform(0.2, 2.5))
+        self._network.heal(ways)
+        await starting
+
+    async def _start(self, machine: Machine) -> None:
+        for _ in range(100):
+            try:
+                await machine.start()
+                return
+            except QanatError:
+                machine.kill()
+                await asyncio.sleep(0.3)
+
+    async def kill(self) -> None:
+        async def act(machine: Machine) -> None:
+            machine.kill()
+            await self._restart(machine)
+
+        await self._with_victim(act)
+
+    async def power_loss(self) -> None:
+        if not self._plan.is_synced:
+            await self._lose(lambda machine: machine.lose_power("drop_all"))
+            return
+
+        async def act(machine: Machine) -> None:
+            machine.lose_power(self._random.choice(("drop_all", "random", "keep_all")))
+            await self._restart(machine)
+
+        await self._with_victim(act)
+
+    async def power_loss_of_all(self) -> None:
+        machines = [machine for machine in self._machines if machine.node_id not in self._busy and machine.is_up]
+        self._busy.update(machine.node_id for machine in machines)
+        for machine in machines:
+            machine.lose_power(self._random.choice(("drop_all", "random")))
+        await asyncio.sleep(self._random.expovariate(1 / 0.5))
+        for machine in machines:
+            await asyncio.sleep(self._random.expovariate(1 / 0.2))
+            await self._start(machine)
+            self._busy.discard(machine.node_id)
+
+    async def clean_restart(self) -> None:
+        async def act(machine: Machine) -> None:
+            await machine.stop()
+            await self._restart(machine)
+
+        await self._with_victim(act)
+
+    async def pause(self) -> None:
+        async def act(machine: Machine) -> None:
+            self._loop.pause(machine.owner)
+            await asyncio.sleep(self._random.uniform(0.5, 5.0))
+            self._loop.resume(machine.owner)
+
+        await self._with_victim(act)
+
+    # The network
+
+    async def partition(self) -> None:
+        """Cut one machine, or one way, or the cluster in two."""
+        names = [machine.host for machine in self._machines]
+        some = self._random.sample(names, self._random.randint(1, len(names)))
+        is_one_way = self._random.random() < 0.4
+        for inside in some:
+            for outside in names:
+                if outside not in some:
+                    self._network.cut(inside, outside)
+                    if not is_one_way:
+                        self._network.cut(outside, inside)
+        await asyncio.sleep(self._random.uniform(0.5, 4.0))
+        self._network.heal()
+
+    async def resets(self) -> None:
+        self._network.reset_some(self._random.uniform(0.1, 1.0))
+
+    async def refused_link(self) -> None:
+        """One machine is refused by another that is healthy, as by a firewall; there is one such link at a time."""
+        if self._has_refused_link or len(self._machines) < 2:
+            return
+        source, target = self._random.sample([machine.host for machine in self._machines], 2)
+        self._has_refused_link = True
+        self._network.refuse(source, target)
+        await asyncio.sleep(self._random.uniform(0.5, 5.0))
+        self._network.accept(source, target)
+        # A suspicion outlives its link: another broker that is refused meanwhile is a second witness.
+        await asyncio.sleep(_SUSPECTED_S)
+        self._has_refused_link = False
+
+    # The store
+
+    async def store_cut(self) -> None:
+        """The store cannot be reached, by some or by all; or it hears them, and they do not hear it."""
+        some = self._random.sample(self._machines, self._random.randint(1, len(self._machines)))
+        is_one_way = self._random.random() < 0.5
+        for machine in some:
+            machine.store.is_mute, machine.store.is_cut = is_one_way, not is_one_way
+        await asyncio.sleep(self._random.uniform(0.2, 4.0))
+        for machine in some:
+            machine.store.is_mute = machine.store.is_cut = False
+
+    async def store_loses_answers(self) -> None:
+        for machine in self._machines:
+            machine.store.loses_answers = True
+        await asyncio.sleep(self._random.uniform(0.5, 3.0))
+        for machine in self._machines:
+            machine.store.loses_answers = False
+
+    async def store_falls_silent(self) -> None:
+        """Somebody's next commit is taken, and from then on nothing comes back."""
+        for machine in self._random.sample(self._machines, self._random.randint(1, len(self._machines))):
+            machine.store.silence_s = self._random.uniform(0.2, 4.0)
+
+    async def watch_gap(self) -> None:
+        """Some changes are never told to those who watch."""
+        for machine in self._random.sample(self._machines, self._random.randint(1, len(self._machines))):
+            machine.store.lost_changes = self._random.randint(1, 3)
+
+    async def lease_lost(self) -> None:
+        """The store forgets a broker's lease before its time."""
+        machine = self._random.choice(self._machines)
+        entry = self._truth.peek(keys.broker(machine.node_id))
+        if entry is not None and entry.lease is not None:
+            await self._truth.revoke(Lease(entry.lease, 0))
+
+    # Disks
+
+    async def disk_error(self) -> None:
+        """An fsync fails: the directory is given up, and somebody replaces the process after a while."""
+
+        async def act(machine: Machine) -> None:
+            machine.disk.fail_next("sync")
+            await asyncio.sleep(self._random.uniform(0.5, 3.0))
+            if self._plan.is_synced and self._random.random() < 0.5:
+                machine.lose_power("drop_all")
+            else:
+                machine.kill()
+            await self._restart(machine)
+
+        if self._plan.is_synced:
+            await self._with_victim(act)
+        else:  # What was never flushed is gone with the pages that could not be.
+            await self._where_others_have_everything(act)
+
+    async def lost_disk(self) -> None:
+        """A machine comes back empty, as a new one would."""
+        await self._lose(Machine.lose_disk)
+
+    async def lying_disk(self) -> None:
+        """All lose power, and one disk comes back damaged, as it was a while ago, or without one of its folders."""
+        if not await self._is_quiet():
+            return
+        machine, lie = self._random.choice(self._machines), self._random.choice(("flip", "flip", "older", "folder"))
+        self._busy.update(one.node_id for one in self._machines)
+        try:
+            older = machine.disk.crash("keep_all")
+            await asyncio.sleep(self._random.uniform(0.0, 3.0))
+            if len(self._in_sync_besides(machine)) < self._plan.min_in_sync:
+                return
+            self.counts[f"lie: {lie}"] = self.counts.get(f"lie: {lie}", 0) + 1
+            for one in self._machines:
+                one.lose_power(self._random.choice(("drop_all", "random")))
+            machine.lied_at = self._truth.revision + 1  # Members of this very revision are of before.
+            if lie == "older":
+                machine.disk = older
+            else:
+                self._damage(machine, lie)
+            for one in self._random.sample(self._machines, len(self._machines)):
+                await asyncio.sleep(self._random.expovariate(1 / 0.2))
+                await self._start(one)
+            await asyncio.sleep(_SETTLED_S)
+        finally:
+            self._busy.clear()
+
+    async def _is_quiet(self) -> bool:
+        """Whether nothing is being done to any machine, soon."""
+        deadline = self._loop.time() + _QUIET_S
+        while self._busy or not all(machine.is_up for machine in self._machines):
+            if self._loop.time() > deadline:
+                return False
+            await asyncio.sleep(0.1)
+        return True
+
+    def _damage(self, machine: Machine, lie: str) -> None:
+        disk, base = machine.disk, f"/data/broker-{machine.node_id}"
+        folders = [f"{base}/{name}" for name in disk.list(base) if parse_folder(name) is not None]
+        if not folders:
+            return
+        folder = self._random.choice(folders)
+        if lie == "folder":
+            empty_folder(disk, folder)
+            disk.remove_directory(folder)
+            disk.sync_directory(base)
+            return
+        paths = [f"{folder}/{name}" for name in disk.list(folder)]
+        logs = [path for path in paths if path.endswith(file_names.LOG) and disk.durable_bytes(path)]
+        others = [path for path in paths if path not in logs and disk.durable_bytes(path)]
+        chosen = logs if logs and self._random.random() < _FLIPS_IN_LOGS else others
+        if chosen:
+            disk.rot(self._random.choice(chosen))
+
+    async def _lose(self, lose: Callable[[Machine], None]) -> None:
+        async def act(machine: Machine) -> None:
+            lose(machine)
+            await self._restart(machine)
+
+        await self._where_others_have_everything(act)
+
+    async def _where_others_have_everything(self, act: Callable[[Machine], Coroutine[Any, Any, None]]) -> None:
+        """Take from a machine what it has, one at a time."""
+        if self._plan.replicas < 3 or self._busy:
+            return
+
+        async def carefully(machine: Machine) -> None:
+            if len(self._in_sync_besides(machine)) >= self._plan.min_in_sync:
+                await act(machine)
+                await asyncio.sleep(_SETTLED_S)
+
+        await self._with_victim(carefully)
+
+    def _in_sync_besides(self, victim: Machine) -> list[int]:
+        """Those besides the victim that every partition counts as in sync, now; nobody where one has no leader."""
+        common = {machine.node_id for machine in self._machines if machine.is_up and machine is not victim}
+        held: set[TopicPartition] = set()
+        led: set[TopicPartition] = set()
+        for machine in self._machines:
+            if machine.node is not None:
+                held |= machine.node.broker.hosting.logs.keys()
+                led |= machine.node.broker.partitions.keys()
+                for partition in machine.node.broker.partitions.values():
+                    if partition.leader is not None:
+                        common &= set(partition.leader.in_sync)
+        if held - led:
+            return []  # Who has everything is known once somebody leads.
+        return sorted(common)
+
+
+FAULTS: dict[str, Callable[[Faults], Coroutine[Any, Any, None]]] = {
+    "kill": Faults.kill,
+    "power loss": Faults.power_loss,
+    "power loss of all": Faults.power_loss_of_all,
+    "clean restart": Faults.clean_restart,
+    "pause": Faults.pause,
+    "partition": Faults.partition,
+    "resets": Faults.resets,
+    "store cut": Faults.store_cut,
+    "store loses answers": Faults.store_loses_answers,
+    "store falls silent": Faults.store_falls_silent,
+    "watch gap": Faults.watch_gap,
+    "lease lost": Faults.lease_lost,
+    "disk error": Faults.disk_error,
+    "lost disk": Faults.lost_disk,
+    "refused link": Faults.refused_link,
+    "lying disk": Faults.lying_disk,
+}
+DRAWN_APART = {"refused link": 0.2, "lying disk": 0.5}
+"""Faults that came later, and how many lives meet each: what every seed meets besides stays as it was."""
+NEED_FSYNC = ("power loss of all",)

@@ -1,0 +1,202 @@
+"""One simulated host: a disk that may lose power, a way to the store, and a broker that is started and killed.
+
+The broker is the product's own (`app.node.node`): the same modules, real frames, on a simulated loop, network, disk and
+store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from contextvars import copy_context
+from types import TracebackType
+
+from qanat.adapters.memory_catalogue import MemoryCatalogue
+from qanat.app.node.node import Node, NodeSettings
+from qanat.broker.controller import controller_loop
+from qanat.broker.metadata import image_watcher
+from qanat.broker.runtime import cooperative_yield
+from qanat.broker.settings.broker_settings import BrokerSettings
+from qanat.groups.settings import GroupSettings
+from qanat.log.directories.directory import LogDirectory
+from qanat.log.files import Files
+from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.log.runtime.maintenance import Upkeep
+from qanat.log.settings import DirectorySettings
+from qanat.model.errors import QanatError
+from qanat.servers.kafka.connection import KafkaConnection
+from qanat.testing.simulation.crash_image import CrashMode
+from qanat.testing.simulation.disk import SimDisk
+from qanat.testing.simulation.loop import OWNER, Owner, SimFlusher, SimLoop
+from qanat.testing.simulation.network import SimNetwork
+from qanat.transactions.settings import TransactionSettings
+from verify.clusters.store import SimStore
+
+EPOCH_MS = 1_700_000_000_000
+"""What the wall clock shows when a simulation begins."""
+PORT, INTER_BROKER_PORT = 9092, 19092
+_COORDINATORS = 3
+"""Partitions of each internal topic: few, so that each sees much."""
+
+
+_RECONCILE_S = 5.0
+"""A life of some seconds has no room for the product's half a minute."""
+_SETTLED_S = 1.0
+"""Nor for its ten seconds."""
+
+
+class SimEngine:
+    """Files on a simulated disk. The catalogue of a clean stop is lost with the process, which costs only time."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        self.files: Files = disk
+
+    def catalogue(self, directory: str) -> MemoryCatalogue:
+        return MemoryCatalogue()
+
+
+class SimLogs:
+    """A data directory at work on a simulated loop."""
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self.runtime = LogRuntime(directory, wall_ms, SimFlusher())
+        self.upkeep = Upkeep(self.runtime, _no_pause)
+
+    async def __aenter__(self) -> LogRuntime:
+        await self.runtime.start()
+        self.upkeep.start()
+        return self.runtime
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.upkeep.close()
+        await self.runtime.close()
+
+
+def wall_ms() -> int:
+    return EPOCH_MS + round(asyncio.get_running_loop().time() * 1000)
+
+
+def _no_pause(seconds: float) -> None:
+    """Work on a thread takes the time that the loop gives it."""
+
+
+class Machine:
+    """A host by the name under which others connect to it."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        network: SimNetwork,
+        store: SimStore,
+        node_id: int,
+        seed: int | str,
+        settings: BrokerSettings,
+        topic_defaults: Mapping[str, str],
+        reconcile_s: float = _RECONCILE_S,
+    ) -> None:
+        cooperative_yield.clock = loop.time  # How much work is one piece must not hang on how fast this computer is.
+        image_watcher.RECONCILE_S = reconcile_s
+        controller_loop.SETTLED_S = _SETTLED_S
+        self.host = f"machine-{node_id}"
+        self.node_id = node_id
+        self.store = store
+        self._loop = loop
+        self._network = network
+        self._seed = seed
+        self._settings = settings
+        self._topic_defaults = topic_defaults
+        self.disk = SimDisk(f"{seed} {node_id}", is_traced=False)
+        self.owner = Owner(self.host)
+        self.node: Node | None = None
+        self.starts = 0
+        self.lied_at = 0
+        """The store's revision when the disk last came back otherwise than it was: earlier members may lack records."""
+
+    @property
+    def is_up(self) -> bool:
+        return self.node is not None and not self.owner.is_dead
+
+    async def start(self) -> None:
+        """Boot the broker; returns when it serves, or could not."""
+        self.starts += 1
+        self.owner = Owner(self.host)
+        context = copy_context()
+        context.run(OWNER.set, self.owner)
+        booting = self._loop.create_task(self._boot(), context=context)
+        await asyncio.wait([booting])
+        if not booting.cancelled() and (fault := booting.exception()) is not None:
+            raise fault
+
+    async def _boot(self) -> None:
+        settings = NodeSettings(
+            data_dir="/data",
+            node_id=self.node_id,
+            storage_engine="memory",
+            broker=self._settings,
+            directory=DirectorySettings(),
+            groups=GroupSettings(group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=_COORDINATORS),
+            transactions=TransactionSettings(transaction_state_log_num_partitions=_COORDINATORS),
+            topic_defaults=self._topic_defaults,
+        )
+        node = Node(
+            settings,
+            self._on_fault,
+            store=self.store,
+            engine=SimEngine(self.disk),
+            logs=SimLogs,
+            seed=hash_free_seed(self._seed, self.node_id, self.starts),
+        )
+        await node.__aenter__()
+        self.node = node
+
+    def _on_fault(self, connection: KafkaConnection, fault: BaseException) -> None:
+        """A client was cut off: its own doing, or a bug."""
+        if not isinstance(fault, QanatError):
+            self._loop.call_exception_handler({"message": "bug while serving a client", "exception": fault})
+
+    async def stop(self) -> None:
+        """Stop in good order."""
+        node, self.node = self.node, None
+        if node is not None:
+            context = copy_context()
+            context.run(OWNER.set, self.owner)
+            with suppress(QanatError):  # Its disk may have failed: then it stops without having written all down.
+                await self._loop.create_task(node.__aexit__(), context=context)
+            self._end(is_silent=False)
+
+    async def scrub(self) -> None:
+        """Compare all checksums now, as upkeep does some time after every start."""
+        if self.node is not None:
+            context = copy_context()
+            context.run(OWNER.set, self.owner)
+            scrubbing = Upkeep(self.node.broker.runtime, _no_pause).scrub()
+            with suppress(QanatError):  # Its disk may have failed.
+                await self._loop.create_task(scrubbing, context=context)
+
+    def kill(self) -> None:
+        """End the process: what it had written is still there, its connections are reset."""
+        self._end(is_silent=False)
+        self.disk = self.disk.crash("keep_all")
+
+    def lose_power(self, mode: CrashMode) -> None:
+        """Everything that was not flushed may be lost; nobody is told that the connections are gone."""
+        self._end(is_silent=True)
+        self.disk = self.disk.crash(mode)
+
+    def lose_disk(self) -> None:
+        """The machine comes back with a new, empty disk."""
+        self._end(is_silent=False)
+        self.disk = SimDisk(f"{self._seed} {self.node_id} {self.starts}", is_traced=False)
+
+    def _end(self, *, is_silent: bool) -> None:
+        self.node = None
+        self._loop.kill(self.owner)
+        self._network.forget(self.owner, is_silent=is_silent)
+
+
+def hash_free_seed(seed: int | str, node_id: int, starts: int) -> int:
+    """A number that does not hang on `hash()`."""
+    return int.from_bytes(f"{seed} {node_id} {starts}".encode()[-7:])

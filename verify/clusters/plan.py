@@ -1,0 +1,75 @@
+"""What a seed stands for: how large a cluster, how it is used, and what it meets."""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec import Struct
+
+from verify.clusters.faults import DRAWN_APART, FAULTS, NEED_FSYNC
+
+_FEW_KINDS = 0.3
+"""How often a life meets few kinds of faults, and each of them often."""
+
+
+class Plan(Struct, frozen=True):
+    """What a seed stands for."""
+
+    brokers: int
+    replicas: int
+    min_in_sync: int
+    partitions: int
+    segment_bytes: int
+    is_synced: bool
+    seconds: float
+    faults: tuple[str, ...]
+    producers: int
+    transactors: int
+    has_operator: bool
+    """Whether somebody moves partitions, and makes and deletes topics."""
+    has_group: bool
+    """Whether somebody commits offsets."""
+    rivals: int
+    """How many more there are who believe to be the first of the transactors."""
+    slow_share: float
+    """How many of all connections are slow."""
+    work_s: float
+    """Mean time of a flush, and of whatever else is done on a thread."""
+    reads_nearby: bool = False
+    """Whether consumers read from whichever replica chance gives them, and not from leaders."""
+
+    @staticmethod
+    def of(seed: int) -> Plan:
+        random = Random(f"plan {seed}")
+        brokers = random.choice((1, 2, 3, 3, 3, 3, 4, 5))
+        replicas = min(random.choice((1, 2, 3, 3, 3)), brokers)
+        # Without fsync before an acknowledgement, losing power may lose what was acknowledged: that is the bargain.
+        is_synced = random.random() < 0.8
+        kinds = [name for name in FAULTS if name not in DRAWN_APART and (is_synced or name not in NEED_FSYNC)]
+        faults = tuple(name for name in kinds if random.random() < 0.5) or (random.choice(kinds),)
+        if random.random() < _FEW_KINDS:
+            faults = tuple(random.sample(kinds, random.randint(1, 3)))
+        apart = [name for name, share in DRAWN_APART.items() if Random(f"{name} {seed}").random() < share]
+        if brokers > 1 and "refused link" in apart:
+            faults += ("refused link",)
+        if is_synced and replicas > 2 and "lying disk" in apart:
+            faults += ("lying disk",)
+        transactors = random.randint(0, 1)
+        return Plan(
+            brokers=brokers,
+            replicas=replicas,
+            min_in_sync=min(2, replicas),
+            partitions=random.randint(1, 3),
+            segment_bytes=random.choice((1024, 4096, 1024 * 1024)),
+            is_synced=is_synced,
+            seconds=random.uniform(6, 12),
+            faults=faults,
+            producers=random.randint(1, 3),
+            transactors=transactors,
+            has_operator=random.random() < 0.4,
+            has_group=random.random() < 0.4,
+            rivals=random.choice((0, 0, 1)) if transactors else 0,
+            slow_share=random.choice((0.0, 0.0, 0.1, 0.3)),
+            work_s=random.choice((0.0005, 0.0005, 0.01)),
+            reads_nearby=brokers > 1 and Random(f"nearby {seed}").random() < 0.25,
+        )

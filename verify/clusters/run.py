@@ -1,0 +1,276 @@
+"""One simulated life of a cluster, from one seed: it is started, used and hurt, then healed, and must be whole again.
+
+Which faults there are, how many brokers, how many replicas, how large a segment: all drawn from the seed.
+While faults strike, nothing that was acknowledged may be lost (safety). After the last one is healed, every
+partition must have a leader and every replica must agree within `CONVERGED_S` (liveness). The history that
+clients saw goes to `checker`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Struct, field
+
+from qanat.adapters.memory_store import MemoryStore
+from qanat.broker.settings.broker_settings import BrokerSettings
+from qanat.cluster.store import Operation
+from qanat.connection.cluster import Address, Cluster
+from qanat.connection.deadline import Deadline
+from qanat.log.partition_log import PartitionLog
+from qanat.testing.simulation.loop import NOBODY, OWNER, Owner, SimLoop
+from qanat.testing.simulation.network import SimNetwork
+from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from qanat.wire.kafka.registry import ApiKey
+from verify.clusters.bystanders import Bystanders
+from verify.clusters.checker import problems
+from verify.clusters.checks import agreement_problems, believed_leader_problems, eviction_problems
+from verify.clusters.clients import Clients
+from verify.clusters.faults import Faults
+from verify.clusters.history import History
+from verify.clusters.ledger import Ledger
+from verify.clusters.machine import INTER_BROKER_PORT, PORT, Machine
+from verify.clusters.plan import Plan
+from verify.clusters.store import SimStore
+from verify.clusters.unhandled import UnhandledExceptions
+
+CONVERGED_S = 60.0
+_TOPIC = "t"
+_CHECK_S = 0.05
+_PROBLEMS_KEPT = 10
+_LOOKS = 40
+"""How often is looked whether clients get anything done in a healed cluster."""
+
+
+class Report(Struct):
+    """What came of it."""
+
+    seed: int
+    plan: Plan
+    problems: list[str] = field(default_factory=list)
+    faults: dict[str, int] = field(default_factory=dict)
+    acknowledged: int = 0
+    seen: int = 0
+    virtual_s: float = 0.0
+    trace: str = ""
+    """Hash of everything that clients saw: one seed, one trace."""
+
+
+class ClusterRun:
+    """One seed."""
+
+    def __init__(self, seed: int, plan: Plan | None = None, *, stops_early: bool = False) -> None:
+        self.seed = seed
+        self._stops_early = stops_early
+        """Whether the first thing that is wrong inside the machines is enough."""
+        self.plan = plan or Plan.of(seed)
+        self.report = Report(seed, self.plan)
+        self.machines: list[Machine] = []
+        self._enough = asyncio.Event()
+        self.topic_configs: dict[str, str] = {}
+        """What else is set for the topic."""
+
+    def run(self) -> Report:
+        loop = SimLoop(self.seed, self.plan.work_s)
+        unhandled = UnhandledExceptions(self._note_unhandled)
+        loop.set_exception_handler(unhandled.on_loop)
+        asyncio.set_event_loop(loop)
+        gc.disable()  # A life is short, and `bury` collects what it leaves.
+        try:
+            with self._watching_commits(), unhandled:
+                loop.run_until_complete(self._live_until_enough(loop))
+                loop.report_failed(NOBODY)
+        except Exception as fault:  # noqa: BLE001 - whatever ends a life is what is wrong with it
+            self.report.problems.append(f"ended by {type(fault).__name__}: {fault}")
+        finally:
+            self.report.virtual_s = loop.time()
+            for machine in self.machines:
+                loop.kill(machine.owner)
+            asyncio.set_event_loop(None)
+            loop.bury()
+            self.machines.clear()
+            gc.enable()
+        return self.report
+
+    async def _live_until_enough(self, loop: SimLoop) -> None:
+        living, enough = loop.create_task(self._live(loop)), loop.create_task(self._enough.wait())
+        await asyncio.wait((living, enough), return_when=asyncio.FIRST_COMPLETED)
+        if living.done():
+            living.result()
+
+    async def _boot(self, loop: SimLoop) -> list[Address]:
+        """Start every machine and make the topic."""
+        self._loop = loop
+        self._network = loop.network = SimNetwork(loop, self.seed, slow_share=self.plan.slow_share)
+        self._truth = MemoryStore()
+        self._ledger = Ledger(self.machines, self._truth, _TOPIC, is_synced=self.plan.is_synced)
+        for node_id in range(self.plan.brokers):
+            self.machines.append(self._machine(node_id))
+        await asyncio.gather(*(machine.start() for machine in self.machines))
+        bootstrap = [(machine.host, PORT) for machine in self.machines]
+        await self._create_topic(bootstrap)
+        return bootstrap
+
+    async def _live(self, loop: SimLoop) -> None:
+        plan, bootstrap = self.plan, await self._boot(loop)
+        clients = Clients(bootstrap, _TOPIC, plan.partitions, self.seed, reads_nearby=plan.reads_nearby)
+        working = [self._client(clients.produce, f"p{number}") for number in range(plan.producers)]
+        working += [self._client(clients.transact, f"x{number}") for number in range(plan.transactors)]
+        working += [self._client(clients.transact, f"x0-{number}") for number in range(plan.rivals)]
+        working += [self._client(clients.consume, "c0")]
+        bystanders = Bystanders(bootstrap, _TOPIC, plan.partitions, plan.replicas, self.seed)
+        if plan.has_group:
+            working.append(self._client(bystanders.commit, "g0"))
+        if plan.has_operator:
+            working += [self._client(bystanders.move, "o0"), self._client(bystanders.recreate, "o1")]
+        watching = asyncio.create_task(self._watch())
+        faults = Faults(loop, self._network, self._truth, self.machines, plan, self.seed)
+        self.report.faults = faults.counts
+        await faults.strike()
+        await faults.heal()
+        await asyncio.sleep(1.0)
+        for _ in range(_LOOKS):
+            if clients.history.acknowledged:
+                break
+            await asyncio.sleep(0.5)  # They wait for the answer of a machine that is gone, or has just come back.
+        clients.is_over = bystanders.is_over = True
+        await asyncio.wait(working)
+        await self._converge(clients)
+        await bystanders.look_at_the_end()
+        watching.cancel()
+        self.report.problems += bystanders.problems
+        self._judge(clients.history)
+
+    def _machine(self, node_id: int) -> Machine:
+        plan = self.plan
+        settings = BrokerSettings(
+            host_name=f"machine-{node_id}",
+            port=PORT,
+            inter_broker_port=INTER_BROKER_PORT,
+            broker_session_timeout_ms=2000,
+            replica_lag_time_max_ms=1500,
+            default_replication_factor=plan.replicas,
+            leader_imbalance_check_interval_seconds=3,
+            replica_selector_class="RackAwareReplicaSelector" if plan.reads_nearby else None,
+        )
+        defaults = {"min.insync.replicas": str(plan.min_in_sync)}
+        store = SimStore(self._truth, f"{self.seed} {node_id}")
+        store.on_stored = self._note_stored
+        return Machine(
+            self._loop,
+            self._network,
+            store,
+            node_id,
+            self.seed,
+            settings,
+            defaults,
+        )
+
+    async def _create_topic(self, bootstrap: list[Address]) -> None:
+        plan = self.plan
+        configs = {"segment.bytes": str(plan.segment_bytes), "retention.ms": "-1", "retention.bytes": "-1"}
+        configs |= self.topic_configs
+        if not plan.is_synced:
+            configs["flush.messages"] = str(2**63 - 1)
+        topic = CreatableTopic(
+            _TOPIC,
+            plan.partitions,
+            plan.replicas,
+            [],
+            [CreatableTopicConfig(name, value) for name, value in configs.items()],
+        )
+        async with Cluster(bootstrap) as cluster:
+            request = CreateTopicsRequest([topic], 10_000)
+            for _ in range(100):
+                answer = await cluster.call_controller(ApiKey.CREATE_TOPICS, request, Deadline.after(30.0))
+                if not answer.topics[0].error_code:
+                    return
+                await asyncio.sleep(0.1)  # Whoever was asked does not know all brokers yet.
+        raise AssertionError(f"the topic was not created: {answer.topics[0]}")
+
+    def _client(self, act: Callable[[str], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
+        async def live() -> None:
+            OWNER.set(Owner(name))
+            await act(name)
+
+        return asyncio.create_task(live(), name=name)
+
+    # After the faults
+
+    async def _converge(self, clients: Clients) -> None:
+        for machine in self.machines:
+            if (
+                machine.lied_at
+            ):  # Sealed segments are not read after a crash: what rotted in them is found by scrubbing.
+                await machine.scrub()
+        deadline = self._loop.time() + CONVERGED_S
+        while found := agreement_problems(self.machines, _TOPIC, self.plan.partitions):
+            if self._loop.time() > deadline:
+                self.report.problems += [f"no convergence: {problem}" for problem in found]
+                return
+            await asyncio.sleep(0.2)
+        ends = {}
+        for machine in self.machines:
+            assert machine.node is not None, "everybody was started"
+            for at, partition in machine.node.broker.partitions.items():
+                if at.topic == _TOPIC:
+                    ends[at.partition] = partition.log.last_stable_offset
+        await clients.read_everything(ends)
+
+    async def _watch(self) -> None:
+        """Whoever believes to lead must be right about what is committed, at every moment."""
+        while True:
+            await asyncio.sleep(_CHECK_S)
+            is_synced = self.plan.is_synced
+            found = believed_leader_problems(self.machines, self._truth, _TOPIC, is_synced=is_synced)
+            self._note(found + self._ledger.all_missing())
+            if len(self.report.problems) > _PROBLEMS_KEPT:
+                return
+
+    @contextmanager
+    def _watching_commits(self) -> Iterator[None]:
+        """The same at every step in which a high watermark moves (C24)."""
+        advance = PartitionLog.advance_high_watermark
+
+        def advanced(log: PartitionLog, offset: int) -> None:
+            advance(log, offset)
+            if log.topic_partition.topic == _TOPIC:
+                here = next((machine for machine in self.machines if machine.owner is OWNER.get()), None)
+                if here is not None and len(self.report.problems) <= _PROBLEMS_KEPT:
+                    self._note(self._ledger.committed(here, log))
+
+        setattr(PartitionLog, advance.__name__, advanced)
+        try:
+            yield
+        finally:
+            setattr(PartitionLog, advance.__name__, advance)
+
+    def _note_unhandled(self, found: list[str]) -> None:
+        if len(self.report.problems) <= _PROBLEMS_KEPT:
+            self._note(found)
+
+    def _note_stored(self, operations: Sequence[Operation]) -> None:
+        if len(self.report.problems) <= _PROBLEMS_KEPT:
+            self._note(self._ledger.stored(operations) + eviction_problems(self.machines, operations))
+
+    def _note(self, found: list[str]) -> None:
+        self.report.problems += found
+        if self.report.problems and self._stops_early:
+            self._enough.set()
+
+    def _judge(self, history: History) -> None:
+        self.report.problems += problems(history)
+        self.report.acknowledged = history.acknowledged
+        self.report.seen = sum(len(poll.seen) for poll in history.polls)
+        told = hashlib.sha256()
+        for send in history.sends:
+            told.update(f"{send.client} {send.partition} {send.outcome.value} {send.offset}\n".encode() + send.value)
+        for poll in history.polls:
+            told.update(f"{poll.client} {poll.partition} {poll.position} {poll.seen}\n".encode())
+        told.update(f"{self._loop.time():.6f} {self._loop.steps}".encode())
+        self.report.trace = told.hexdigest()

@@ -1,0 +1,62 @@
+"""Exceptions that nobody handles in a simulated cluster: each is a bug, with its traceback.
+
+They come from the loop (a callback that failed, a task or a future whose exception was never looked at), from a
+connection that the product cut off because of a bug of its own, and from whatever it logs with a traceback.
+
+Rule 1: only those of a living machine count. A process that was killed leaves tasks behind that would have been
+        looked at.
+Rule 2: a task that failed and that its owner keeps counts when its machine ends, or the run does (`SimLoop.kill`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from qanat.testing.simulation.loop import NOBODY, OWNER, OwnedTask, Owner
+
+_LOGGER = logging.getLogger("qanat")
+
+
+class UnhandledExceptions(logging.Handler):
+    """`with UnhandledExceptions(note) as handler: loop.set_exception_handler(handler.on_loop)`."""
+
+    def __init__(self, note: Callable[[list[str]], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._note = note
+
+    def __enter__(self) -> UnhandledExceptions:
+        _LOGGER.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _LOGGER.removeHandler(self)
+
+    def on_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What a loop's exception handler is told."""
+        owner = _owner_of(context)
+        if owner is not None and not owner.is_dead:
+            self._found(context["message"], context.get("exception"), owner)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and not OWNER.get().is_dead:
+            self._found(record.getMessage(), record.exc_info[1], OWNER.get())
+
+    def _found(self, message: str, fault: BaseException | None, owner: Owner) -> None:
+        trace = "" if fault is None else "".join(traceback.format_exception(fault))
+        self._note([f"unhandled exception on {owner.name}: {fault!r} ({message})\n{trace}".rstrip()])
+
+
+def _owner_of(context: dict[str, Any]) -> Owner | None:
+    """Whose exception it is. A future does not say: it belongs to the machine that drops it, and to none where it is
+    dropped from outside, with a machine that is ended."""
+    waited_for, handle = context.get("task") or context.get("future"), context.get("handle")
+    if isinstance(waited_for, OwnedTask):
+        return waited_for.owner
+    if handle is not None:
+        owner: Owner = handle._context.get(OWNER, NOBODY)
+        return owner
+    return None if waited_for is not None and OWNER.get() is NOBODY else OWNER.get()

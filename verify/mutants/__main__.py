@@ -1,0 +1,105 @@
+"""`python -m verify.mutants`: exits with 1 where a mutant lives that nobody has accepted."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
+
+from verify.mutants.core import accepted, mapped_tests, mutants_in, path_of
+from verify.mutants.mutations import Mutation
+from verify.mutants.report import Verdict, as_entry, killed_though_accepted, new_survivors, table
+from verify.mutants.workshop import BaselineError, Outcome, Workshop
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = _parser().parse_args(arguments)
+    chosen = _chosen(given)
+    if not chosen:
+        print("no mutant there: see verify/mutants/core.yaml for the modules that are mutated")
+        return 2
+    if given.list:
+        print("\n".join(map(str, chosen)))
+        return 0
+    began, known = time.monotonic(), accepted()
+    try:
+        verdicts = _judge_all(chosen, given.jobs)
+    except BaselineError as fault:
+        print(fault)
+        return 2
+    print("\n".join(table(verdicts, known)))
+    print(f"{len(verdicts)} mutants in {time.monotonic() - began:.0f} s, seed {given.seed}")
+    for mutation in killed_though_accepted(verdicts, known):
+        print(f"killed by now, take it out of accepted.yaml: {mutation}")
+    survivors = new_survivors(verdicts, known)
+    for mutation in survivors:
+        print(f"\nsurvived: {path_of(mutation.module)}:{mutation.line}")
+        print("\n".join(as_entry(mutation)))
+    return 1 if survivors else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="verify.mutants", description="Break one line at a time; a test must fail.")
+    parser.add_argument("--modules", default="", help="parts of module names, separated by commas: log.flush,leader")
+    parser.add_argument("--line", default="", metavar="FILE:LINE", help="only what this line can be changed to")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many of them, by chance")
+    parser.add_argument("--seed", type=int, default=1, help="of the sample")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants tried at once")
+    parser.add_argument("--list", action="store_true", help="say which there are, and run nothing")
+    return parser
+
+
+def _chosen(given: argparse.Namespace) -> list[Mutation]:
+    parts = [part for part in given.modules.split(",") if part]
+    modules = [one for one in mapped_tests() if not parts or any(part in one for part in parts)]
+    found = [mutation for module in modules for mutation in mutants_in(module)]
+    if given.line:
+        file, line = given.line.rsplit(":", 1)
+        found = [
+            one for one in found if str(path_of(one.module)).endswith(file) and one.line <= int(line) <= one.end_line
+        ]
+    if 0 < given.sample < len(found):
+        chance = random.Random(given.seed)
+        taken = set(chance.sample(range(len(found)), given.sample))
+        found = [one for number, one in enumerate(found) if number in taken]
+    return found
+
+
+def _judge_all(chosen: Sequence[Mutation], jobs: int) -> list[Verdict]:
+    tests = mapped_tests()
+    with TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(jobs) as pool:
+        free: SimpleQueue[Workshop] = SimpleQueue()
+        for number in range(jobs):
+            free.put(Workshop(Path(folder) / str(number)))
+
+        def timeout_s(module: str) -> float:
+            workshop = free.get()
+            try:
+                return workshop.timeout_s(module, tests[module])
+            finally:
+                free.put(workshop)
+
+        modules = list(dict.fromkeys(one.module for one in chosen))
+        timeouts = dict(zip(modules, pool.map(timeout_s, modules), strict=True))
+
+        def judge(mutation: Mutation) -> Verdict:
+            workshop = free.get()
+            try:
+                outcome = workshop.judge(mutation, tests[mutation.module], timeouts[mutation.module])
+            finally:
+                free.put(workshop)
+            if outcome is not Outcome.KILLED:
+                print(f"{outcome.value}: {mutation}", file=sys.stderr, flush=True)
+            return Verdict(mutation, outcome)
+
+        return list(pool.map(judge, chosen))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
