@@ -11,6 +11,7 @@ import time
 
 import pytest
 from confluent_kafka import Producer
+
 from tests.app.conftest import Run
 from tests.app.processes import clean_environment
 

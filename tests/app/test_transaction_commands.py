@@ -6,6 +6,7 @@ import json
 
 import pytest
 from confluent_kafka import KafkaException, Producer
+
 from tests.app.conftest import Run
 
 

@@ -7,8 +7,6 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from tests.cluster.images import apply, image_with, new_topic_id
-from tests.log.directories import opened, running
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.replicas.local_replicas import Hosting
@@ -17,6 +15,8 @@ from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.store import Delete, Put
 from qanat.model.ids import TopicPartition
+from tests.cluster.images import apply, image_with, new_topic_id
+from tests.log.directories import opened, running
 
 ME, OTHER = 0, 1
 AT = TopicPartition("orders", 0)

@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.log.batches import batch
-from tests.log.directories import Gate, WatchedFiles, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.replicas.partition import EndMarker, Partition
@@ -19,6 +17,8 @@ from qanat.log.runtime.waiting_appends import WRITTEN_ON_LOOP_BYTES
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import NotLeaderError
 from qanat.replication.leader import Leader
+from tests.log.batches import batch
+from tests.log.directories import Gate, WatchedFiles, running_log, until
 
 TOPIC_ID = b"\1" * 16
 ME, OTHER = 0, 1

@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from threading import Event
 
-from tests.log.batches import LIMIT, NOW, batch, batches_in, log_settings
-
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.directories.catalogue import Catalogue
@@ -23,6 +21,7 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.model.ids import TopicPartition
 from qanat.wire.records import decode_records
+from tests.log.batches import LIMIT, NOW, batch, batches_in, log_settings
 
 PATH = "/data"
 AT = TopicPartition("t", 0)

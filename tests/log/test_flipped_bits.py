@@ -14,8 +14,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 import pytest
-from tests.log.batches import NOW, Writer, append, batch, batches_in, compact, end_transaction, flush, log_settings
-from tests.log.directories import AT, PATH, TOPIC_ID, opened
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
@@ -28,6 +26,8 @@ from qanat.log.segments import file_names
 from qanat.log.settings import LogSettings
 from qanat.model.errors import CorruptLogError, StorageError
 from qanat.wire.batch_header import HEADER_SIZE, BatchHeader
+from tests.log.batches import NOW, Writer, append, batch, batches_in, compact, end_transaction, flush, log_settings
+from tests.log.directories import AT, PATH, TOPIC_ID, opened
 
 PLAIN = log_settings(segment_bytes=420)
 COMPACTED = log_settings(segment_bytes=420, cleanup_policy="compact")

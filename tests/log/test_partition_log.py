@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 import pytest
+
+from qanat.adapters.memory_files import MemoryFile, MemoryFiles
+from qanat.log.files import Buffer
+from qanat.model.errors import (
+    CoordinatorFencedError,
+    CorruptBatchError,
+    DiskFullError,
+    InvalidProducerEpochError,
+    OffsetOutOfRangeError,
+)
+from qanat.wire.batch_header import read_header
 from tests.log.batches import (
     NOW,
     Writer,
@@ -20,17 +31,6 @@ from tests.log.batches import (
     replicate,
     stored,
 )
-
-from qanat.adapters.memory_files import MemoryFile, MemoryFiles
-from qanat.log.files import Buffer
-from qanat.model.errors import (
-    CoordinatorFencedError,
-    CorruptBatchError,
-    DiskFullError,
-    InvalidProducerEpochError,
-    OffsetOutOfRangeError,
-)
-from qanat.wire.batch_header import read_header
 
 SIZE = len(batch(2))
 

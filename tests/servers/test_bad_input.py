@@ -11,8 +11,6 @@ from functools import cache
 from random import Random
 
 import pytest
-from tests.servers.victim import GREETING, Victim, ending, exactly
-from tests.wire.kafka.forgeries import Forge, lies
 from tools.codec import api_source
 from tools.codec.schema import Layout
 
@@ -22,6 +20,8 @@ from qanat.telemetry.events import event
 from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic, write_request
 from qanat.wire.kafka.registry import ApiKey
+from tests.servers.victim import GREETING, Victim, ending, exactly
+from tests.wire.kafka.forgeries import Forge, lies
 
 LONGEST_WAIT_S = 1.0
 """What a bystander may wait at worst, on a machine that runs other tests beside this one."""

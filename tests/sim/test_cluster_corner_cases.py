@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.sim.stage import AT, TOPIC, Stage, play
 from verify.clusters.checks import believed_leader_problems
 from verify.clusters.machine import PORT, Machine, wall_ms
 
@@ -27,6 +26,7 @@ from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchT
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
+from tests.sim.stage import AT, TOPIC, Stage, play
 
 _BY_NAME = 12
 """The last version of Fetch that names topics."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from tests.sim.stage import Stage, play
 from verify.clusters.machine import Machine
 
 from qanat.broker.metadata.confirmed_lease import MARGIN
 from qanat.cluster import keys
 from qanat.cluster.store import Committed, Compare, KeptLease, Lease, Operation, Put, Refused
 from qanat.model.errors import StoreUnavailableError
+from tests.sim.stage import Stage, play
 
 
 class _Renewals:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from tests.sim.stage import AT, TOPIC, Stage, play
 from verify.clusters.machine import Machine
 
 from qanat.cluster import keys
@@ -19,6 +18,7 @@ from qanat.cluster.store import Compare, Operation, Put
 from qanat.cluster.topic_configs import ConfigAct, ConfigChange, decide_configs
 from qanat.log.runtime.maintenance import Upkeep
 from qanat.model.errors import StoreUnavailableError
+from tests.sim.stage import AT, TOPIC, Stage, play
 
 _LOG = "00000000000000000000.log"
 _CHECKPOINTED_S = 130.0

@@ -8,7 +8,6 @@ from contextvars import copy_context
 from typing import Any
 
 import pytest
-from tests.sim.stage import TOPIC, Stage, play
 from verify.clusters.machine import Machine, wall_ms
 
 from qanat.broker.metadata import image_watcher
@@ -26,6 +25,7 @@ from qanat.testing.simulation.loop import OWNER
 from qanat.wire.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
+from tests.sim.stage import TOPIC, Stage, play
 
 NAME, LATE = "x", "late"
 

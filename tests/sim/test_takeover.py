@@ -13,7 +13,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.sim.stage import AT, TOPIC, Stage, play
 from verify.clusters.machine import PORT, Machine, wall_ms
 
 from qanat.broker.replicas.partition import Partition
@@ -41,6 +40,7 @@ from qanat.testing.simulation.loop import OWNER
 from qanat.wire.kafka.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from qanat.wire.kafka.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from qanat.wire.kafka.registry import ApiKey
+from tests.sim.stage import AT, TOPIC, Stage, play
 
 GROUP = "readers"
 _LATEST, _ALL_COMMITTED = -1, -1

@@ -9,7 +9,6 @@ from contextvars import Context, copy_context
 from typing import Any
 
 import pytest
-from tests.sim.stage import AT, Stage, play
 from verify.clusters.machine import Machine
 from verify.clusters.run import ClusterRun
 
@@ -20,6 +19,7 @@ from qanat.broker.replicas.partition import EndMarker
 from qanat.cluster.topics import CreateTopic
 from qanat.model.errors import QanatError
 from qanat.testing.simulation.loop import OWNER
+from tests.sim.stage import AT, Stage, play
 
 _LOGGER = logging.getLogger("qanat")
 

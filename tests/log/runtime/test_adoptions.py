@@ -8,9 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.log.batches import Writer, batch
-from tests.log.directories import AT, PATH, TOPIC_ID, Gate, WatchedFiles, produce, running_log, until, values_read
-from tests.log.test_adoption import stage
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.runtime.log_runtime import LogRuntime
@@ -19,6 +16,9 @@ from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.wire.control import Marker
 from qanat.wire.records import give_producer
 from qanat.wire.staged import StagedFile, read_staged, staged_batch
+from tests.log.batches import Writer, batch
+from tests.log.directories import AT, PATH, TOPIC_ID, Gate, WatchedFiles, produce, running_log, until, values_read
+from tests.log.test_segment_ingest import stage
 
 NAME = "some/0123456789abcdef0123456789abcdef"
 SETTINGS: dict[str, Any] = {"segment_bytes": 100_000, "flush_messages": 1}

@@ -9,8 +9,6 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from tests.log.batches import NOW, Writer, batch, log_settings
-from tests.log.directories import AT, TOPIC_ID, Gate, WatchedFiles, opened, produce, running, running_log, until
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
@@ -26,6 +24,8 @@ from qanat.model.errors import DirectoryFailedError, DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
 from qanat.testing.simulation.disk import SimDisk
 from qanat.testing.simulation.disk_faults import DiskFaults
+from tests.log.batches import NOW, Writer, batch, log_settings
+from tests.log.directories import AT, TOPIC_ID, Gate, WatchedFiles, opened, produce, running, running_log, until
 
 OTHER = TopicPartition("other", 3)
 

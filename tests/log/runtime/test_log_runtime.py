@@ -9,20 +9,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.log.batches import NOW, Writer, batch, log_settings
-from tests.log.directories import (
-    AT,
-    PATH,
-    TOPIC_ID,
-    Gate,
-    WatchedFiles,
-    opened,
-    produce,
-    running,
-    running_log,
-    until,
-    values_read,
-)
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
@@ -44,6 +30,20 @@ from qanat.model.errors import (
 from qanat.model.ids import TopicPartition
 from qanat.testing.simulation.disk import SimDisk
 from qanat.testing.simulation.disk_faults import DiskFaults
+from tests.log.batches import NOW, Writer, batch, log_settings
+from tests.log.directories import (
+    AT,
+    PATH,
+    TOPIC_ID,
+    Gate,
+    WatchedFiles,
+    opened,
+    produce,
+    running,
+    running_log,
+    until,
+    values_read,
+)
 
 COLD = DiskFaults(cold_chance=1.0)
 

@@ -6,8 +6,6 @@ import asyncio
 import threading
 
 import pytest
-from tests.log.batches import log_settings
-from tests.log.directories import AT, PATH, TOPIC_ID, Gate, WatchedFiles, opened, pass_by, produce, running, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.directories import checkpoints
@@ -17,6 +15,8 @@ from qanat.log.runtime.workers import LOGS_MADE_AT_ONCE
 from qanat.model.errors import DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
 from qanat.testing.simulation.disk import SimDisk
+from tests.log.batches import log_settings
+from tests.log.directories import AT, PATH, TOPIC_ID, Gate, WatchedFiles, opened, pass_by, produce, running, until
 
 MANY = [TopicPartition("many", number) for number in range(20)]
 

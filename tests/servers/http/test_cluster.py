@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from tests.app.processes import RunningBroker, running_broker
 from tests.servers.http.test_contract import PRINTED, Shell
 

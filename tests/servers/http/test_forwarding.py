@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.servers.http.serving import ServedNode, node_settings, served
 
 from qanat.connection.faults import UnreachableError
 from qanat.model.error_codes import ErrorCode
@@ -23,6 +22,7 @@ from qanat.servers.http.records.record_parsing import Outgoing
 from qanat.wire.kafka.messages.init_producer_id import InitProducerIdResponse
 from qanat.wire.kafka.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from qanat.wire.kafka.registry import ApiKey
+from tests.servers.http.serving import ServedNode, node_settings, served
 
 
 def told(code: ErrorCode) -> ProduceResponse:

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+
 from tests.servers.http.serving import PATIENCE_S, ServedNode, node_settings, served
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+
 from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 
 

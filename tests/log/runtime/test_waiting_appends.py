@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.log.batches import NOW, Writer, batch
-from tests.log.directories import AT, TOPIC_ID, Gate, WatchedFiles, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.partition_log import PartitionLog
@@ -30,6 +28,8 @@ from qanat.model.errors import (
 from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.wire.compression import Codec
 from qanat.wire.control import Marker
+from tests.log.batches import NOW, Writer, batch
+from tests.log.directories import AT, TOPIC_ID, Gate, WatchedFiles, running_log, until
 
 LARGE = batch([(b"key", bytes(WRITTEN_ON_LOOP_BYTES + 1))])
 SMALL = batch(1)

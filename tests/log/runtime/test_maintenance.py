@@ -9,20 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.log.batches import FOLDER, NOW, Writer, batch, disk_with, image, log_settings, overwrite
-from tests.log.directories import (
-    AT,
-    PATH,
-    TOPIC_ID,
-    Gate,
-    WatchedFiles,
-    opened,
-    produce,
-    running,
-    running_log,
-    until,
-    values_read,
-)
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
@@ -39,6 +25,20 @@ from qanat.log.settings import DirectorySettings
 from qanat.model.errors import CorruptLogError, DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
 from qanat.testing.simulation.disk import SimDisk
+from tests.log.batches import FOLDER, NOW, Writer, batch, disk_with, image, log_settings, overwrite
+from tests.log.directories import (
+    AT,
+    PATH,
+    TOPIC_ID,
+    Gate,
+    WatchedFiles,
+    opened,
+    produce,
+    running,
+    running_log,
+    until,
+    values_read,
+)
 
 OTHER = TopicPartition("z", 0)
 BUSY = DirectorySettings(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authentication import Principal
@@ -21,6 +20,7 @@ from qanat.wire.kafka.messages.find_coordinator import FindCoordinatorRequest
 from qanat.wire.kafka.messages.share_group_describe import ShareGroupDescribeRequest
 from qanat.wire.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from qanat.wire.kafka.registry import ApiKey
+from tests.servers.kafka.raw import RawClient
 
 GROUP_DENIED, TOPIC_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _GROUP_RESOURCE = 32

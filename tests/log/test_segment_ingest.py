@@ -9,23 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.log.batches import (
-    NOW,
-    PARTITION,
-    Writer,
-    append,
-    batch,
-    end_transaction,
-    examples,
-    flush,
-    log_settings,
-    new_log,
-    pairs_of,
-    reopened,
-    replicate,
-    stored,
-)
-from tests.log.directories import WatchedFiles
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_files import OsFiles
@@ -49,6 +32,23 @@ from qanat.wire.batch_header import BatchHeader, read_header
 from qanat.wire.compression import Codec
 from qanat.wire.records import give_producer
 from qanat.wire.staged import BATCHES_MAX, hide, read_staged, staged_batch
+from tests.log.batches import (
+    NOW,
+    PARTITION,
+    Writer,
+    append,
+    batch,
+    end_transaction,
+    examples,
+    flush,
+    log_settings,
+    new_log,
+    pairs_of,
+    reopened,
+    replicate,
+    stored,
+)
+from tests.log.directories import WatchedFiles
 
 PLACE = "/data/staging"
 FILE = f"{PLACE}/some"

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
-from tests.spark.conftest import QUIET
-from tests.spark.test_writing import BOTH, save
 
 from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
@@ -29,6 +27,8 @@ from qanat.spark.sink.staging import Staged, Staging
 from qanat.spark.sink.writers import stream_writer
 from qanat.testing import EmbeddedBroker
 from qanat.wire.compression import Codec
+from tests.spark.conftest import QUIET
+from tests.spark.test_writing import BOTH, save
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,7 +135,7 @@ def test_a_file_that_was_changed_is_refused_and_nothing_is_seen(disk_broker: Emb
             Access(disk_broker.bootstrap_servers), "id", "group", 0, Staging(str(tmp_path / "elsewhere")).take(staged)
         )
 
-    from tests.spark.test_sending import _committed
+    from tests.spark.test_batch_sender import _committed
 
     assert _committed(disk_broker.bootstrap_servers, "wide") == 0
 

@@ -9,8 +9,6 @@ from struct import unpack_from
 from typing import Any, cast
 
 import pytest
-from tests.servers.test_connection import PlayedTransport
-from tests.wire.kafka.test_lone_fetch import framed
 
 from qanat.api.api_table import ServedApi
 from qanat.api.request_context import RequestContext
@@ -26,6 +24,8 @@ from qanat.wire.kafka.messages import fetch as codec
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
+from tests.servers.test_connection import PlayedTransport
+from tests.wire.kafka.test_lone_fetch import framed
 
 TOPIC = "orders"
 LONG_MS = 60_000

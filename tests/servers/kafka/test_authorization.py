@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.servers.kafka.raw import RawClient
 
 from qanat.api.api_table import SERVED
 from qanat.api.authorization_table import GUARDS
@@ -49,6 +48,7 @@ from qanat.wire.kafka.messages import (
     sync_group,
 )
 from qanat.wire.kafka.registry import ApiKey
+from tests.servers.kafka.raw import RawClient
 
 TOPIC, GROUP = "secret", "hidden"
 TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

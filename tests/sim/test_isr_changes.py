@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from tests.sim.stage import AT, Stage, play
 from verify.clusters.machine import Machine
 
 from qanat.cluster import keys
 from qanat.cluster.store import Compare, Lease, Operation
+from tests.sim.stage import AT, Stage, play
 
 
 async def _deregister(stage: Stage, machine: Machine) -> None:

@@ -7,10 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.broker.test_partition import EPOCH, follow, led
-from tests.groups.shell import RANGE, Topics
-from tests.log.batches import NOW
-from tests.log.directories import Gate, WatchedFiles, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.coordinators.coordinator_shard import Clocks
@@ -28,6 +24,10 @@ from qanat.model.error_codes import ErrorCode
 from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.testing.simulation.disk import SimDisk
 from qanat.testing.simulation.disk_faults import DiskFaults
+from tests.broker.test_partition import EPOCH, follow, led
+from tests.groups.shell import RANGE, Topics
+from tests.log.batches import NOW
+from tests.log.directories import Gate, WatchedFiles, running_log, until
 
 GROUP = "readers"
 DELAY_MS = 50

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.log.batches import batch
-from tests.log.directories import AT, Gate, WatchedFiles, running_log, until
-
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.replicas.local_replicas import Copy
 from qanat.broker.replicas.replica_fetchers import _is_settled
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.waiting_appends import WRITTEN_ON_LOOP_BYTES
+from tests.log.batches import batch
+from tests.log.directories import AT, Gate, WatchedFiles, running_log, until
 
 
 def copy_of(log: PartitionLog) -> Copy:

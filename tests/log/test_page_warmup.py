@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.log.batches import append, batch, flush, new_log, overwrite
-from tests.log.directories import WatchedFiles
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.background_jobs import run_now
@@ -15,6 +13,8 @@ from qanat.log.segments import file_names
 from qanat.log.segments.segment import Segment
 from qanat.testing.simulation.disk import SimDisk
 from qanat.testing.simulation.disk_faults import DiskFaults
+from tests.log.batches import append, batch, flush, new_log, overwrite
+from tests.log.directories import WatchedFiles
 
 BATCHES = 60
 
