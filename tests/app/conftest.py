@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from subprocess import CompletedProcess
 
 import pytest
+from tests.app.processes import running_broker
 
 from qanat.app import main
-from tests.app.processes import running_broker
 
 Run = Callable[..., CompletedProcess[str]]
 

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.app.conftest import Run
+from tests.app.processes import PATIENCE_SECONDS, QANAT, clean_environment
 
 from qanat.app.bench.broker import properties
 from qanat.app.main import EXIT_FAILED, EXIT_INTERRUPTED
-from tests.app.conftest import Run
-from tests.app.processes import PATIENCE_SECONDS, QANAT, clean_environment
 
 SHARES = {"p50", "p95", "p99", "p99.9", "max", "mean"}
 

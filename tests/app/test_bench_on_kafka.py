@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.app.processes import qanat
 from tests.interop.conftest import kafka_jars
 from tests.interop.kafka_broker import KafkaBroker

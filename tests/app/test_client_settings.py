@@ -10,14 +10,14 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from tests.app.conftest import Run
+from tests.connection.certificates import certificates, tls_in_front
 
 from qanat.app import main
 from qanat.app.client_settings import ClientSettings, settings_of, settings_of_environment, settings_of_file
 from qanat.connection.security import security_of
 from qanat.model.errors import InvalidSettingError
 from qanat.testing import EmbeddedBroker
-from tests.app.conftest import Run
-from tests.connection.certificates import certificates, tls_in_front
 
 SECRET = "hunter2"
 ALICE = ("-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanisms=PLAIN", "-X", "sasl.username=alice")

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from tests.app.processes import qanat
 from tests.interop.conftest import kafka_jars
 from tests.interop.kafka_broker import KafkaBroker

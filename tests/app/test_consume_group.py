@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
-
 from tests.app.consumers import owned_partitions, running_consumer, wait_until
 from tests.app.processes import qanat
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from confluent_kafka import Consumer, Message, TopicPartition
 from demo.feeding import TOPIC, feed_by_http
 from demo.fleet import HOUR_MS, Truth, measure
+from tests.servers.http.serving import node_settings, served
 
 from qanat.wire.key_hash import partition_of
-from tests.servers.http.serving import node_settings, served
 
 
 def test_what_is_sent_over_http_arrives_to_the_byte() -> None:

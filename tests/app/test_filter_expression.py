@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.app.conftest import Run
 
 from qanat.app.records.filter_expression import Condition
 from qanat.app.session import WrongArgumentError
 from qanat.wire.records import Record
-from tests.app.conftest import Run
 
 ORDER = Record(7, 1000, b"alice", b'{"amount": 120, "items": [{"sku": "a"}], "open": true}', (("trace", b"x1"),))
 BARE = Record(8, 2000, None, None, ())

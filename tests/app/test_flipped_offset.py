@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-
 from tests.app.processes import running_broker
 
 COUNT = 12

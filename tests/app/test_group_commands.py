@@ -7,7 +7,6 @@ import time
 
 import pytest
 from confluent_kafka import Consumer
-
 from tests.app.conftest import Run
 
 

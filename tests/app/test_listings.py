@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-from qanat.app.terminal.listing import fitting
 from tests.app.conftest import Run
 from tests.app.consumers import on_terminal, wait_until
 from tests.app.processes import QANAT, clean_environment, qanat
+
+from qanat.app.terminal.listing import fitting
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 

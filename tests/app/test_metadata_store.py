@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from tests.adapters.etcd_servers import etcd_members, etcd_program
+from tests.app.processes import qanat, running_broker
 
 from qanat.app import store_checks
 from qanat.app.node.etcd_server import EtcdMember, find_etcd, plan_members, start_members
 from qanat.app.settings.environment import ETCD
 from qanat.app.settings.loading import assignment, load
 from qanat.model.errors import InvalidSettingError, StoreUnavailableError
-from tests.adapters.etcd_servers import etcd_members, etcd_program
-from tests.app.processes import qanat, running_broker
 
 PATIENCE_S = 60.0
 

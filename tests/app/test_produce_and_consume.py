@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-
-from qanat.wire.key_hash import partition_of
 from tests.app.conftest import Run
 from tests.app.consumers import on_terminal
 from tests.app.processes import PATIENCE_SECONDS, QANAT, clean_environment, qanat, running_broker
+
+from qanat.wire.key_hash import partition_of
 
 
 def test_lines_come_back_as_they_went(run: Run) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from tests.app.processes import qanat
 
 NOBODY = "127.0.0.1:1"

@@ -6,7 +6,6 @@ import json
 import time
 
 from confluent_kafka import ShareConsumer
-
 from tests.app.conftest import Run
 
 SECONDS = 60

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from tests.app.processes import PATIENCE_SECONDS, QANAT, clean_environment, qanat
 
 PROGRAM = " ".join(QANAT)

@@ -9,7 +9,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from tests.app.processes import QANAT, clean_environment, qanat, running_broker
 from tests.app.test_settings import APPLICATION
 

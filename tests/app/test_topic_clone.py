@@ -11,7 +11,6 @@ import time
 
 import pytest
 from confluent_kafka import Producer
-
 from tests.app.conftest import Run
 from tests.app.processes import clean_environment
 

@@ -7,11 +7,11 @@ import io
 import json
 
 import pytest
+from tests.app.conftest import Run
 
 from qanat.app.records.json_envelope import decode_envelope
 from qanat.app.records.positions import parse_moment
 from qanat.app.session import WrongArgumentError
-from tests.app.conftest import Run
 
 
 def test_a_topic_is_created_listed_and_described(run: Run) -> None:

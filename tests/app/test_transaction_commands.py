@@ -6,7 +6,6 @@ import json
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-
 from tests.app.conftest import Run
 
 

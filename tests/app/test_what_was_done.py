@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.app.conftest import Run
 
 from qanat.app.groups.group_reset import ago
-from tests.app.conftest import Run
 
 
 def rows(run: Run, *arguments: str) -> list[dict[str, object]]:

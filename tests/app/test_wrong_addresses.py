@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-
 from tests.app.processes import qanat
 
 

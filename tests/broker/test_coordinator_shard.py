@@ -7,10 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.broker.test_partition import EPOCH, follow, led
+from tests.groups.shell import RANGE, Topics
+from tests.log.batches import NOW
+from tests.log.directories import ListenerSecurity, WatchedFiles, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.coordinators.coordinator_shard import Clocks
-from qanat.broker.coordinators.group_coordinator import HostedGroups
+from qanat.broker.coordinators.group_coordinator import GroupCoordinatorShard
 from qanat.broker.replicas.partition import Partition
 from qanat.groups.decisions import Decision
 from qanat.groups.replies import CommitReply, FetchReply, JoinReply, Reply
@@ -24,10 +28,6 @@ from qanat.model.error_codes import ErrorCode
 from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.testing.simulation.disk import SimDisk
 from qanat.testing.simulation.disk_faults import DiskFaults
-from tests.broker.test_partition import EPOCH, follow, led
-from tests.groups.shell import RANGE, Topics
-from tests.log.batches import NOW
-from tests.log.directories import Gate, WatchedFiles, running_log, until
 
 GROUP = "readers"
 DELAY_MS = 50
@@ -36,19 +36,19 @@ DELAY_MS = 50
 @asynccontextmanager
 async def serving(
     files: Files | None = None, *, is_alone: bool = True
-) -> AsyncIterator[tuple[LogRuntime, Partition, HostedGroups]]:
+) -> AsyncIterator[tuple[LogRuntime, Partition, GroupCoordinatorShard]]:
     """A shard of groups on a partition that is led alone, or with a follower that has asked for nothing yet."""
     async with running_log(files) as (runtime, log):
         partition = led(runtime, log, is_alone=is_alone)
         yield runtime, partition, hosted(partition)
 
 
-def hosted(partition: Partition) -> HostedGroups:
+def hosted(partition: Partition) -> GroupCoordinatorShard:
     def steady_ms() -> int:
         return round(asyncio.get_running_loop().time() * 1000)
 
     shard = GroupShard(GroupSettings(group_initial_rebalance_delay_ms=DELAY_MS), Topics())
-    return HostedGroups(shard, partition, Clocks(steady_ms, lambda: NOW), BrokerCounters())
+    return GroupCoordinatorShard(shard, partition, Clocks(steady_ms, lambda: NOW), BrokerCounters())
 
 
 def commit(offset: int) -> CommitOffsets:
@@ -66,7 +66,7 @@ def outcome(answer: asyncio.Future[Reply]) -> ErrorCode:
 
 
 async def test_c50_an_answer_waits_for_the_disk_and_so_does_every_answer_after_it() -> None:
-    gate, files = Gate(), WatchedFiles(MemoryFiles())
+    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
     async with serving(files) as (_, partition, shard):
         files.before_sync = gate
         answers = [shard.ask(commit(17)), shard.ask(FetchOffsets(GROUP))]
@@ -161,7 +161,9 @@ async def test_an_append_that_the_disk_refuses_ends_the_shard_and_refuses_whoeve
 
 
 @asynccontextmanager
-async def running_failing(disk: SimDisk, *, is_alone: bool = True) -> AsyncIterator[tuple[Partition, HostedGroups]]:
+async def running_failing(
+    disk: SimDisk, *, is_alone: bool = True
+) -> AsyncIterator[tuple[Partition, GroupCoordinatorShard]]:
     """The same on a disk that fails: it cannot be closed cleanly, and need not be."""
     manager = serving(disk, is_alone=is_alone)
     _, partition, shard = await manager.__aenter__()
@@ -207,7 +209,7 @@ async def test_c38_a_shard_of_an_old_leader_epoch_writes_nothing_and_says_so() -
 
 
 async def test_a_parked_answer_is_given_when_its_deadline_has_come_and_that_is_durable() -> None:
-    gate, files = Gate(), WatchedFiles(MemoryFiles())
+    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
     async with serving(files) as (_, _, shard):
         joining = shard.ask(join())
         assert not joining.done(), "others may join"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from tests.servers.kafka.raw import RawClient
 
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.broker.settings.dynamic_settings import DYNAMIC, InForce
@@ -24,7 +25,6 @@ from qanat.wire.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from qanat.wire.kafka.registry import ApiKey
-from tests.servers.kafka.raw import RawClient
 
 TOPIC, BROKER = 2, 4
 SET, DELETE = 0, 1

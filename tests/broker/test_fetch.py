@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from tests.broker.test_partition import led
+from tests.log.batches import batch
+from tests.log.directories import running_log
 
 from qanat.broker.replicas.fetch import Fetch, Found, Wanted, diverges
 from qanat.broker.replicas.partition import Partition
 from qanat.log.leader_epochs import EpochEnd
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import LeaderEpoch, Offset
-from tests.broker.test_partition import led
-from tests.log.batches import batch
-from tests.log.directories import running_log
 
 MANY = 1024 * 1024
 

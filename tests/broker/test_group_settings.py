@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.servers.kafka.raw import RawClient
 
 from qanat.broker.settings.effective_settings import SettingSource
 from qanat.broker.settings.group_settings import GroupConfigs
@@ -16,7 +17,6 @@ from qanat.wire.kafka.messages import incremental_alter_configs as altering
 from qanat.wire.kafka.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from qanat.wire.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from qanat.wire.kafka.registry import ApiKey
-from tests.servers.kafka.raw import RawClient
 
 LOCK, RESET, SESSION = "share.record.lock.duration.ms", "share.auto.offset.reset", "share.session.timeout.ms"
 _GROUP_RESOURCE = 32

@@ -10,7 +10,7 @@ import pytest
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.broker.metadata import image_watcher
-from qanat.broker.metadata.image_watcher import MetadataKeeper
+from qanat.broker.metadata.image_watcher import ImageWatcher
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.store import (
@@ -94,8 +94,8 @@ LIES: Sequence[Lie] = (gap, twice, from_the_past, lost_deletion, stall, compacti
 
 
 @asynccontextmanager
-async def kept_up(store: MetadataStore) -> AsyncIterator[MetadataKeeper]:
-    keeper = MetadataKeeper(store, lambda events: None)
+async def kept_up(store: MetadataStore) -> AsyncIterator[ImageWatcher]:
+    keeper = ImageWatcher(store, lambda events: None)
     await keeper.start()
     try:
         async with asyncio.timeout(60):
@@ -241,7 +241,7 @@ async def test_whoever_stumbles_over_one_change_hears_of_the_next() -> None:
         raise IndexError("a bug")
 
     asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context["message"]))
-    keeper = MetadataKeeper(store, stumble)
+    keeper = ImageWatcher(store, stumble)
     await keeper.start()
     try:
         for name in ("a", "b"):

@@ -7,16 +7,16 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+from tests.cluster.images import apply, image_with, new_topic_id
+from tests.log.directories import opened, running
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.broker.replicas.local_replicas import Hosting
+from qanat.broker.replicas.local_replicas import LocalReplicas
 from qanat.broker.settings import topic_settings
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.store import Delete, Put
 from qanat.model.ids import TopicPartition
-from tests.cluster.images import apply, image_with, new_topic_id
-from tests.log.directories import opened, running
 
 ME, OTHER = 0, 1
 AT = TopicPartition("orders", 0)
@@ -47,7 +47,7 @@ async def leads(image: MetadataImage) -> bool:
         tasks.append(asyncio.create_task(work))
 
     async with running(opened(MemoryFiles())) as runtime:
-        hosting = Hosting(ME, runtime, image, lambda _: topic_settings.parse({}), spawn, lambda: 0, lambda: 1)
+        hosting = LocalReplicas(ME, runtime, image, lambda _: topic_settings.parse({}), spawn, lambda: 0, lambda: 1)
         await hosting.start(image.revision)
         assert AT in hosting.logs
         for task in tasks:  # A checkpoint is due some time later.

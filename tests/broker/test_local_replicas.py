@@ -17,7 +17,7 @@ from qanat.api.topics import metadata
 from qanat.app.node.node import Node
 from qanat.app.settings.loading import flag, load
 from qanat.broker.broker import Broker
-from qanat.broker.replicas.local_replicas import Hosting
+from qanat.broker.replicas.local_replicas import LocalReplicas
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.settings import topic_settings
 from qanat.cluster import keys, values
@@ -274,9 +274,9 @@ async def test_a_topic_that_is_made_again_while_a_broker_starts_is_hosted(
     async with running(tmp_path) as node:
         before = await create(node, "orders")
         append(node.broker, AT)
-    host_topic, is_made_again = Hosting.host_topic, False
+    host_topic, is_made_again = LocalReplicas.host_topic, False
 
-    async def made_again_meanwhile(hosting: Hosting, name: str) -> None:
+    async def made_again_meanwhile(hosting: LocalReplicas, name: str) -> None:
         nonlocal is_made_again
         if name == "orders" and not is_made_again:
             is_made_again = True
@@ -286,7 +286,7 @@ async def test_a_topic_that_is_made_again_while_a_broker_starts_is_hosted(
             await eventually(lambda: "orders" in topics and topics["orders"].identity != before)
         await host_topic(hosting, name)
 
-    monkeypatch.setattr(Hosting, "host_topic", made_again_meanwhile)
+    monkeypatch.setattr(LocalReplicas, "host_topic", made_again_meanwhile)
     async with running(tmp_path) as node:
         assert is_made_again
         assert end_offset(node.broker, AT) == 0
@@ -345,9 +345,9 @@ async def test_a_topic_that_comes_back_with_fewer_partitions_is_taken_in(tmp_pat
 
 async def test_changes_while_logs_are_made_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each was a look at the whole topic when it was made: minutes of work after a topic of 5,000 partitions."""
-    host_topic, make, may_go_on, looks = Hosting.host_topic, LogRuntime.create, asyncio.Event(), list[str]()
+    host_topic, make, may_go_on, looks = LocalReplicas.host_topic, LogRuntime.create, asyncio.Event(), list[str]()
 
-    async def counted(hosting: Hosting, name: str) -> None:
+    async def counted(hosting: LocalReplicas, name: str) -> None:
         looks.append(name)
         await host_topic(hosting, name)
 
@@ -356,7 +356,7 @@ async def test_changes_while_logs_are_made_are_looked_at_once(tmp_path: Path, mo
         return await make(*told)  # type: ignore[arg-type]  # Whatever it is told.
 
     async with running(tmp_path) as node:
-        monkeypatch.setattr(Hosting, "host_topic", counted)
+        monkeypatch.setattr(LocalReplicas, "host_topic", counted)
         monkeypatch.setattr(LogRuntime, "create", made_late)
         hosting, making = node.broker.hosting, asyncio.create_task(create(node, "orders"))
         topics = hosting._image.topics

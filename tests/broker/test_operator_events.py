@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from qanat.broker.coordinators import group_events
 from qanat.groups.records import GroupTombstone, OffsetTombstone
 from qanat.model.errors import StorageError
-from qanat.telemetry.events import FIELDS, Rarely, event
+from qanat.telemetry.events import FIELDS, Rarely, log_event
 from qanat.testing import EmbeddedBroker
 
 
@@ -109,6 +109,6 @@ def test_a_group_that_is_gone_is_told_and_offsets_are_not(caplog: pytest.LogCapt
 
 
 def test_an_event_has_a_level(caplog: pytest.LogCaptureFixture) -> None:
-    event("something", level="error", number=1)
+    log_event("something", level="error", number=1)
 
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [("ERROR", "something")]

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.log.batches import batch
+from tests.log.directories import ListenerSecurity, WatchedFiles, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.replicas.partition import EndMarker, Partition
@@ -17,8 +19,6 @@ from qanat.log.runtime.waiting_appends import WRITTEN_ON_LOOP_BYTES
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import NotLeaderError
 from qanat.replication.leader import Leader
-from tests.log.batches import batch
-from tests.log.directories import Gate, WatchedFiles, running_log, until
 
 TOPIC_ID = b"\1" * 16
 ME, OTHER = 0, 1
@@ -129,7 +129,11 @@ async def test_nothing_is_written_to_a_retired_partition() -> None:
 
 async def test_a_batch_that_waited_for_the_disk_while_the_partition_was_retired_is_not_acknowledged() -> None:
     """A sole replica that is to have followers is led on in the same epoch: the log itself would take the batch."""
-    gate, files, large = Gate(), WatchedFiles(MemoryFiles()), batch([(b"key", bytes(WRITTEN_ON_LOOP_BYTES))])
+    gate, files, large = (
+        ListenerSecurity(),
+        WatchedFiles(MemoryFiles()),
+        batch([(b"key", bytes(WRITTEN_ON_LOOP_BYTES))]),
+    )
     async with leading(files, is_alone=True, max_message_bytes=2 * len(large)) as (runtime, partition):
         files.before_write = gate
         writing = asyncio.create_task(partition.append(large))
@@ -159,7 +163,7 @@ async def test_the_start_is_shared_when_every_member_has_it() -> None:
 
 
 async def test_a_sole_replica_acknowledges_what_is_on_disk_and_not_before() -> None:
-    gate, files = Gate(), WatchedFiles(MemoryFiles())
+    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
     async with leading(files, is_alone=True) as (_, partition):
         files.before_sync = gate
         durable = partition.append_own(batch(1)).durable

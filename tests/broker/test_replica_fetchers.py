@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.log.batches import batch
+from tests.log.directories import AT, ListenerSecurity, WatchedFiles, running_log, until
+
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.replicas.local_replicas import Copy
 from qanat.broker.replicas.replica_fetchers import _is_settled
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.waiting_appends import WRITTEN_ON_LOOP_BYTES
-from tests.log.batches import batch
-from tests.log.directories import AT, Gate, WatchedFiles, running_log, until
 
 
 def copy_of(log: PartitionLog) -> Copy:
@@ -18,7 +19,7 @@ def copy_of(log: PartitionLog) -> Copy:
 
 
 async def test_a_copy_is_settled_when_all_of_it_is_on_disk_and_not_while_fsync_runs() -> None:
-    gate, files = Gate(), WatchedFiles(MemoryFiles())
+    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
     async with running_log(files) as (runtime, log):
         assert _is_settled(copy_of(log))
         files.before_sync = gate
@@ -41,7 +42,11 @@ async def test_a_copy_of_a_topic_that_leaves_flushing_to_the_kernel_is_settled_w
 
 
 async def test_a_copy_is_not_settled_while_a_worker_still_writes_what_we_took_as_leader() -> None:
-    gate, files, large = Gate(), WatchedFiles(MemoryFiles()), batch([(b"key", bytes(WRITTEN_ON_LOOP_BYTES))])
+    gate, files, large = (
+        ListenerSecurity(),
+        WatchedFiles(MemoryFiles()),
+        batch([(b"key", bytes(WRITTEN_ON_LOOP_BYTES))]),
+    )
     async with running_log(files, max_message_bytes=2 * len(large), flush_messages=1000) as (runtime, log):
         files.before_write = gate
         writing = asyncio.create_task(runtime.append(log, large, 0))
@@ -54,7 +59,7 @@ async def test_a_copy_is_not_settled_while_a_worker_still_writes_what_we_took_as
 
 
 async def test_a_copy_is_not_settled_while_it_is_being_cut() -> None:
-    gate, files = Gate(), WatchedFiles(MemoryFiles())
+    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
     async with running_log(files, flush_messages=1000) as (runtime, log):
         for _ in range(4):
             await runtime.append(log, batch(1), 0)

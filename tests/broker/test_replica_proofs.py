@@ -6,6 +6,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+from tests.cluster.images import apply, image_with, new_topic_id
+
 from qanat.broker.broker import Broker, steady_ms
 from qanat.broker.controller.replica_proofs import ReplicaProofs
 from qanat.broker.settings.broker_settings import BrokerSettings
@@ -13,7 +15,6 @@ from qanat.cluster import keys, values
 from qanat.cluster.elections import Awaited
 from qanat.cluster.store import Put
 from qanat.testing.simulation.loop import SimLoop
-from tests.cluster.images import apply, image_with, new_topic_id
 
 GONE = Awaited(gone=(2,))
 FIRST, SECOND = str(new_topic_id()), str(new_topic_id())

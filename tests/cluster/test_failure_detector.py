@@ -43,7 +43,7 @@ class World:
             if before.get(name) == after.get(name):
                 continue
             key = keys.parse(name)
-            if isinstance(key, keys.SuspicionKey | keys.EvictionKey):
+            if isinstance(key, keys.FailureReportKey | keys.EvictionKey):
                 for detector in self.detectors.values():
                     detector.note(key, now_ms)
 

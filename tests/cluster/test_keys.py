@@ -28,7 +28,7 @@ TOPIC_ID = TopicId(UUID(int=0xFFFE << 96 | 7))
         (keys.group_config("billing"), keys.GroupConfigKey("billing")),
         (keys.group_config("a/b %2F ü"), keys.GroupConfigKey("a/b %2F ü")),
         (keys.partition(TOPIC_ID, 12), keys.PartitionKey(TOPIC_ID, 12)),
-        (keys.suspicion(12), keys.SuspicionKey(12)),
+        (keys.suspicion(12), keys.FailureReportKey(12)),
         (keys.eviction(12), keys.EvictionKey(12)),
     ],
 )

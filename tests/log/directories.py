@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from threading import Event
 
+from tests.log.batches import LIMIT, NOW, batch, batches_in, log_settings
+
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.directories.catalogue import Catalogue
@@ -21,7 +23,6 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.model.ids import TopicPartition
 from qanat.wire.records import decode_records
-from tests.log.batches import LIMIT, NOW, batch, batches_in, log_settings
 
 PATH = "/data"
 AT = TopicPartition("t", 0)
@@ -107,7 +108,7 @@ async def values_read(runtime: LogRuntime, log: PartitionLog, offset: int = 0) -
     return found
 
 
-class Gate:
+class ListenerSecurity:
     """A door that a worker stands before until the test opens it."""
 
     def __init__(self) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.log.batches import examples
 
 from qanat.log.segments.aborted_index import ENTRY_SIZE, AbortedTransaction, decode_aborted, encode_aborted
-from tests.log.batches import examples
 
 numbers = st.integers(0, 2**63 - 1)
 

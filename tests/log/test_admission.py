@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 
 import pytest
+from tests.log.batches import LIMIT, NOW, Pair, Writer, batch, log_settings, marker
 
 from qanat.log.admission import admit, is_opened
 from qanat.log.settings import LogSettings
@@ -15,7 +16,6 @@ from qanat.model.errors import QanatError
 from qanat.wire.batch_header import HEADER_SIZE, batch_crc, check_batch, read_header
 from qanat.wire.compression import Codec
 from qanat.wire.records import decode_records
-from tests.log.batches import LIMIT, NOW, Pair, Writer, batch, log_settings, marker
 
 HOUR = 60 * 60 * 1000
 PLAIN = batch(3)

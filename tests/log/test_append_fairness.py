@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from qanat.log.runtime.append_fairness import Turns
+from qanat.log.runtime.append_fairness import AppendFairness
 
 
-async def _write_all(turns: Turns, sizes: list[int]) -> list[list[int]]:
+async def _write_all(turns: AppendFairness, sizes: list[int]) -> list[list[int]]:
     """What each turn of the loop let through, as the indexes of the writers."""
     written: list[list[int]] = [[]]
     is_over = False
@@ -29,23 +29,23 @@ async def _write_all(turns: Turns, sizes: list[int]) -> list[list[int]]:
 
 
 def test_a_turn_lets_through_about_what_it_holds_and_keeps_the_order() -> None:
-    passed = asyncio.run(_write_all(Turns(100), [50] * 10))
+    passed = asyncio.run(_write_all(AppendFairness(100), [50] * 10))
 
     assert [index for turn in passed for index in turn] == list(range(10))
     assert max(len(turn) for turn in passed) == 2
 
 
 def test_what_is_larger_than_a_turn_has_one_of_its_own() -> None:
-    assert asyncio.run(_write_all(Turns(100), [500, 500, 500])) == [[0], [1], [2]]
+    assert asyncio.run(_write_all(AppendFairness(100), [500, 500, 500])) == [[0], [1], [2]]
 
 
 def test_what_fits_waits_for_nobody() -> None:
-    assert asyncio.run(_write_all(Turns(100), [10] * 5)) == [[0, 1, 2, 3, 4]]
+    assert asyncio.run(_write_all(AppendFairness(100), [10] * 5)) == [[0, 1, 2, 3, 4]]
 
 
 def test_one_who_gave_up_waiting_takes_nobodys_turn() -> None:
     async def scenario() -> list[str]:
-        turns = Turns(10)
+        turns = AppendFairness(10)
         done: list[str] = []
 
         async def write(name: str) -> None:

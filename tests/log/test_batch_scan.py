@@ -7,12 +7,12 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.log.batches import batch, examples
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.files import File
 from qanat.log.segments.batch_scan import find_damage, next_sound_batch, read_batches, readable_batch, sound_batches
 from qanat.wire.batch_header import BatchHeader, read_header
-from tests.log.batches import batch, examples
 
 THREE = [batch(2), batch(1, at=2), batch(3, at=3)]
 WHOLE = b"".join(THREE)

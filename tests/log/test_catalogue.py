@@ -4,14 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-
-from qanat.adapters.memory_catalogue import MemoryCatalogue
-from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.directories.atomic_files import read_whole, write_volatile
-from qanat.log.directories.catalogue import PartitionRow, close_log, reopen_log
-from qanat.log.files import Files
-from qanat.log.partition_log import PartitionLog
-from qanat.log.segments import file_names
 from tests.log.batches import (
     FOLDER,
     NOW,
@@ -25,6 +17,14 @@ from tests.log.batches import (
     replicate,
 )
 from tests.log.directories import WatchedFiles
+
+from qanat.adapters.memory_catalogue import MemoryCatalogue
+from qanat.adapters.memory_files import MemoryFiles
+from qanat.log.directories.atomic_files import read_whole, write_volatile
+from qanat.log.directories.catalogue import PartitionRow, close_log, reopen_log
+from qanat.log.files import Files
+from qanat.log.partition_log import PartitionLog
+from qanat.log.segments import file_names
 
 
 def lived(files: Files) -> PartitionLog:

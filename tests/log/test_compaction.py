@@ -5,13 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from qanat.log.background_jobs import run_now
-from qanat.log.compaction.compaction import begin_compaction, cleanable_segments, dirty_ratio, is_compaction_due
-from qanat.log.partition_log import PartitionLog
-from qanat.log.segments import file_names
-from qanat.log.settings import DirectorySettings
-from qanat.wire.compression import Codec
 from tests.log.batches import (
     FOLDER,
     NOW,
@@ -32,6 +25,13 @@ from tests.log.batches import (
     replicate,
     stored,
 )
+
+from qanat.log.background_jobs import run_now
+from qanat.log.compaction.compaction import begin_compaction, cleanable_segments, dirty_ratio, is_compaction_due
+from qanat.log.partition_log import PartitionLog
+from qanat.log.segments import file_names
+from qanat.log.settings import DirectorySettings
+from qanat.wire.compression import Codec
 
 LIMITS = DirectorySettings()
 SIZE = len(batch([(b"k", b"v")]))

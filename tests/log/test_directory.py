@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.log.batches import Writer, append, batch, fill, flush, log_settings, pairs_of, replicate, truncate
+from tests.log.directories import AT, IDENTITY, PATH, TOPIC_ID, WatchedFiles, opened
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
@@ -41,8 +43,6 @@ from qanat.model.ids import TopicPartition
 from qanat.testing.simulation.crash_image import CrashMode
 from qanat.testing.simulation.disk import SimDisk
 from qanat.testing.simulation.disk_faults import DiskFaults, PowerLoss
-from tests.log.batches import Writer, append, batch, fill, flush, log_settings, pairs_of, replicate, truncate
-from tests.log.directories import AT, IDENTITY, PATH, TOPIC_ID, WatchedFiles, opened
 
 MARKER = f"{PATH}/.kafka_cleanshutdown"
 PARTITIONS = [TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)]

@@ -14,20 +14,20 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 import pytest
+from tests.log.batches import NOW, Writer, append, batch, batches_in, compact, end_transaction, flush, log_settings
+from tests.log.directories import AT, PATH, TOPIC_ID, opened
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.background_jobs import run_now
 from qanat.log.directories.atomic_files import read_whole, write_volatile
 from qanat.log.directories.directory import LogDirectory
-from qanat.log.page_warmup import WarmJob
+from qanat.log.page_warmup import PageWarmupJob
 from qanat.log.partition_log import PartitionLog
 from qanat.log.segments import file_names
 from qanat.log.settings import LogSettings
 from qanat.model.errors import CorruptLogError, StorageError
 from qanat.wire.batch_header import HEADER_SIZE, BatchHeader
-from tests.log.batches import NOW, Writer, append, batch, batches_in, compact, end_transaction, flush, log_settings
-from tests.log.directories import AT, PATH, TOPIC_ID, opened
 
 PLAIN = log_settings(segment_bytes=420)
 COMPACTED = log_settings(segment_bytes=420, cleanup_policy="compact")
@@ -104,11 +104,11 @@ def read_all(log: PartitionLog) -> tuple[list[tuple[BatchHeader, bytes]], list[t
     offset = log.log_start_offset
     while offset < log.end_offset:
         for segment in log.segments[log.segment_index(offset) :]:
-            job = WarmJob(segment, max(offset, segment.base_offset), 300, log.epochs.entries)
+            job = PageWarmupJob(segment, max(offset, segment.base_offset), 300, log.epochs.entries)
             run_now(job)
             if job.is_lost:
                 run_now(log.begin_rebuild(segment))
-                run_now(WarmJob(segment, max(offset, segment.base_offset), 300, log.epochs.entries))
+                run_now(PageWarmupJob(segment, max(offset, segment.base_offset), 300, log.epochs.entries))
         try:
             read = log.read(offset, 300)
         except CorruptLogError:

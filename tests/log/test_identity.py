@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.log.directories import IDENTITY, PATH, TOPIC_ID, opened
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.directories.atomic_files import read_whole, write_volatile
@@ -18,7 +19,6 @@ from qanat.log.directories.identity import (
 from qanat.model.errors import StorageError
 from qanat.testing.simulation.disk import SimDisk
 from qanat.wire.crc import crc32c
-from tests.log.directories import IDENTITY, PATH, TOPIC_ID, opened
 
 META = f"{PATH}/meta.properties"
 

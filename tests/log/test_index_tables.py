@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.log.batches import FOLDER, NOW
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.directories.atomic_files import read_whole, write_volatile
 from qanat.log.segments import file_names
 from qanat.log.segments.aborted_index import AbortedTransaction, encode_aborted
 from qanat.log.segments.index_tables import GrowingTables, SealedTables
-from tests.log.batches import FOLDER, NOW
 
 ENTRY = AbortedTransaction(7, 100, 105, 106)
 

@@ -7,6 +7,7 @@ from bisect import bisect_right
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.log.batches import NOW, append, batch, examples, new_log
 
 from qanat.log.segments.indexes import (
     OFFSET_ENTRY_SIZE,
@@ -18,7 +19,6 @@ from qanat.log.segments.indexes import (
     offset_before_timestamp,
     position_before,
 )
-from tests.log.batches import NOW, append, batch, examples, new_log
 
 rising = st.lists(st.integers(0, 2**31 - 1), unique=True, max_size=30).map(sorted)
 

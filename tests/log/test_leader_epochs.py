@@ -7,17 +7,6 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from qanat.log.directories.atomic_files import read_whole
-from qanat.log.flush_state import begin_flush
-from qanat.log.leader_epochs import UNKNOWN_EPOCH_END, EpochEnd, EpochStart, LeaderEpochs
-from qanat.log.partition_log import PartitionLog
-from qanat.log.segments import file_names
-from qanat.log.segments.segment import Segment
-from qanat.log.segments.sidecar import Sidecar
-from qanat.model.ids import LeaderEpoch, Offset
-from qanat.testing.simulation.disk import SimDisk
-from qanat.testing.simulation.disk_faults import DiskFaults
 from tests.log.batches import (
     FOLDER,
     NOW,
@@ -33,6 +22,17 @@ from tests.log.batches import (
     reopened,
     truncate,
 )
+
+from qanat.log.directories.atomic_files import read_whole
+from qanat.log.flush_state import begin_flush
+from qanat.log.leader_epochs import UNKNOWN_EPOCH_END, EpochEnd, EpochStart, LeaderEpochs
+from qanat.log.partition_log import PartitionLog
+from qanat.log.segments import file_names
+from qanat.log.segments.segment import Segment
+from qanat.log.segments.sidecar import Sidecar
+from qanat.model.ids import LeaderEpoch, Offset
+from qanat.testing.simulation.disk import SimDisk
+from qanat.testing.simulation.disk_faults import DiskFaults
 
 
 def epochs(*entries: tuple[int, int]) -> LeaderEpochs:

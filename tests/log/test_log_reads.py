@@ -8,17 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from qanat.adapters.memory_files import MemoryFiles
-from qanat.adapters.os_files import OsFiles
-from qanat.log.background_jobs import run_now
-from qanat.log.log_reads import LogRead
-from qanat.log.partition_log import PartitionLog
-from qanat.log.retention import begin_retention
-from qanat.log.segments.batch_scan import Damage
-from qanat.log.truncation import begin_restart
-from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import CorruptLogError, OffsetOutOfRangeError
 from tests.log.batches import (
     NOW,
     append,
@@ -35,6 +24,17 @@ from tests.log.batches import (
     stored,
     truncate,
 )
+
+from qanat.adapters.memory_files import MemoryFiles
+from qanat.adapters.os_files import OsFiles
+from qanat.log.background_jobs import run_now
+from qanat.log.log_reads import LogRead
+from qanat.log.partition_log import PartitionLog
+from qanat.log.retention import begin_retention
+from qanat.log.segments.batch_scan import Damage
+from qanat.log.truncation import begin_restart
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import CorruptLogError, OffsetOutOfRangeError
 
 SIZE = len(batch(2))
 

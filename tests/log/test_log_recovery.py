@@ -9,14 +9,6 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-
-from qanat.log.partition_log import PartitionLog
-from qanat.log.recovery.log_recovery import Checkpoint, open_log
-from qanat.log.segments import file_names
-from qanat.log.segments.sidecar import decode_sidecar, encode_sidecar
-from qanat.log.timestamp_lookup import find_timestamp
-from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import CorruptLogError, UnreadableSegmentError
 from tests.log.batches import (
     FOLDER,
     LIMIT,
@@ -39,6 +31,14 @@ from tests.log.batches import (
     replicate,
     stored,
 )
+
+from qanat.log.partition_log import PartitionLog
+from qanat.log.recovery.log_recovery import Checkpoint, open_log
+from qanat.log.segments import file_names
+from qanat.log.segments.sidecar import decode_sidecar, encode_sidecar
+from qanat.log.timestamp_lookup import find_timestamp
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import CorruptLogError, UnreadableSegmentError
 
 SIZE = len(batch(2))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tests.memory import peak_bytes
+
 from qanat.log.timestamp_lookup import TimestampedOffset, first_as_new
 from qanat.wire.compression import Codec
 from qanat.wire.records import Record, encode_batch
-from tests.memory import peak_bytes
 
 HEADERS = 200_000
 LIMIT = 64 * 1024 * 1024

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from tests.log.batches import append, batch, flush, new_log, overwrite
+from tests.log.directories import WatchedFiles
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.background_jobs import run_now
 from qanat.log.directories.atomic_files import write_volatile
-from qanat.log.page_warmup import CheckJob, WarmJob, is_warm
+from qanat.log.page_warmup import CheckJob, PageWarmupJob, is_warm
 from qanat.log.partition_log import PartitionLog
 from qanat.log.segments import file_names
 from qanat.log.segments.segment import Segment
 from qanat.testing.simulation.disk import SimDisk
 from qanat.testing.simulation.disk_faults import DiskFaults
-from tests.log.batches import append, batch, flush, new_log, overwrite
-from tests.log.directories import WatchedFiles
 
 BATCHES = 60
 
@@ -39,7 +39,7 @@ def test_warm_is_what_both_tables_and_log_have_in_memory() -> None:
     segment = sealed(disk).segments[0]
 
     assert not is_warm(segment, 0, 100), "nobody has looked at the tables yet"
-    run_now(WarmJob(segment, 0, 100))
+    run_now(PageWarmupJob(segment, 0, 100))
     assert is_warm(segment, 0, 100)
     disk.faults = DiskFaults(cold_chance=1.0)
     assert not is_warm(segment, 0, 100)
@@ -48,8 +48,8 @@ def test_warm_is_what_both_tables_and_log_have_in_memory() -> None:
 def test_an_offset_beyond_the_end_or_before_the_start_is_no_trouble() -> None:
     log = sealed(SimDisk(1))
 
-    run_now(WarmJob(log.segments[0], 5000, 100))
-    run_now(WarmJob(log.segments[1], 0, 100))
+    run_now(PageWarmupJob(log.segments[0], 5000, 100))
+    run_now(PageWarmupJob(log.segments[1], 0, 100))
     assert is_warm(log.segments[1], 5000, 100)
     assert is_warm(log.segments[0], -5, 100)
     assert not log.damage
@@ -62,7 +62,7 @@ def test_damage_is_named_exactly_wherever_warming_starts(hurt: int, interval_byt
         log = sealed(MemoryFiles(), interval_bytes)
         segment = log.segments[0]
         overwrite(log, 0, position(segment, hurt) + 70, b"\xff\xff")
-        job = WarmJob(segment, max(2 * asked, 0), 1 << 20)
+        job = PageWarmupJob(segment, max(2 * asked, 0), 1 << 20)
         run_now(job)
 
         assert [(one.first_offset, one.next_offset) for one in job.damage] == [(2 * hurt, 2 * hurt + 2)]
@@ -74,7 +74,7 @@ def test_all_that_will_be_handed_out_is_checked_however_far_the_walk() -> None:
     log = sealed(MemoryFiles(), interval_bytes=100_000)
     segment = log.segments[0]
     overwrite(log, 0, position(segment, 55) + 70, b"\xff")
-    job = WarmJob(segment, 2 * 54, 200)
+    job = PageWarmupJob(segment, 2 * 54, 200)
     run_now(job)
 
     assert len(job.damage) == 1
@@ -84,7 +84,7 @@ def test_what_was_not_asked_for_is_not_checked() -> None:
     log = sealed(MemoryFiles(), interval_bytes=0)
     segment = log.segments[0]
     overwrite(log, 0, position(segment, 55) + 70, b"\xff")
-    job = WarmJob(segment, 0, 200)
+    job = PageWarmupJob(segment, 0, 200)
     run_now(job)
 
     assert not job.damage
@@ -95,10 +95,10 @@ def test_damage_is_noted_once_by_whoever_finds_it() -> None:
     segment = log.segments[0]
     overwrite(log, 0, position(segment, 20) + 70, b"\xff")
     overwrite(log, 0, position(segment, 40) + 70, b"\xff")
-    found: list[WarmJob | CheckJob] = [
-        WarmJob(segment, 40, 200),
+    found: list[PageWarmupJob | CheckJob] = [
+        PageWarmupJob(segment, 40, 200),
         CheckJob(segment, 1 << 20),
-        WarmJob(segment, 80, 200),
+        PageWarmupJob(segment, 80, 200),
     ]
     for job in found:
         run_now(job)
@@ -112,9 +112,9 @@ def test_known_damage_is_passed_over_without_searching_again() -> None:
     log = sealed(files)
     segment = log.segments[0]
     overwrite(log, 0, position(segment, 20) + 70, b"\xff")
-    run_now(WarmJob(segment, 38, 200))
+    run_now(PageWarmupJob(segment, 38, 200))
     files.acts.clear()
-    run_now(WarmJob(segment, 38, 400))
+    run_now(PageWarmupJob(segment, 38, 400))
 
     assert files.count("read", file_names.LOG) == 2  # Up to the damage, and from its end on.
 
@@ -124,7 +124,7 @@ def test_tables_that_rotted_do_not_make_damage_of_sound_batches() -> None:
     log = sealed(files)
     segment = log.segments[0]
     write_volatile(files, segment.path(file_names.OFFSET_INDEX), b"\xff" * 80)
-    job = WarmJob(segment, 60, 200)
+    job = PageWarmupJob(segment, 60, 200)
     run_now(job)
 
     assert job.is_lost

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.log.batches import fill, log_settings, pairs_of, replicate
+from tests.log.directories import PATH, opened
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
@@ -14,8 +16,6 @@ from qanat.model.errors import StorageError
 from qanat.model.ids import TopicPartition
 from qanat.testing.simulation.disk import SimDisk
 from qanat.testing.simulation.disk_faults import DiskFaults, PowerLoss
-from tests.log.batches import fill, log_settings, pairs_of, replicate
-from tests.log.directories import PATH, opened
 
 AT, OTHER = TopicPartition("a", 0), TopicPartition("b", 0)
 

@@ -3,17 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-from qanat.adapters.memory_files import MemoryFile, MemoryFiles
-from qanat.log.files import Buffer
-from qanat.model.errors import (
-    CoordinatorFencedError,
-    CorruptBatchError,
-    DiskFullError,
-    InvalidProducerEpochError,
-    OffsetOutOfRangeError,
-)
-from qanat.wire.batch_header import read_header
 from tests.log.batches import (
     NOW,
     Writer,
@@ -31,6 +20,17 @@ from tests.log.batches import (
     replicate,
     stored,
 )
+
+from qanat.adapters.memory_files import MemoryFile, MemoryFiles
+from qanat.log.files import Buffer
+from qanat.model.errors import (
+    CoordinatorFencedError,
+    CorruptBatchError,
+    DiskFullError,
+    InvalidProducerEpochError,
+    OffsetOutOfRangeError,
+)
+from qanat.wire.batch_header import read_header
 
 SIZE = len(batch(2))
 

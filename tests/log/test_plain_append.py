@@ -5,13 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from qanat.log.admission import admit
-from qanat.log.append_state import Appended
-from qanat.log.partition_log import PartitionLog
-from qanat.model.errors import DiskFullError, NotLeaderError
-from qanat.model.ids import LeaderEpoch
-from qanat.wire.batch_header import read_header
 from tests.log.batches import (
     LIMIT,
     NOW,
@@ -26,6 +19,13 @@ from tests.log.batches import (
     stored,
 )
 from tests.log.test_partition_log import FullDisk
+
+from qanat.log.admission import admit
+from qanat.log.append_state import Appended
+from qanat.log.partition_log import PartitionLog
+from qanat.model.errors import DiskFullError, NotLeaderError
+from qanat.model.ids import LeaderEpoch
+from qanat.wire.batch_header import read_header
 
 SIZE = len(batch(2))
 

@@ -5,13 +5,6 @@ from __future__ import annotations
 import struct
 
 import pytest
-
-from qanat.log.partition_log import PartitionLog
-from qanat.log.producers import Producers
-from qanat.log.segments import file_names
-from qanat.log.segments.producer_snapshots import decode_snapshot, encode_snapshot
-from qanat.wire.batch_header import read_header
-from qanat.wire.crc import crc32c
 from tests.log.batches import (
     FOLDER,
     NOW,
@@ -25,6 +18,13 @@ from tests.log.batches import (
     new_log,
     reopened,
 )
+
+from qanat.log.partition_log import PartitionLog
+from qanat.log.producers import Producers
+from qanat.log.segments import file_names
+from qanat.log.segments.producer_snapshots import decode_snapshot, encode_snapshot
+from qanat.wire.batch_header import read_header
+from qanat.wire.crc import crc32c
 
 
 def one_producer() -> Producers:

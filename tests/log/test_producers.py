@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.log.batches import LIMIT, NOW, Writer, append, batch, marker, new_log, reopened, truncate
 
 from qanat.log.admission import admit
 from qanat.log.partition_log import PartitionLog
@@ -17,7 +18,6 @@ from qanat.model.errors import (
     OutOfOrderSequenceError,
 )
 from qanat.wire.batch_header import BatchHeader, read_header
-from tests.log.batches import LIMIT, NOW, Writer, append, batch, marker, new_log, reopened, truncate
 
 DAY = 24 * 60 * 60 * 1000
 LAST = 2**31 - 1

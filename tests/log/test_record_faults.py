@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.log.batches import LIMIT, NOW, Pair, batch, log_settings
 
 from qanat.log.admission import admit
 from qanat.log.record_faults import READ_RECORDS_MAX
 from qanat.model.errors import InflatesTooFarError, InvalidRecordError, InvalidTimestampError
 from qanat.wire.compression import Codec
-from tests.log.batches import LIMIT, NOW, Pair, batch, log_settings
 
 HOUR = 60 * 60 * 1000
 KEYED: Pair = (b"k", b"v")

@@ -5,12 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
-from qanat.log.background_jobs import run_now
-from qanat.log.page_warmup import CheckJob
-from qanat.log.partition_log import PartitionLog
-from qanat.log.segments import file_names
-from qanat.log.truncation import begin_restart
 from tests.log.batches import (
     NOW,
     append,
@@ -25,6 +19,12 @@ from tests.log.batches import (
     stored,
     truncate,
 )
+
+from qanat.log.background_jobs import run_now
+from qanat.log.page_warmup import CheckJob
+from qanat.log.partition_log import PartitionLog
+from qanat.log.segments import file_names
+from qanat.log.truncation import begin_restart
 
 Damaging = Callable[[PartitionLog, dict[str, bytes]], None]
 """Changes the files of a log that no process has open."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.log.batches import LIMIT, NOW, Pair, Writer, batch, examples, log_settings, marker
 
 from qanat.log.compaction.retained_records import Cleaner, KeyMap
 from qanat.log.files import Buffer
@@ -11,7 +12,6 @@ from qanat.log.producers import Producers
 from qanat.wire.batch_header import batch_crc, read_header
 from qanat.wire.filtering import KeyedRecord
 from qanat.wire.records import decode_records
-from tests.log.batches import LIMIT, NOW, Pair, Writer, batch, examples, log_settings, marker
 
 DELAY = 1000
 SETTINGS = log_settings(cleanup_policy="compact", delete_retention_ms=DELAY)

@@ -5,12 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-
-from qanat.log.background_jobs import run_now
-from qanat.log.partition_log import PartitionLog
-from qanat.log.retention import begin_retention
-from qanat.model.errors import DiskFullError
-from qanat.model.ids import LeaderEpoch
 from tests.log.batches import (
     FOLDER,
     NOW,
@@ -26,6 +20,12 @@ from tests.log.batches import (
     reopened,
     replicate,
 )
+
+from qanat.log.background_jobs import run_now
+from qanat.log.partition_log import PartitionLog
+from qanat.log.retention import begin_retention
+from qanat.model.errors import DiskFullError
+from qanat.model.ids import LeaderEpoch
 
 SIZE = len(batch(2))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.log.batches import FOLDER, NOW, batch, examples
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.directories.atomic_files import read_whole
@@ -14,7 +15,6 @@ from qanat.log.segments.index_tables import GrowingTables, SealedTables
 from qanat.log.segments.segment import Segment
 from qanat.log.segments.sidecar import decode_sidecar
 from qanat.wire.batch_header import read_header
-from tests.log.batches import FOLDER, NOW, batch, examples
 
 
 def segment_of(sizes: list[int], base_offset: int = 100, interval_bytes: int = 150) -> tuple[Segment, list[int]]:

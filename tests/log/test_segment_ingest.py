@@ -9,29 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from qanat.adapters.memory_files import MemoryFiles
-from qanat.adapters.os_files import OsFiles
-from qanat.log.append_state import Appended
-from qanat.log.background_jobs import run_now
-from qanat.log.files import Files
-from qanat.log.partition_log import PartitionLog
-from qanat.log.recovery.log_recovery import Checkpoint, open_log
-from qanat.log.segments.segment_ingest import AdoptJob, find_taken_over, look
-from qanat.model.errors import (
-    CorruptBatchError,
-    InvalidTimestampError,
-    NotLeaderError,
-    NotTakenOverError,
-    OutOfOrderSequenceError,
-    QanatError,
-    StorageError,
-)
-from qanat.model.ids import LeaderEpoch
-from qanat.wire.batch_header import BatchHeader, read_header
-from qanat.wire.compression import Codec
-from qanat.wire.records import give_producer
-from qanat.wire.staged import BATCHES_MAX, hide, read_staged, staged_batch
 from tests.log.batches import (
     NOW,
     PARTITION,
@@ -49,6 +26,29 @@ from tests.log.batches import (
     stored,
 )
 from tests.log.directories import WatchedFiles
+
+from qanat.adapters.memory_files import MemoryFiles
+from qanat.adapters.os_files import OsFiles
+from qanat.log.append_state import Appended
+from qanat.log.background_jobs import run_now
+from qanat.log.files import Files
+from qanat.log.partition_log import PartitionLog
+from qanat.log.recovery.log_recovery import Checkpoint, open_log
+from qanat.log.segments.segment_ingest import IngestJob, find_taken_over, look
+from qanat.model.errors import (
+    CorruptBatchError,
+    InvalidTimestampError,
+    NotLeaderError,
+    NotTakenOverError,
+    OutOfOrderSequenceError,
+    QanatError,
+    StorageError,
+)
+from qanat.model.ids import LeaderEpoch
+from qanat.wire.batch_header import BatchHeader, read_header
+from qanat.wire.compression import Codec
+from qanat.wire.records import give_producer
+from qanat.wire.staged import BATCHES_MAX, hide, read_staged, staged_batch
 
 PLACE = "/data/staging"
 FILE = f"{PLACE}/some"
@@ -74,9 +74,9 @@ def named(records: int, writer: Writer = NOBODY, *, is_transactional: bool = Fal
     return read_staged(sent).header
 
 
-def begin(log: PartitionLog, path: str, header: BatchHeader, leader_epoch: int = 0) -> AdoptJob:
+def begin(log: PartitionLog, path: str, header: BatchHeader, leader_epoch: int = 0) -> IngestJob:
     assert find_taken_over(log, header, leader_epoch) is None
-    return AdoptJob(log, look(log, path, header.record_count, log.settings, NOW), header, leader_epoch, NOW)
+    return IngestJob(log, look(log, path, header.record_count, log.settings, NOW), header, leader_epoch, NOW)
 
 
 def adopt(log: PartitionLog, path: str, header: BatchHeader, leader_epoch: int = 0) -> Appended:

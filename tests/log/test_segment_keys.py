@@ -7,14 +7,6 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
-
-from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.directories.atomic_files import read_whole
-from qanat.log.files import Buffer, File, Files, Lock
-from qanat.log.partition_log import PartitionLog
-from qanat.log.segments import file_names
-from qanat.log.segments.sidecar import decode_sidecar
-from qanat.model.errors import UnreadableSegmentError
 from tests.log.batches import (
     FOLDER,
     append,
@@ -27,6 +19,14 @@ from tests.log.batches import (
     stored,
     truncate,
 )
+
+from qanat.adapters.memory_files import MemoryFiles
+from qanat.log.directories.atomic_files import read_whole
+from qanat.log.files import Buffer, File, Files, Lock
+from qanat.log.partition_log import PartitionLog
+from qanat.log.segments import file_names
+from qanat.log.segments.sidecar import decode_sidecar
+from qanat.model.errors import UnreadableSegmentError
 
 
 class KeyedFiles:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.log.batches import FOLDER, Writer, append, batch, end_transaction, examples, flush, image, new_log
 
 from qanat.log.background_jobs import run_now
 from qanat.log.partition_log import PartitionLog
@@ -11,7 +12,6 @@ from qanat.log.producers import Producers
 from qanat.log.recovery.state_replay import load_producers, remove_snapshots, replay_segment
 from qanat.log.segments import file_names
 from qanat.log.segments.index_tables import SealedTables
-from tests.log.batches import FOLDER, Writer, append, batch, end_transaction, examples, flush, image, new_log
 
 
 def log_with_producers(acts: list[int]) -> PartitionLog:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.log.batches import LIMIT, NOW, append, batch, examples, flush, new_log, overwrite, replicate
 
 from qanat.log.timestamp_lookup import TimestampedOffset, find_timestamp, newest_timestamp
 from qanat.wire.compression import Codec
-from tests.log.batches import LIMIT, NOW, append, batch, examples, flush, new_log, overwrite, replicate
 
 
 @pytest.mark.parametrize("codec", list(Codec))

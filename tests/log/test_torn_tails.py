@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.log.batches import FOLDER, NOW, PARTITION, Writer, append, batch, flush, log_settings, new_log, stored
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.directories.atomic_files import read_whole, write_volatile
@@ -17,7 +18,6 @@ from qanat.log.segments.header_digest import HeaderPoint
 from qanat.model.errors import CorruptLogError
 from qanat.wire.batch_header import read_header
 from qanat.wire.compression import Codec
-from tests.log.batches import FOLDER, NOW, PARTITION, Writer, append, batch, flush, log_settings, new_log, stored
 
 SETTINGS = log_settings(segment_bytes=100_000)
 LOG = file_names.segment_file(FOLDER, 0, file_names.LOG)

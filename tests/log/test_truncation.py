@@ -7,15 +7,6 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from qanat.log.background_jobs import run_now
-from qanat.log.directories.catalogue import close_log, reopen_log
-from qanat.log.partition_log import PartitionLog
-from qanat.log.segments import file_names
-from qanat.log.timestamp_lookup import find_timestamp
-from qanat.log.truncation import LookJob, begin_restart, begin_truncation
-from qanat.model.errors import OutOfOrderSequenceError
-from qanat.testing.simulation.disk import SimDisk
 from tests.log.batches import (
     FOLDER,
     NOW,
@@ -37,6 +28,15 @@ from tests.log.batches import (
     stored,
     truncate,
 )
+
+from qanat.log.background_jobs import run_now
+from qanat.log.directories.catalogue import close_log, reopen_log
+from qanat.log.partition_log import PartitionLog
+from qanat.log.segments import file_names
+from qanat.log.timestamp_lookup import find_timestamp
+from qanat.log.truncation import LookJob, begin_restart, begin_truncation
+from qanat.model.errors import OutOfOrderSequenceError
+from qanat.testing.simulation.disk import SimDisk
 
 SIZE = len(batch(2))
 

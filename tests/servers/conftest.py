@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import pytest
+from tests.servers.kafka.raw import RawClient
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.app.node.compose import Logs, open_log_directory
@@ -17,7 +18,6 @@ from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.cluster import values
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener
-from tests.servers.kafka.raw import RawClient
 
 Result = TypeVar("Result")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from random import Random
 
+from tests.wire.kafka.forgeries import Forge
 from tools.codec import api_source
 from tools.codec.schema import Layout
 
 from qanat.api.api_table import SERVED
 from qanat.wire.kafka.headers import frame_request
-from tests.wire.kafka.forgeries import Forge
 
 _ODD_NUMBERS = (
     b"\x7f\xff\xff\xff",

@@ -11,17 +11,17 @@ from functools import cache
 from random import Random
 
 import pytest
+from tests.servers.victim import GREETING, Victim, ending, exactly
+from tests.wire.kafka.forgeries import Forge, lies
 from tools.codec import api_source
 from tools.codec.schema import Layout
 
 from qanat.api.api_table import SERVED, ServedApi
 from qanat.app.node.event_log import configure
-from qanat.telemetry.events import event
+from qanat.telemetry.events import log_event
 from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic, write_request
 from qanat.wire.kafka.registry import ApiKey
-from tests.servers.victim import GREETING, Victim, ending, exactly
-from tests.wire.kafka.forgeries import Forge, lies
 
 LONGEST_WAIT_S = 1.0
 """What a bystander may wait at worst, on a machine that runs other tests beside this one."""
@@ -240,7 +240,7 @@ def test_the_log_of_people_shows_no_control_characters(capsys: pytest.CaptureFix
     values = ("a\r\nb", "\x1b[31m", "a\x00b", "\u2028", "\x85")
     configure("text", "info")
     for value in values:
-        event("client cut off", client=value)
+        log_event("client cut off", client=value)
 
     lines = capsys.readouterr().err.split("\n")
     assert len(lines) == len(values) + 1

@@ -10,13 +10,13 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
+from tests.servers.mutations import swollen
+from tests.servers.test_bad_input import frame, request_layouts
+from tests.servers.victim import PATIENCE_S, Victim, ending
 
 from qanat.api.api_table import SERVED, ServedApi
 from qanat.model.errors import QanatError
 from qanat.wire.kafka.reading import REQUEST_UNITS
-from tests.servers.mutations import swollen
-from tests.servers.test_bad_input import frame, request_layouts
-from tests.servers.victim import PATIENCE_S, Victim, ending
 
 LONGEST_WAIT_S = 1.0
 GROWTH_BYTES = 200 * 1024 * 1024

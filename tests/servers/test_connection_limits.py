@@ -7,11 +7,11 @@ import struct
 from collections.abc import Iterator
 
 import pytest
+from tests.servers.test_connection import Played
 
 from qanat.model.errors import SlowSenderError
 from qanat.servers.kafka.connection import Answer, Outcome
 from qanat.servers.kafka.connection_limits import ConnectionLimits
-from tests.servers.test_connection import Played
 
 REQUEST_BYTES = 1_000_000
 HALF_BYTES = 400_000

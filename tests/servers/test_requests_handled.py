@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest
-from qanat.wire.kafka.registry import ApiKey
 from tests.servers.http.serving import ServedNode, node_settings, served
 from tests.servers.kafka.raw import RawClient
+
+from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest
+from qanat.wire.kafka.registry import ApiKey
 
 
 def handled(node: ServedNode) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.sim.stage import AT, TOPIC, Stage, play
 from verify.clusters.checks import believed_leader_problems
 from verify.clusters.machine import PORT, Machine, wall_ms
 
@@ -26,7 +27,6 @@ from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchT
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
-from tests.sim.stage import AT, TOPIC, Stage, play
 
 _BY_NAME = 12
 """The last version of Fetch that names topics."""
@@ -117,7 +117,9 @@ def test_c16_a_controller_that_was_paused_is_none_when_it_wakes_up() -> None:
 
 
 def _is_controller(machine: Machine) -> bool:
-    return machine.node is not None and not machine.owner.is_paused and machine.node.broker.controlling.is_controller
+    return (
+        machine.node is not None and not machine.owner.is_paused and machine.node.broker.controller_loop.is_controller
+    )
 
 
 async def _produce(machine: Machine, value: bytes, acks: int) -> ErrorCode:

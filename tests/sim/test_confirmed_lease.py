@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from tests.sim.stage import Stage, play
 from verify.clusters.machine import Machine
 
 from qanat.broker.metadata.confirmed_lease import MARGIN
 from qanat.cluster import keys
 from qanat.cluster.store import Committed, Compare, KeptLease, Lease, Operation, Put, Refused
 from qanat.model.errors import StoreUnavailableError
-from tests.sim.stage import Stage, play
 
 
 class _Renewals:
@@ -57,7 +57,7 @@ class _Renewals:
 
 
 def _controller(stage: Stage) -> Machine:
-    return next(one for one in stage.machines if one.node is not None and one.node.broker.controlling.is_controller)
+    return next(one for one in stage.machines if one.node is not None and one.node.broker.controller_loop.is_controller)
 
 
 def test_c81_a_controller_whose_lease_is_not_confirmed_elects_nobody_until_it_is() -> None:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from tests.sim.stage import AT, TOPIC, Stage, play
+from tests.sim.test_cluster_corner_cases import _produce
 from verify.clusters import machine as machines
 from verify.clusters.machine import Machine, wall_ms
 
@@ -20,8 +22,6 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.wire.records import Record, encode_batch
-from tests.sim.stage import AT, TOPIC, Stage, play
-from tests.sim.test_cluster_corner_cases import _produce
 
 ID = "x"
 HOUR_MS = 60 * 60 * 1000

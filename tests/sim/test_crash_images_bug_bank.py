@@ -13,7 +13,7 @@ from qanat.log.compaction.retained_records import Cleaner, _decoded
 from qanat.log.directories.atomic_files import replace
 from qanat.log.files import Buffer, Files
 from qanat.log.flush_state import FlushJob
-from qanat.log.in_place_truncation import Retreat
+from qanat.log.in_place_truncation import InPlaceTruncation
 from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery.log_recovery import Checkpoint
 from qanat.log.retention import DeleteJob
@@ -80,7 +80,7 @@ def cut_the_oldest_first(patch: MonkeyPatch) -> None:
         job: TruncateJob,
         log: PartitionLog,
         end_offset: int,
-        retreat: Retreat | None = None,
+        retreat: InPlaceTruncation | None = None,
         *,
         is_restart: bool = False,
     ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from tests.sim.stage import AT, TOPIC, Stage, play
 from verify.clusters.machine import PORT, Machine, wall_ms
 
 from qanat.cluster import keys
@@ -26,7 +27,6 @@ from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchT
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
-from tests.sim.stage import AT, TOPIC, Stage, play
 
 _BY_NAME = 12
 """The last version of Fetch that names topics."""
@@ -169,7 +169,9 @@ def test_c16_what_a_controller_decided_before_it_was_paused_is_refused_when_it_w
 
 
 def _is_controller(machine: Machine) -> bool:
-    return machine.node is not None and not machine.owner.is_paused and machine.node.broker.controlling.is_controller
+    return (
+        machine.node is not None and not machine.owner.is_paused and machine.node.broker.controller_loop.is_controller
+    )
 
 
 async def _reassign(stage: Stage, replicas: list[int] | None) -> None:

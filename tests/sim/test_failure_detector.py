@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.sim.stage import Stage, play
 from verify.clusters.machine import Machine
 
 from qanat.cluster import keys
-from tests.sim.stage import Stage, play
 
 _AT_ONCE_S = 0.05
 """Some trips to the store; the lease takes two seconds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from msgspec.structs import replace
+from tests.sim.stage import AT, TOPIC, Script, Stage
 from verify.clusters.machine import PORT, Machine
 
 from qanat.connection.cluster import Cluster
@@ -14,7 +15,6 @@ from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import decode_records
-from tests.sim.stage import AT, TOPIC, Script, Stage
 
 _BY_NAME = 12
 """The last version of Fetch that names topics."""

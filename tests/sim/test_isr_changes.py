@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from tests.sim.stage import AT, Stage, play
 from verify.clusters.machine import Machine
 
 from qanat.cluster import keys
 from qanat.cluster.store import Compare, Lease, Operation
-from tests.sim.stage import AT, Stage, play
 
 
 async def _deregister(stage: Stage, machine: Machine) -> None:
@@ -23,8 +23,8 @@ async def _deregister(stage: Stage, machine: Machine) -> None:
 def _stall(leader: Machine, go_on: asyncio.Event) -> tuple[asyncio.Event, list[bool]]:
     """Hold up the next change of an in-sync set on its way to the store; when it is held, and whether it was stored."""
     assert leader.node is not None
-    in_sync_sets = leader.node.broker.in_sync_sets
-    decided, outcomes, insist = asyncio.Event(), list[bool](), in_sync_sets._insist
+    isr_changes = leader.node.broker.isr_changes
+    decided, outcomes, insist = asyncio.Event(), list[bool](), isr_changes._insist
 
     async def stalled(compares: Sequence[Compare], operations: Sequence[Operation]) -> bool:
         decided.set()
@@ -32,7 +32,7 @@ def _stall(leader: Machine, go_on: asyncio.Event) -> tuple[asyncio.Event, list[b
         outcomes.append(await insist(compares, operations))
         return outcomes[-1]
 
-    in_sync_sets._insist = stalled  # type: ignore[method-assign]
+    isr_changes._insist = stalled  # type: ignore[method-assign]
     return decided, outcomes
 
 
@@ -93,7 +93,7 @@ def test_c81_a_leader_whose_registration_ended_before_the_set_was_stored_changes
         await asyncio.wait_for(decided.wait(), 60.0)
         before = stage.state
         controllers = [
-            one for one in stage.machines if one.node is not None and one.node.broker.controlling.is_controller
+            one for one in stage.machines if one.node is not None and one.node.broker.controller_loop.is_controller
         ]
         for one in controllers:
             one.store.is_cut = True  # Nobody else changes the partition: its own compare would refuse the set, too.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
+from tests.sim.stage import AT, TOPIC, Stage, play
 from verify.clusters.ledger import Ledger
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.cluster import keys, values
 from qanat.cluster.store import Put
 from qanat.cluster.values import NO_LEADER, Member, PartitionState
-from tests.sim.stage import AT, TOPIC, Stage, play
 
 _TOPIC = values.Topic(name=TOPIC, topic_id="AAAAAAAAAAAAAAAAAAAAAQ", partitions=((0, 1, 2),))
 _STATE = PartitionState(leader=0, leader_epoch=5, replicas=(0, 1, 2), in_sync=(Member(0, 1), Member(1, 1)))

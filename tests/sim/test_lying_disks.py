@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
+from tests.sim.stage import AT, TOPIC, Stage, play
 from verify.clusters.machine import Machine
 
 from qanat.cluster import keys
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Compare, Operation, Put
 from qanat.cluster.topic_configs import ConfigAct, ConfigChange, decide_configs
-from qanat.log.runtime.maintenance import Upkeep
+from qanat.log.runtime.maintenance import Maintenance
 from qanat.model.errors import StoreUnavailableError
-from tests.sim.stage import AT, TOPIC, Stage, play
 
 _LOG = "00000000000000000000.log"
 _CHECKPOINTED_S = 130.0
@@ -204,7 +204,7 @@ def test_damage_that_a_running_leader_meets_moves_leadership_and_is_repaired() -
         batch = len(old.disk.durable_bytes(f"{folder_of(old)}/{_LOG}")) // 10
         flip(old, 4 * batch + 64)
         assert old.node is not None
-        await Upkeep(old.node.broker.runtime, lambda seconds: None).scrub()
+        await Maintenance(old.node.broker.runtime, lambda seconds: None).scrub()
         await stage.until(lambda: stage.leader is not old, "another leads")
         await stage.until(lambda: not stage.state.damaged, "it is repaired")
         await stage.whole_again()
@@ -266,7 +266,7 @@ def test_an_election_whose_commit_fails_once_is_tried_again() -> None:
             await machine.start()
         await asyncio.sleep(10.0)
         brokers = [machine.node.broker for machine in stage.machines if machine.node is not None]
-        (controller,) = [broker for broker in brokers if broker.controlling.is_controller]
+        (controller,) = [broker for broker in brokers if broker.controller_loop.is_controller]
         commit, failed = controller.metadata.commit, list[str]()
 
         async def fails_once(compares: Sequence[Compare], operations: Sequence[Operation]) -> bool:

@@ -8,6 +8,7 @@ from contextvars import copy_context
 from typing import Any
 
 import pytest
+from tests.sim.stage import TOPIC, Stage, play
 from verify.clusters.machine import Machine, wall_ms
 
 from qanat.broker.metadata import image_watcher
@@ -18,14 +19,13 @@ from qanat.connection.deadline import Deadline
 from qanat.connection.producer import Producer
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
-from qanat.servers.http.context import Door
+from qanat.servers.http.context import HttpContext
 from qanat.servers.http.records.transactional_producer import Transactions
 from qanat.servers.http.settings import HttpSettings
 from qanat.testing.simulation.loop import OWNER
 from qanat.wire.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
-from tests.sim.stage import TOPIC, Stage, play
 
 NAME, LATE = "x", "late"
 
@@ -67,7 +67,7 @@ async def _write(machine: Machine, number: int) -> Transactions:
     node = machine.node
 
     async def begin() -> Transactions:
-        transactions = Transactions(Door(node.broker, node.listener, HttpSettings(http_port=8082)).asking, NAME)
+        transactions = Transactions(HttpContext(node.broker, node.listener, HttpSettings(http_port=8082)).asking, NAME)
         await transactions.take_over()
         batch = encode_batch([Record(0, wall_ms(), b"", b"in a transaction")])
         await transactions.write(TopicPartition(LATE, number), batch)

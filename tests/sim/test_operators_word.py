@@ -6,6 +6,8 @@ import asyncio
 import logging
 
 import pytest
+from tests.sim.stage import AT, TOPIC, Stage, play
+from tests.sim.test_lying_disks import flip, folder_of, lose_folder, send_ten, start_all
 from verify.clusters.machine import PORT
 
 from qanat.app.cluster.faults import Faults, faults_of
@@ -21,8 +23,6 @@ from qanat.telemetry.events import FIELDS
 from qanat.wire.kafka.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from qanat.wire.kafka.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from qanat.wire.kafka.registry import ApiKey
-from tests.sim.stage import AT, TOPIC, Stage, play
-from tests.sim.test_lying_disks import flip, folder_of, lose_folder, send_ten, start_all
 
 _LOG = "00000000000000000000.log"
 _UNCLEAN = 1

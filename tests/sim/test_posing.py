@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.sim.stage import AT, TOPIC, Stage, play
 from verify.clusters.machine import INTER_BROKER_PORT
 
 from qanat.connection.deadline import Deadline
@@ -9,7 +10,6 @@ from qanat.connection.link import Link
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from qanat.wire.kafka.registry import ApiKey
-from tests.sim.stage import AT, TOPIC, Stage, play
 
 
 def test_who_poses_as_a_replica_among_brokers_commits_nothing_by_what_it_says_to_have() -> None:

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.sim.stage import AT, TOPIC, Stage, play
 from verify.clusters.machine import PORT, Machine, wall_ms
 
 from qanat.broker.replicas.partition import Partition
@@ -31,7 +32,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.model.placement import partition_of
-from qanat.servers.http.context import Door
+from qanat.servers.http.context import HttpContext
 from qanat.servers.http.records import idempotency, record_parsing
 from qanat.servers.http.records.idempotency import Job
 from qanat.servers.http.records.record_parsing import Outgoing
@@ -40,7 +41,6 @@ from qanat.testing.simulation.loop import OWNER
 from qanat.wire.kafka.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from qanat.wire.kafka.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from qanat.wire.kafka.registry import ApiKey
-from tests.sim.stage import AT, TOPIC, Stage, play
 
 GROUP = "readers"
 _LATEST, _ALL_COMMITTED = -1, -1
@@ -121,7 +121,7 @@ def test_a_new_leader_does_not_say_where_its_log_ends_before_it_knows() -> None:
     async def script(stage: Stage) -> None:
         new, partition = await _in_the_dark(stage)
         stamp = wall_ms() - 60_000
-        async with Cluster([(new.host, PORT)], "asker", 20.0) as cluster:
+        async with Cluster([(new.host, PORT)], "access", 20.0) as cluster:
             link = await cluster.node_link(new.node_id, Deadline.after(20.0))
             assert await _list(link, _LATEST) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
             assert await _list(link, stamp) == (ErrorCode.NONE, 0), "what is certainly committed may be told"
@@ -140,7 +140,7 @@ def test_a_record_that_a_new_leader_hides_is_not_said_to_be_missing_when_looked_
         await asyncio.sleep(1.0)
         await stage.whole_again()
         new, partition = await _leads_in_the_dark(stage, AT, lambda: stage.send(b"acknowledged"))
-        async with Cluster([(new.host, PORT)], "asker", 20.0) as cluster:
+        async with Cluster([(new.host, PORT)], "access", 20.0) as cluster:
             link = await cluster.node_link(new.node_id, Deadline.after(20.0))
             assert await _list(link, between) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
             stage.network.heal()
@@ -245,7 +245,7 @@ class _Keys:
     """The HTTP listener's part that keeps idempotency keys, on every machine of a stage."""
 
     def __init__(self, stage: Stage) -> None:
-        self._doors: dict[int, Door] = {}
+        self._doors: dict[int, HttpContext] = {}
         self._stage = stage
 
     async def open(self) -> None:
@@ -255,9 +255,9 @@ class _Keys:
         await _run_on(first, self._doors[0].idempotency._make_topic())
         await asyncio.sleep(2.0)
 
-    async def _open(self, machine: Machine) -> Door:
+    async def _open(self, machine: Machine) -> HttpContext:
         assert machine.node is not None
-        return Door(machine.node.broker, machine.node.listener, HttpSettings(http_port=8082))
+        return HttpContext(machine.node.broker, machine.node.listener, HttpSettings(http_port=8082))
 
     def leader(self, key: str) -> Machine:
         """The machine that leads the partition in which a key is noted."""

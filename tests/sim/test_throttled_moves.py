@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from msgspec.structs import replace
+from tests.sim.stage import AT, TOPIC, Script, Stage
 from verify.clusters.machine import Machine
 
 from qanat.connection.cluster import Cluster
@@ -16,7 +17,6 @@ from qanat.wire.kafka.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from qanat.wire.kafka.registry import ApiKey
-from tests.sim.stage import AT, TOPIC, Script, Stage
 
 _SIZE = 200_000
 _RECORDS = 8

@@ -9,17 +9,17 @@ from contextvars import Context, copy_context
 from typing import Any
 
 import pytest
+from tests.sim.stage import AT, Stage, play
 from verify.clusters.machine import Machine
 from verify.clusters.run import ClusterRun
 
 from qanat.broker.broker import Broker
-from qanat.broker.metadata.image_watcher import MetadataKeeper
-from qanat.broker.replicas.isr_changes import InSyncSets
+from qanat.broker.metadata.image_watcher import ImageWatcher
+from qanat.broker.replicas.isr_changes import IsrChanges
 from qanat.broker.replicas.partition import EndMarker
 from qanat.cluster.topics import CreateTopic
 from qanat.model.errors import QanatError
 from qanat.testing.simulation.loop import OWNER
-from tests.sim.stage import AT, Stage, play
 
 _LOGGER = logging.getLogger("qanat")
 
@@ -119,8 +119,8 @@ def test_an_exception_of_a_machine_that_was_killed_is_none() -> None:
 @pytest.mark.parametrize(
     ("part", "name", "bug"),
     [
-        (MetadataKeeper, "_reconcile_for_ever", _fail_at_once),
-        (InSyncSets, "_review", _fail),
+        (ImageWatcher, "_reconcile_for_ever", _fail_at_once),
+        (IsrChanges, "_review", _fail),
         (Broker, "writable_partition", _fail),
     ],
 )

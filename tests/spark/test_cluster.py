@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.interop.conftest import ROOT
 
 from qanat.testing import EmbeddedBroker
-from tests.interop.conftest import ROOT
 
 pytestmark = pytest.mark.long
 

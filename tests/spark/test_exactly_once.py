@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
+from tests.spark.test_batch_sender import _committed
 
 from qanat.model.ids import TopicPartition
 from qanat.spark.options.options import Access
@@ -13,7 +14,6 @@ from qanat.spark.sink.exactly_once import commit_once
 from qanat.spark.sink.outgoing_columns import EncodedBatch
 from qanat.testing import EmbeddedBroker
 from qanat.wire.records import Record, encode_batch
-from tests.spark.test_batch_sender import _committed
 
 ID, GROUP, TOPIC = "some-id", "some-group", "wide"
 

@@ -11,10 +11,10 @@ import fastavro
 import pytest
 from confluent_kafka import Producer
 from pyspark.errors import PySparkException
-
-from qanat.testing import EmbeddedBroker
 from tests.spark.conftest import QUIET, Read
 from tests.spark.formats.messages import MESSAGE, descriptor_set, message_class
+
+from qanat.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

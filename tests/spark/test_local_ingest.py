@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
+from tests.spark.conftest import QUIET
+from tests.spark.test_writing import BOTH, save
 
 from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
@@ -19,16 +21,14 @@ from qanat.spark.options.options import Access
 from qanat.spark.sink import local_brokers, local_ingest
 from qanat.spark.sink.batch_sender import Sender
 from qanat.spark.sink.exactly_once import commit_once
-from qanat.spark.sink.local_brokers import Nearby
-from qanat.spark.sink.local_ingest import NearFile, NearFiles
+from qanat.spark.sink.local_brokers import LocalBrokers
+from qanat.spark.sink.local_ingest import LocalIngestFile, LocalIngestFiles
 from qanat.spark.sink.outgoing_columns import EncodedBatch, Target
 from qanat.spark.sink.row_batches import Encoder
 from qanat.spark.sink.staging import Staged, Staging
 from qanat.spark.sink.writers import stream_writer
 from qanat.testing import EmbeddedBroker
 from qanat.wire.compression import Codec
-from tests.spark.conftest import QUIET
-from tests.spark.test_writing import BOTH, save
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +65,7 @@ def encoded(count: int = 30_000, partitions: int = 3) -> Iterator[EncodedBatch]:
 def staged_near(broker: EmbeddedBroker, tmp_path: Path, folder: str = "q-batch-0") -> Staged:
     """Rows staged as a task does it."""
     with Sender(Access(broker.bootstrap_servers)) as sender:
-        files = NearFiles(Nearby(sender.cluster), folder)
+        files = LocalIngestFiles(LocalBrokers(sender.cluster), folder)
 
         def found() -> Iterator[EncodedBatch]:
             for one in encoded():
@@ -116,7 +116,7 @@ def test_what_the_broker_cannot_take_over_is_sent(
     rows = pa.RecordBatch.from_pydict({"value": EXPECTED, "topic": ["picky", "plain"] * 15_000})
     with Sender(Access(disk_broker.bootstrap_servers)) as sender:
         sender.be_idempotent()
-        files = NearFiles(Nearby(sender.cluster), "task")
+        files = LocalIngestFiles(LocalBrokers(sender.cluster), "task")
         assert sender.send_rows([rows], encoder, files) == 30_000
 
     assert values(disk_broker, "picky") == EXPECTED[::2]
@@ -193,7 +193,7 @@ def test_files_end_where_they_are_full(
 
 def location(broker: EmbeddedBroker) -> str | None:
     with Sender(Access(broker.bootstrap_servers)) as sender:
-        return sender.run(Nearby(sender.cluster).location(TopicPartition("wide", 0)))
+        return sender.run(LocalBrokers(sender.cluster).location(TopicPartition("wide", 0)))
 
 
 def test_a_broker_is_here_only_where_everything_says_so(
@@ -242,7 +242,7 @@ def test_what_was_left_behind_long_ago_is_deleted(disk_broker: EmbeddedBroker, t
 
 def test_a_file_knows_what_is_in_it() -> None:
     entries = (local_ingest.Entry("wide", 2, 10, 3), local_ingest.Entry("wide", 2, 20, 4))
-    assert NearFile("/place", "folder/name", entries).rows == 7
+    assert LocalIngestFile("/place", "folder/name", entries).rows == 7
 
 
 @BOTH
@@ -264,7 +264,7 @@ def test_spark_writes_large_tasks_so(spark: SparkSession, tmp_path: Path, delive
 
 
 def test_without_acknowledgements_nothing_is_kept(disk_broker: EmbeddedBroker) -> None:
-    files = NearFiles(None, "task")
+    files = LocalIngestFiles(None, "task")
     asyncio.run(files.find(TopicPartition("wide", 0)))
     assert not any(files.take(one) for one in encoded(partitions=1))
     assert files.close() == ()
@@ -278,7 +278,7 @@ def test_an_older_broker_is_sent_what_it_does_not_know_by_name(
         sender.be_idempotent()
         encoder = Encoder(Target("wide", Codec.NONE, 100_000, has_headers=False), {"wide": 3})
         rows = pa.RecordBatch.from_arrays([pa.array(EXPECTED, pa.binary())], ["value"])
-        assert sender.send_rows([rows], encoder, NearFiles(Nearby(sender.cluster), "task")) == 30_000
+        assert sender.send_rows([rows], encoder, LocalIngestFiles(LocalBrokers(sender.cluster), "task")) == 30_000
 
     assert sorted(values(disk_broker)) == EXPECTED
 
@@ -301,7 +301,7 @@ def test_what_a_failed_task_staged_is_gone_and_what_others_staged_is_not(tmp_pat
         async def location(self, at: TopicPartition) -> str:
             return str(tmp_path)
 
-    kept, dropped = NearFiles(Here(), "folder"), NearFiles(Here(), "folder")  # type: ignore[arg-type]
+    kept, dropped = LocalIngestFiles(Here(), "folder"), LocalIngestFiles(Here(), "folder")  # type: ignore[arg-type]
     for files in (kept, dropped):
         for one in encoded(10_000):
             asyncio.run(files.find(one.at))

@@ -10,6 +10,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+from tests.spark.conftest import QUIET, Read
+from tests.testing.clients import SECONDS, produce, producer
 
 from qanat.model.ids import TopicPartition
 from qanat.spark.offsets import OffsetRange
@@ -17,8 +19,6 @@ from qanat.spark.options.options import source_options
 from qanat.spark.reads.data_loss import DataLossError
 from qanat.spark.reads.stream_reader import StreamReader
 from qanat.testing import EmbeddedBroker
-from tests.spark.conftest import QUIET, Read
-from tests.testing.clients import SECONDS, produce, producer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

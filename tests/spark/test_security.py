@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
+from tests.connection.certificates import Certificates, certificates, tls_in_front
+from tests.spark.conftest import QUIET
 
 from qanat.spark.options.option_reader import OptionError
 from qanat.spark.options.options import source_options
 from qanat.testing import EmbeddedBroker
-from tests.connection.certificates import Certificates, certificates, tls_in_front
-from tests.spark.conftest import QUIET
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.spark.conftest import QUIET
 
 from qanat.spark.worker_python import worker_python
-from tests.spark.conftest import QUIET
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
+from tests.spark.conftest import QUIET, Read
 
 from qanat.testing import EmbeddedBroker
 from qanat.wire.key_hash import partition_of
-from tests.spark.conftest import QUIET, Read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -31,13 +31,19 @@ class Clients:
     """Everybody who uses the cluster in one run."""
 
     def __init__(
-        self, bootstrap: Sequence[Address], topic: str, partitions: int, seed: int | str, *, reads_nearby: bool = False
+        self,
+        bootstrap: Sequence[Address],
+        topic: str,
+        partitions: int,
+        seed: int | str,
+        *,
+        reads_from_followers: bool = False,
     ) -> None:
         self._bootstrap = list(bootstrap)
         self._topic = topic
         self._partitions = partitions
         self._random = Random(f"clients {seed}")
-        self._nearby = Random(f"nearby {seed}") if reads_nearby else None
+        self._nearby = Random(f"nearby {seed}") if reads_from_followers else None
         """Draws which broker is asked for records, where it is not the leader."""
         self._numbers = count()
         self._transactions = count()

@@ -22,7 +22,7 @@ from qanat.groups.settings import GroupSettings
 from qanat.log.directories.directory import LogDirectory
 from qanat.log.files import Files
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.log.runtime.maintenance import Upkeep
+from qanat.log.runtime.maintenance import Maintenance
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import KafkaConnection
@@ -61,7 +61,7 @@ class SimLogs:
 
     def __init__(self, directory: LogDirectory) -> None:
         self.runtime = LogRuntime(directory, wall_ms, SimFlusher())
-        self.upkeep = Upkeep(self.runtime, _no_pause)
+        self.upkeep = Maintenance(self.runtime, _no_pause)
 
     async def __aenter__(self) -> LogRuntime:
         await self.runtime.start()
@@ -172,7 +172,7 @@ class Machine:
         if self.node is not None:
             context = copy_context()
             context.run(OWNER.set, self.owner)
-            scrubbing = Upkeep(self.node.broker.runtime, _no_pause).scrub()
+            scrubbing = Maintenance(self.node.broker.runtime, _no_pause).scrub()
             with suppress(QanatError):  # Its disk may have failed.
                 await self._loop.create_task(scrubbing, context=context)
 

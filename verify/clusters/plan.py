@@ -35,7 +35,7 @@ class Plan(Struct, frozen=True):
     """How many of all connections are slow."""
     work_s: float
     """Mean time of a flush, and of whatever else is done on a thread."""
-    reads_nearby: bool = False
+    reads_from_followers: bool = False
     """Whether consumers read from whichever replica chance gives them, and not from leaders."""
 
     @staticmethod
@@ -71,5 +71,5 @@ class Plan(Struct, frozen=True):
             rivals=random.choice((0, 0, 1)) if transactors else 0,
             slow_share=random.choice((0.0, 0.0, 0.1, 0.3)),
             work_s=random.choice((0.0005, 0.0005, 0.01)),
-            reads_nearby=brokers > 1 and Random(f"nearby {seed}").random() < 0.25,
+            reads_from_followers=brokers > 1 and Random(f"nearby {seed}").random() < 0.25,
         )

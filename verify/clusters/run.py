@@ -118,7 +118,7 @@ class ClusterRun:
 
     async def _live(self, loop: SimLoop) -> None:
         plan, bootstrap = self.plan, await self._boot(loop)
-        clients = Clients(bootstrap, _TOPIC, plan.partitions, self.seed, reads_nearby=plan.reads_nearby)
+        clients = Clients(bootstrap, _TOPIC, plan.partitions, self.seed, reads_from_followers=plan.reads_from_followers)
         working = [self._client(clients.produce, f"p{number}") for number in range(plan.producers)]
         working += [self._client(clients.transact, f"x{number}") for number in range(plan.transactors)]
         working += [self._client(clients.transact, f"x0-{number}") for number in range(plan.rivals)]
@@ -156,7 +156,7 @@ class ClusterRun:
             replica_lag_time_max_ms=1500,
             default_replication_factor=plan.replicas,
             leader_imbalance_check_interval_seconds=3,
-            replica_selector_class="RackAwareReplicaSelector" if plan.reads_nearby else None,
+            replica_selector_class="RackAwareReplicaSelector" if plan.reads_from_followers else None,
         )
         defaults = {"min.insync.replicas": str(plan.min_in_sync)}
         store = SimStore(self._truth, f"{self.seed} {node_id}")

@@ -21,7 +21,7 @@ from qanat.log.files import Files
 from qanat.log.flush_state import begin_flush
 from qanat.log.recovery.log_recovery import Checkpoint, open_log
 from qanat.log.retention import begin_retention
-from qanat.log.segments.segment_ingest import AdoptJob, find_taken_over, look
+from qanat.log.segments.segment_ingest import IngestJob, find_taken_over, look
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.log.truncation import LookJob, TruncateJob, begin_restart, begin_truncation
 from qanat.model.errors import NotTakenOverError, QanatError
@@ -136,7 +136,7 @@ class LogRig:
         try:
             looked = look(self.log, path, records, self.settings, self.now_ms)
             require(find_taken_over(self.log, header, self.leader_epoch) is None, "it was never taken over")
-            job = AdoptJob(self.log, looked, header, self.leader_epoch, self.now_ms)
+            job = IngestJob(self.log, looked, header, self.leader_epoch, self.now_ms)
         except NotTakenOverError as fault:
             is_wanted = self.settings.keeps_batches and size <= self.settings.segment_bytes
             require(not is_wanted, f"a staged file of {size} bytes was not taken over: {fault}")

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from qanat.broker.broker import Broker
-from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster.rejection import Rejection
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
@@ -43,7 +43,7 @@ async def carry_through(broker: Broker, work: Coroutine[Any, Any, None], timeout
 
 def in_turns(rows: Iterable[Row]) -> AsyncIterator[Row]:
     """Rows that nothing else of the request is gone through with."""
-    return Breaths().over(rows)
+    return CooperativeYield().over(rows)
 
 
 async def attempt(work: Awaitable[Plan | Rejection]) -> Plan | Rejection:

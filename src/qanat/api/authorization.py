@@ -52,7 +52,7 @@ class TopicSight:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class AccessCheck:
     """Somebody on a connection, with a request of one version."""
 
     authorizer: Authorizer
@@ -107,12 +107,12 @@ def sifted(rows: Iterable[Row], is_allowed: Callable[[Row], bool]) -> tuple[list
     return kept, denied
 
 
-Guard = Callable[[Any, Asker], Verdict]
+AuthorizationRule = Callable[[Any, AccessCheck], Verdict]
 
 
-def ask_guarded(guard: Guard, handle: Callable[[], Any], request: Any, asker: Asker) -> Any:
+def handle_authorized(guard: AuthorizationRule, handle: Callable[[], Any], request: Any, access: AccessCheck) -> Any:
     """What the handler answers, in any of a handler's ways, with what the guard has to add."""
-    verdict = guard(request, asker)
+    verdict = guard(request, access)
     if isinstance(verdict, Denied):
         return verdict.response
     outcome = handle()

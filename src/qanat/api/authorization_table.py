@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qanat.api.authorization import Guard
+from qanat.api.authorization import AuthorizationRule
 from qanat.api.cluster import authorization as cluster
 from qanat.api.groups import authorization as groups
 from qanat.api.records import authorization as records
@@ -26,7 +26,7 @@ from qanat.wire.kafka.messages.leave_group import LeaveGroupResponse
 from qanat.wire.kafka.messages.sync_group import SyncGroupResponse
 from qanat.wire.kafka.registry import ApiKey
 
-GUARDS: dict[int, Guard] = {
+AUTHORIZATION_RULES: dict[int, AuthorizationRule] = {
     ApiKey.PRODUCE: records.guard_produce,
     ApiKey.FETCH: records.guard_fetch,
     ApiKey.LIST_OFFSETS: records.guard_list_offsets,

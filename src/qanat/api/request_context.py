@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from qanat.api.caller import Caller
-from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.wire.kafka.headers import RequestHeader
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class RequestContext(Struct):
     broker: Broker
     caller: Caller
     header: RequestHeader
-    _breaths: Breaths | None = None
+    _yielder: CooperativeYield | None = None
     sight: Sight | None = None
     """Which topics the caller may see; None where every caller may see all."""
 
@@ -30,13 +30,13 @@ class RequestContext(Struct):
         return self.header.api_version
 
     @property
-    def breaths(self) -> Breaths:
+    def yielder(self) -> CooperativeYield:
         """Yields to other requests between the rows of a long one."""
-        if self._breaths is None:
-            self._breaths = Breaths()
-        return self._breaths
+        if self._yielder is None:
+            self._yielder = CooperativeYield()
+        return self._yielder
 
     @property
     def is_long(self) -> bool:
         """Whether this took more than one piece of work: a request of many rows, or a handler that yielded."""
-        return self._breaths is not None and self._breaths.taken > 0
+        return self._yielder is not None and self._yielder.taken > 0

@@ -5,7 +5,7 @@
 - `hosting`            which partitions we host, and what becomes of logs that nobody knows
 - `metadata`           the picture of the cluster, kept true by watching the store
 - `membership`         our registration in the cluster, and its lease
-- `controlling`        the controller's part, played by one broker at a time
+- `controller_loop`        the controller's part, played by one broker at a time
 - `arranging`          what the controller moves by itself
 - `failure_detection`  brokers whose process has ended: two witnesses evict them before their lease runs out
 - `confirmed_lease`    whether our lease was renewed lately enough to act in its name
@@ -16,8 +16,8 @@
 - `throttling`         how fast copies may catch up
 - `follower_session`   what a follower last asked its leader for
 - `followers`          copies of partitions that others lead, kept up by fetching
-- `nearby_reads`       consumers that read from a follower in their rack
-- `in_sync_sets`       followers' progress, and changes of the in-sync sets
+- `follower_fetching`       consumers that read from a follower in their rack
+- `isr_changes`       followers' progress, and changes of the in-sync sets
 - `peers`              questions to other brokers
 - `partition`          the leader's side of one partition: appends, reads, who waits for either
 - `fetching`           reads of many partitions at once, and waiting where that is too little
@@ -25,7 +25,7 @@
 - `group_coordinator`  the shell around the groups' ledger
 - `transaction_coordinator`  the shell around the transactions' ledger
 - `transaction_markers`      markers on their way into partitions, whoever asks for them
-- `transaction_gate`         whether a transactional write belongs to an open transaction
+- `transaction_verification`         whether a transactional write belongs to an open transaction
 - `coordination`       coordinators take over internal partitions, and let them go
 - `hosted_shard`       what every coordinator's shell does: append, wait, answer; tick; end
 - `share_coordinator`, `remote_share_state`  who keeps the state of share partitions: this broker, or another
@@ -37,7 +37,7 @@
 - `consumption`        `cleanup.policy=consume`: records go once share groups are past them
 - `internal_topic`     a topic in which a coordinator keeps its state
 - `unwaited`           work that goes on to its end when its client has gone
-- `breaths`            work of one request, in pieces that keep nobody waiting
+- `yielder`            work of one request, in pieces that keep nobody waiting
 - `topic_settings`     every setting that a topic may have, in one table
 - `setting_kinds`      what the value of a setting may be
 - `told`, `told_of_groups`  what an operator should hear of logs and groups, as events

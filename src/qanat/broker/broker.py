@@ -13,15 +13,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from qanat.broker.controller.controller_loop import Controlling
+from qanat.broker.controller.controller_loop import ControllerLoop
 from qanat.broker.controller.failure_detector import FailureDetection
 from qanat.broker.coordinators.takeover import let_go, take_over
-from qanat.broker.metadata.image_watcher import MetadataKeeper
+from qanat.broker.metadata.image_watcher import ImageWatcher
 from qanat.broker.metadata.registration import Membership
 from qanat.broker.replicas.fetch_sessions import FetchSessions
-from qanat.broker.replicas.follower_fetching import CopyReader, NearbyReads
-from qanat.broker.replicas.isr_changes import InSyncSets
-from qanat.broker.replicas.local_replicas import Hosting
+from qanat.broker.replicas.follower_fetching import CopyReader, FollowerFetching
+from qanat.broker.replicas.isr_changes import IsrChanges
+from qanat.broker.replicas.local_replicas import LocalReplicas
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.replica_faults import ReplicaFaults
 from qanat.broker.replicas.replica_logs import ReplicaLogs
@@ -51,19 +51,19 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidSettingError, StoreUnavailableError
 from qanat.model.ids import TopicId, TopicPartition
-from qanat.model.ordered_set import InOrder
+from qanat.model.ordered_set import OrderedSet
 from qanat.telemetry.broker_counters import BrokerCounters
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 from qanat.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
     from qanat.broker.coordinators.group_coordinator import GroupCoordinator
     from qanat.broker.coordinators.transaction_coordinator import TransactionCoordinator
     from qanat.broker.coordinators.transaction_markers import MarkerWriter
-    from qanat.broker.coordinators.transaction_verification import TransactionGate
+    from qanat.broker.coordinators.transaction_verification import TransactionVerification
     from qanat.broker.settings.group_settings import GroupConfigs
     from qanat.broker.share.administration import ShareAdministration
-    from qanat.broker.share.consume_retention import Consumption
+    from qanat.broker.share.consume_retention import ConsumeRetention
     from qanat.broker.share.share_partitions import SharePartitions
     from qanat.groups.assignors.assignor import Assignor
 
@@ -100,13 +100,13 @@ class Broker:
         """Topic settings that hold for topics that have none of their own."""
         self.runtime = runtime
         self.counters = BrokerCounters()
-        self.metadata = MetadataKeeper(store, self._on_events)
+        self.metadata = ImageWatcher(store, self._on_events)
         self.producer_ids = ProducerIdAllocator(store, self.park)
         self.steady_ms = steady_ms
         self.membership = Membership(
             self.metadata, node_id, runtime.directory, settings.broker_session_timeout_ms, rack=settings.broker_rack
         )
-        self.hosting = Hosting(
+        self.hosting = LocalReplicas(
             node_id,
             runtime,
             self.metadata.image,
@@ -119,9 +119,9 @@ class Broker:
         self.hosting.on_leading, self.hosting.on_resigned = partial(take_over, self), partial(let_go, self)
         self.partitions = self.hosting.partitions
         self.membership.on_joined = self._on_joined
-        self.controlling = Controlling(self, self.membership, self.rules_of)
-        self.in_sync_sets = InSyncSets(self)
-        self.nearby_reads = NearbyReads(self)
+        self.controller_loop = ControllerLoop(self, self.membership, self.rules_of)
+        self.isr_changes = IsrChanges(self)
+        self.follower_fetching = FollowerFetching(self)
         self.throttles = ReplicationThrottles(self)
         self.replica_logs = ReplicaLogs(self)
         self.replica_faults = ReplicaFaults(self)
@@ -132,7 +132,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots, lambda: self._random.randrange(1, 2**31)
         )
-        self.parked: InOrder[asyncio.Future[Any]] = InOrder()
+        self.parked: OrderedSet[asyncio.Future[Any]] = OrderedSet()
         """Answers that wait, and whatever else is under way: cancelled in the end."""
         self._news = asyncio.Event()
         """Set whenever the picture of the cluster has changed."""
@@ -171,10 +171,10 @@ class Broker:
         return TransactionCoordinator(self, self.transaction_settings, steady_ms)
 
     @cached_property
-    def transaction_gate(self) -> TransactionGate:
-        from qanat.broker.coordinators.transaction_verification import TransactionGate
+    def transaction_verification(self) -> TransactionVerification:
+        from qanat.broker.coordinators.transaction_verification import TransactionVerification
 
-        return TransactionGate(self)
+        return TransactionVerification(self)
 
     @cached_property
     def markers(self) -> MarkerWriter:
@@ -192,10 +192,10 @@ class Broker:
         return SharePartitions(self, policies, Clocks(steady_ms, self.runtime.clock_ms))
 
     @cached_property
-    def consumption(self) -> Consumption:
-        from qanat.broker.share.consume_retention import Consumption
+    def consumption(self) -> ConsumeRetention:
+        from qanat.broker.share.consume_retention import ConsumeRetention
 
-        return Consumption(self)
+        return ConsumeRetention(self)
 
     @property
     def cluster_id(self) -> str:
@@ -228,17 +228,17 @@ class Broker:
             await self.metadata.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info)), first_level()])
         require_known(image.format_level)
         if inter_broker is not None:
-            from qanat.broker.replicas.replica_fetchers import FollowedLeaders
+            from qanat.broker.replicas.replica_fetchers import ReplicaFetchers
 
-            self.hosting.followers = FollowedLeaders(self)
+            self.hosting.followers = ReplicaFetchers(self)
         await self.membership.join(listeners, inter_broker)
         self.park(self.membership.stay())
-        await self.controlling.stand()
+        await self.controller_loop.stand()
         self.replica_faults.note()  # Before a damaged copy is followed, and could count as in sync.
         await self.hosting.start(revision)
         self.replica_faults.report()
-        self.park(self.controlling.run())
-        self.park(self.in_sync_sets.watch())
+        self.park(self.controller_loop.run())
+        self.park(self.isr_changes.watch())
         self.producer_ids.look_ahead()
 
     async def close(self) -> None:
@@ -266,7 +266,7 @@ class Broker:
                     self._news.clear()
                     await self._news.wait()
         except (StoreUnavailableError, TimeoutError):
-            tell("stopping without having handed everything over", level="warning", node=self.node_id)
+            log_event("stopping without having handed everything over", level="warning", node=self.node_id)
 
     def _could_be_led_by_others(self, partition: Partition) -> bool:
         brokers = self.metadata.image.brokers
@@ -286,7 +286,7 @@ class Broker:
         """We are registered, as another than before if this is not the first time."""
         self.hosting.take_part_in_all()
         self.replica_faults.report()
-        self.controlling.wake()
+        self.controller_loop.wake()
 
     def rules_of(self, topic: str) -> Rules:
         """What a topic's settings say about its elections."""
@@ -307,7 +307,7 @@ class Broker:
         if not topic:
             known = self.metadata.image.topics_by_id.get(TopicId(uuid.UUID(bytes=topic_id)))
             topic = "" if known is None else known.name
-        return self.nearby_reads.copy_of(TopicPartition(topic, number))
+        return self.follower_fetching.copy_of(TopicPartition(topic, number))
 
     def writable_partition(self, topic: str, number: int) -> Partition | ErrorCode:
         """The same for clients' records: internal topics are written by their owners only."""
@@ -334,7 +334,7 @@ class Broker:
     def _on_events(self, events: Sequence[Event]) -> None:
         """Whoever has changed something: settings take effect at once, topics are hosted or let go of."""
         self._news.set()
-        self.controlling.note(events)
+        self.controller_loop.note(events)
         for event in events:
             match keys.parse(event.key):
                 case keys.BrokerKey(node_id) if node_id == self.node_id:
@@ -355,7 +355,7 @@ class Broker:
                     self.group_configs.forget()
                 case keys.FormatKey():
                     self._on_format_level()
-                case keys.SuspicionKey() | keys.EvictionKey() as key:
+                case keys.FailureReportKey() | keys.EvictionKey() as key:
                     self.failure_detection.note(key)
                 case _:
                     pass
@@ -364,7 +364,7 @@ class Broker:
         try:
             require_known(self.metadata.image.format_level)
         except FormatLevelError as fault:
-            tell("this broker is too old for its cluster", level="error", reason=str(fault))
+            log_event("this broker is too old for its cluster", level="error", reason=str(fault))
             self.park(self.storage_faults.stand_aside())
 
     def _on_partition(self, topic_id: TopicId, number: int) -> None:
@@ -381,7 +381,7 @@ class Broker:
             )
         except InvalidSettingError as fault:
             # Whoever set it knew other settings than we do: what was in force stays.
-            tell("settings in the store cannot be obeyed", level="error", reason=str(fault))
+            log_event("settings in the store cannot be obeyed", level="error", reason=str(fault))
             return
         self.settings = in_force.broker
         self.runtime.directory.settings = in_force.directory
@@ -458,12 +458,12 @@ class Broker:
             self.counters.topics_deleted += 1
             if before is not None and "share_partitions" in self.__dict__:
                 self.park(self.share_partitions.forget_topic(before.identity.value.bytes))
-            tell("topic deleted", topic=name)
+            log_event("topic deleted", topic=name)
         elif before is None:
             self.counters.topics_created += 1
-            tell("topic created", topic=name, partitions=len(after.partitions), replicas=len(after.partitions[0]))
+            log_event("topic created", topic=name, partitions=len(after.partitions), replicas=len(after.partitions[0]))
         else:
-            tell("partitions added", topic=name, partitions=len(after.partitions))
+            log_event("partitions added", topic=name, partitions=len(after.partitions))
 
     def new_topic_id(self) -> TopicId:
         return TopicId(uuid.UUID(int=self._random.getrandbits(128), version=4))

@@ -69,9 +69,9 @@ class FailureDetector:
         """When we read each suspicion and each eviction that the image has."""
         self._unshared: dict[int, _Unshared] = {}
 
-    def note(self, key: keys.SuspicionKey | keys.EvictionKey, now_ms: int) -> None:
+    def note(self, key: keys.FailureReportKey | keys.EvictionKey, now_ms: int) -> None:
         """The image has another value of this key, or none any more."""
-        name = keys.suspicion(key.node_id) if isinstance(key, keys.SuspicionKey) else keys.eviction(key.node_id)
+        name = keys.suspicion(key.node_id) if isinstance(key, keys.FailureReportKey) else keys.eviction(key.node_id)
         if name in self._image.revisions:
             self._read_ms[name] = now_ms
         else:
@@ -118,7 +118,7 @@ class FailureDetector:
         before = self._unshared_of(suspect, now_ms)
         times = 1 if before is None else before.times + 1
         self._unshared[suspect] = _Unshared(self._image.brokers[suspect].incarnation, times, now_ms)
-        word = values.Suspicion(witness=self._node_id, broker_epoch=self._image.broker_epochs[suspect])
+        word = values.FailureReport(witness=self._node_id, broker_epoch=self._image.broker_epochs[suspect])
         key = keys.suspicion(suspect)
         return Judgement(
             (self._image.unchanged(key), *self._both_registered(suspect, ours)),
@@ -128,7 +128,7 @@ class FailureDetector:
     def is_shared(self, suspect: int, found: Entry | None) -> bool:
         """Whether what kept our suspicion from being written is the word of another witness, who was faster."""
         try:
-            word = None if found is None else values.decode(values.Suspicion, found.value)
+            word = None if found is None else values.decode(values.FailureReport, found.value)
         except values.UnreadableValueError:
             return False
         return word is not None and self._is_of_another(word, suspect)
@@ -161,7 +161,7 @@ class FailureDetector:
     def _both_registered(self, suspect: int, ours: Revision) -> tuple[Compare, ...]:
         return self._image.unchanged(keys.broker(suspect)), CreatedAt(keys.broker(self._node_id), ours)
 
-    def _is_of_another(self, word: values.Suspicion, suspect: int) -> bool:
+    def _is_of_another(self, word: values.FailureReport, suspect: int) -> bool:
         """Whether another broker that is alive suspects the process that is registered."""
         is_about_it = word.broker_epoch == self._image.broker_epochs.get(suspect)
         return is_about_it and word.witness in self._image.brokers and word.witness not in (suspect, self._node_id)

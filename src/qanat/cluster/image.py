@@ -63,7 +63,7 @@ class MetadataImage:
         self.topics_since: dict[str, Revision] = {}
         self.broker_configs: dict[int | None, Mapping[str, str]] = {}
         self.group_configs: dict[str, Mapping[str, str]] = {}
-        self.suspicions: dict[int, values.Suspicion] = {}
+        self.suspicions: dict[int, values.FailureReport] = {}
         """Brokers that another takes for dead."""
         self.evictions: dict[int, values.Eviction] = {}
         self.unreadable: dict[str, str] = {}
@@ -201,7 +201,7 @@ class MetadataImage:
                 self._learn_flushing(broker_config, event)
             case keys.GroupConfigKey(group_id):
                 self.group_configs[group_id] = values.decode(values.GroupConfig, value).overrides
-            case keys.SuspicionKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
+            case keys.FailureReportKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
                 self._learn_failure(key, value)
             case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
                 pass
@@ -223,12 +223,14 @@ class MetadataImage:
             is_now = config.flush_set_at == values.SINCE_NOW
             self.flush_set_at[event.key] = event.revision if is_now else Revision(config.flush_set_at)
 
-    def _learn_failure(self, key: keys.SuspicionKey | keys.EvictionKey | keys.ReplicaFaultsKey, value: bytes) -> None:
+    def _learn_failure(
+        self, key: keys.FailureReportKey | keys.EvictionKey | keys.ReplicaFaultsKey, value: bytes
+    ) -> None:
         match key:
             case keys.EvictionKey(node_id):
                 self.evictions[node_id] = values.decode(values.Eviction, value)
-            case keys.SuspicionKey(node_id):
-                self.suspicions[node_id] = values.decode(values.Suspicion, value)
+            case keys.FailureReportKey(node_id):
+                self.suspicions[node_id] = values.decode(values.FailureReport, value)
             case keys.ReplicaFaultsKey(node_id):
                 self.fault_reports[node_id] = values.decode(values.ReplicaFaults, value)
                 self._index_faults()
@@ -267,7 +269,7 @@ class MetadataImage:
                 self.broker_configs.pop(node_id, None)
             case keys.GroupConfigKey(group_id):
                 self.group_configs.pop(group_id, None)
-            case keys.SuspicionKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
+            case keys.FailureReportKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
                 self._forget_failure(parsed)
             case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
                 pass
@@ -283,11 +285,11 @@ class MetadataImage:
             case keys.ControllerKey():
                 self.controller = None
 
-    def _forget_failure(self, key: keys.SuspicionKey | keys.EvictionKey | keys.ReplicaFaultsKey) -> None:
+    def _forget_failure(self, key: keys.FailureReportKey | keys.EvictionKey | keys.ReplicaFaultsKey) -> None:
         match key:
             case keys.EvictionKey(node_id):
                 self.evictions.pop(node_id, None)
-            case keys.SuspicionKey(node_id):
+            case keys.FailureReportKey(node_id):
                 self.suspicions.pop(node_id, None)
             case keys.ReplicaFaultsKey(node_id):
                 self.fault_reports.pop(node_id, None)

@@ -12,7 +12,7 @@
     /qanat/node-directories/<node id>           `NodeDirectory`, written when it is another than before
     /qanat/partitions/<topic id>/<partition>    `PartitionState`; none until the first change
     /qanat/replica-faults/<node id>             `ReplicaFaults`, under the broker's lease; none where all are sound
-    /qanat/suspicions/<node id>                 `Suspicion`, under its witness's lease; gone after some seconds
+    /qanat/suspicions/<node id>                 `FailureReport`, under its witness's lease; gone after some seconds
     /qanat/evictions/<node id>                  `Eviction`, the last one of that node by the failure detector
     /qanat/features/format                      `ClusterFormat`; none in clusters from before there were levels
 
@@ -161,7 +161,7 @@ class ReplicaFaultsKey(Struct, frozen=True):
     node_id: int
 
 
-class SuspicionKey(Struct, frozen=True):
+class FailureReportKey(Struct, frozen=True):
     """The word of a witness that a broker has ended."""
 
     node_id: int
@@ -200,7 +200,7 @@ Key = (
     | NodeDirectoryKey
     | ReplicaFaultsKey
     | PartitionKey
-    | SuspicionKey
+    | FailureReportKey
     | EvictionKey
 )
 
@@ -262,11 +262,11 @@ def _partition(rest: str) -> PartitionKey | None:
     return None if identity is None or number is None else PartitionKey(identity, number)
 
 
-def _of_the_failure_detector(folder: str, rest: str) -> SuspicionKey | EvictionKey | None:
+def _of_the_failure_detector(folder: str, rest: str) -> FailureReportKey | EvictionKey | None:
     node_id = _number(rest)
     if node_id is None or folder not in ("suspicions", "evictions"):
         return None
-    return SuspicionKey(node_id) if folder == "suspicions" else EvictionKey(node_id)
+    return FailureReportKey(node_id) if folder == "suspicions" else EvictionKey(node_id)
 
 
 def _number(text: str) -> int | None:

@@ -170,7 +170,7 @@ class ReplicaFaults(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[ReplicaFault, ...]
 
 
-class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
+class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
     """A witness found nobody listening at a broker's address."""
 
     version: int = 1

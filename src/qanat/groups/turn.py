@@ -60,7 +60,7 @@ class ShardState:
     """In which revision a group of the new protocol last looked at its topics."""
     sights: dict[tuple[str, str], Sight] = field(default_factory=dict)
     """Which topics members may see, by group and member, as their last heartbeats said."""
-    is_guarded: bool = False
+    is_authorized: bool = False
     """Whether members may see different topics; then, who has not been heard since the load sees nothing new."""
     matches: tuple[int, dict[str, tuple[str, ...]]] = field(default_factory=lambda: (-1, {}))
     """What expressions stand for in one revision."""

@@ -4,7 +4,7 @@ Whoever follows another leader than before often has a batch or two that the new
 segment of a gigabyte again for that would take longer than the election did.
 
 Rule 1: bytes that a view has shown are not cut, nor any that consumers may have been told of: the caller sees to it.
-Rule 2: the owner's thread forgets the batches (`Retreat.begin`) before a worker cuts the file (`Retreat.cut`): whoever
+Rule 2: the owner's thread forgets the batches (`InPlaceTruncation.begin`) before a worker cuts the file (`InPlaceTruncation.cut`): whoever
         looks in between sees the shorter segment. Workers that read the file were waited for before: to them
         it would look damaged.
 Rule 3: where a file is encrypted, no position of it is written twice with one key: it is not cut here.
@@ -24,7 +24,7 @@ from qanat.model.ids import NO_TIMESTAMP
 from qanat.wire.batch_header import BatchHeader
 
 
-class Retreat(Struct, frozen=True):
+class InPlaceTruncation(Struct, frozen=True):
     """Where a segment will end, and what the last stretch of it holds that stays."""
 
     segment: Segment
@@ -64,7 +64,7 @@ class Retreat(Struct, frozen=True):
         self.segment.file.sync()
 
 
-def look_for_retreat(segment: Segment, end_offset: int) -> Retreat | None:
+def plan_in_place_truncation(segment: Segment, end_offset: int) -> InPlaceTruncation | None:
     """How to end a segment before the batch that holds `end_offset`; None where it is sealed, damaged or encrypted.
 
     Reads the file, so it is for a worker.
@@ -87,4 +87,4 @@ def look_for_retreat(segment: Segment, end_offset: int) -> Retreat | None:
         walked = at + header.size
     if walked != segment.size:
         return None
-    return Retreat(segment, position, next_offset, tuple(stays), digest, has_producers)
+    return InPlaceTruncation(segment, position, next_offset, tuple(stays), digest, has_producers)

@@ -54,7 +54,7 @@ class Unready(NamedTuple):
 
     segment: Segment
     offset: int
-    """From where on the segment is to be brought into memory (`warming.WarmJob`)."""
+    """From where on the segment is to be brought into memory (`warming.PageWarmupJob`)."""
     is_astray: bool = False
     """Whether there was no batch where one should be (`warming.LocateJob`)."""
 

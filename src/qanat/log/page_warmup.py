@@ -1,7 +1,7 @@
 """Reads that would wait for the disk, done beside the event loop.
 
 `is_warm` asks the kernel, without touching a page, whether a read from an
-offset can be served from memory. `WarmJob` brings the pages in through a scratch
+offset can be served from memory. `PageWarmupJob` brings the pages in through a scratch
 buffer (which releases the interpreter lock, as touching a cold map would not)
 and compares checksums on the way, so that damage is found before it is sent.
 Both go by the same range.
@@ -83,7 +83,7 @@ class CheckJob:
         self.damage = self._segment.note_damage(self.damage)
 
 
-class WarmJob:
+class PageWarmupJob:
     """Brings what a read from `offset` on will touch into memory, and checks it: checksums, offsets, leader epochs.
 
     In a segment with holes a range of batches cannot tell whether their offsets are right: all headers of a sealed one

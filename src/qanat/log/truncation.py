@@ -13,7 +13,7 @@ from contextlib import suppress
 from copy import copy
 
 from qanat.log.directories.atomic_files import replace
-from qanat.log.in_place_truncation import Retreat, look_for_retreat
+from qanat.log.in_place_truncation import InPlaceTruncation, plan_in_place_truncation
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
 from qanat.log.producers import Producers
@@ -32,7 +32,7 @@ class TruncateJob:
     """Makes a log end at `end_offset`, or at the batch that holds it. No append may come in between."""
 
     def __init__(
-        self, log: PartitionLog, end_offset: int, retreat: Retreat | None = None, *, is_restart: bool = False
+        self, log: PartitionLog, end_offset: int, retreat: InPlaceTruncation | None = None, *, is_restart: bool = False
     ) -> None:
         self._log = log
         self._end_offset = end_offset
@@ -60,7 +60,7 @@ class TruncateJob:
         """Whether a file is cut that others know: nobody may read it on another worker until `finish`."""
         return self._retreat is not None
 
-    def _is_unseen(self, retreat: Retreat) -> bool:
+    def _is_unseen(self, retreat: InPlaceTruncation) -> bool:
         """Whether nobody looks at what goes, or was told of it."""
         is_last = not self._removed and retreat.segment is self._log.active
         is_committed = retreat.next_offset < self._log.high_watermark
@@ -88,7 +88,7 @@ class TruncateJob:
         self._epochs.truncate_end(Offset(end_offset))
         self._write_epochs()
 
-    def _run_retreat(self, retreat: Retreat) -> None:
+    def _run_retreat(self, retreat: InPlaceTruncation) -> None:
         """What recovery makes of an open segment it makes of its batches: tables need not be written."""
         log, end_offset = self._log, retreat.next_offset
         retreat.cut()
@@ -219,7 +219,7 @@ class LookJob:
     def __init__(self, log: PartitionLog, end_offset: int) -> None:
         self._segment = log.segment_at(end_offset)
         self._end_offset = end_offset
-        self.retreat: Retreat | None = None
+        self.retreat: InPlaceTruncation | None = None
 
     @property
     def lowest_end(self) -> int:
@@ -228,13 +228,15 @@ class LookJob:
 
     def run(self) -> None:
         if self._segment.base_offset < self._end_offset:
-            self.retreat = look_for_retreat(self._segment, self._end_offset)
+            self.retreat = plan_in_place_truncation(self._segment, self._end_offset)
 
     def finish(self) -> None:
         """Nothing has changed."""
 
 
-def begin_truncation(log: PartitionLog, end_offset: int, retreat: Retreat | None = None) -> TruncateJob | None:
+def begin_truncation(
+    log: PartitionLog, end_offset: int, retreat: InPlaceTruncation | None = None
+) -> TruncateJob | None:
     """A job that cuts the log back to `end_offset`; None where it ends there already.
 
     `retreat` is what a `LookJob` has found. The log must be flushed first, so that every segment but the

@@ -11,7 +11,7 @@ from typing import TypeVar
 Member = TypeVar("Member")
 
 
-class InOrder(dict[Member, None]):
+class OrderedSet(dict[Member, None]):
     """As much of a set as is needed."""
 
     __slots__ = ()

@@ -1,6 +1,6 @@
 """Events worth a log line: a short phrase, and what belongs to it.
 
-    event("topic created", topic="orders", partitions=4)
+    log_event("topic created", topic="orders", partitions=4)
 
 They go to Python's own `logging` under the name `qanat`; a program decides what becomes of
 them (`app.node.event_log`), and where it decides nothing, nothing is written.
@@ -21,7 +21,7 @@ _logger = logging.getLogger("qanat")
 _logger.addHandler(logging.NullHandler())
 
 
-def event(name: str, *, level: LogLevel = "info", **fields: object) -> None:
+def log_event(name: str, *, level: LogLevel = "info", **fields: object) -> None:
     """Log one event."""
     _logger.log(_LEVELS[level], name, extra={FIELDS: fields})
 
@@ -48,4 +48,4 @@ class Rarely:
             self._next_s = now_s + self._pause_s
             times = {"times": self._untold} if self._untold > 1 else {}
             self._untold = 0
-            event(self._name, level=self._level, **fields, **times)
+            log_event(self._name, level=self._level, **fields, **times)

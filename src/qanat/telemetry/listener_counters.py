@@ -27,7 +27,7 @@ class ApiCounters:
         """Requests whose answer waits, now."""
 
 
-class DoorCounters:
+class ListenerCounters:
     """One listener's connections and requests."""
 
     __slots__ = ("accepted", "by_api", "cut_off", "not_authenticated", "refused")

@@ -8,6 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.log.batches import Writer, batch
+from tests.log.directories import (
+    AT,
+    PATH,
+    TOPIC_ID,
+    ListenerSecurity,
+    WatchedFiles,
+    produce,
+    running_log,
+    until,
+    values_read,
+)
+from tests.log.test_segment_ingest import stage
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.runtime.log_runtime import LogRuntime
@@ -16,9 +29,6 @@ from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.wire.control import Marker
 from qanat.wire.records import give_producer
 from qanat.wire.staged import StagedFile, read_staged, staged_batch
-from tests.log.batches import Writer, batch
-from tests.log.directories import AT, PATH, TOPIC_ID, Gate, WatchedFiles, produce, running_log, until, values_read
-from tests.log.test_segment_ingest import stage
 
 NAME = "some/0123456789abcdef0123456789abcdef"
 SETTINGS: dict[str, Any] = {"segment_bytes": 100_000, "flush_messages": 1}
@@ -37,7 +47,7 @@ class HeldWorkers:
 
     def __init__(self, *, at_reading: bool = False) -> None:
         self.files = WatchedFiles(MemoryFiles())
-        self.gate = Gate()
+        self.gate = ListenerSecurity()
         self.fault: StorageError | None = None
         if at_reading:
             self.files.before_read = self._before
@@ -89,7 +99,7 @@ def test_whoever_appends_meanwhile_comes_behind(at_reading: bool) -> None:
 def test_an_empty_segment_that_is_being_flushed_is_not_closed_under_the_flush() -> None:
     async def main() -> None:
         files = WatchedFiles(MemoryFiles())
-        gate = Gate()
+        gate = ListenerSecurity()
         async with running_log(files, **SETTINGS) as (runtime, log):
             files.before_sync = gate
             log.become_leader(LeaderEpoch(3))

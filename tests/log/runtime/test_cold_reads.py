@@ -12,6 +12,9 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import pytest
+from tests.log.batches import NOW, Writer, append, batch, batches_in, log_settings, overwrite
+from tests.log.cold_files import ColdFiles
+from tests.log.directories import AT, TOPIC_ID, opened, produce, running, values_read
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
@@ -23,9 +26,6 @@ from qanat.log.segments.batch_scan import Damage
 from qanat.log.timestamp_lookup import TimestampedOffset
 from qanat.model.errors import CorruptLogError, DiskFullError
 from qanat.wire.batch_header import batch_crc, read_header
-from tests.log.batches import NOW, Writer, append, batch, batches_in, log_settings, overwrite
-from tests.log.cold_files import ColdFiles
-from tests.log.directories import AT, TOPIC_ID, opened, produce, running, values_read
 
 COUNT = 40
 TABLES = (file_names.OFFSET_INDEX, file_names.TIME_INDEX, file_names.ABORTED_INDEX)

@@ -9,6 +9,18 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from tests.log.batches import NOW, Writer, batch, log_settings
+from tests.log.directories import (
+    AT,
+    TOPIC_ID,
+    ListenerSecurity,
+    WatchedFiles,
+    opened,
+    produce,
+    running,
+    running_log,
+    until,
+)
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
@@ -24,8 +36,6 @@ from qanat.model.errors import DirectoryFailedError, DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
 from qanat.testing.simulation.disk import SimDisk
 from qanat.testing.simulation.disk_faults import DiskFaults
-from tests.log.batches import NOW, Writer, batch, log_settings
-from tests.log.directories import AT, TOPIC_ID, Gate, WatchedFiles, opened, produce, running, running_log, until
 
 OTHER = TopicPartition("other", 3)
 
@@ -47,7 +57,7 @@ def failing(path_ending: str, error: type[StorageError] = StorageError) -> Calla
 
 def test_an_append_is_not_acknowledged_before_its_sync_is_over() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         async with running_log(files) as (runtime, log):
             files.before_sync = gate
             appended = await runtime.append(log, batch(2), 0)
@@ -83,7 +93,7 @@ def test_c64_what_is_acknowledged_survives_the_worst_power_loss() -> None:
 
 def test_appends_during_a_sync_share_the_next_one() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         async with running_log(files) as (runtime, log):
             files.before_sync = gate
             syncs = files.count("sync", ".log")
@@ -105,7 +115,7 @@ def test_unflushed_bytes_are_bounded_and_everybody_gets_through() -> None:
     bound = 3 * len(content)
 
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         limits = DirectorySettings(log_unflushed_bytes_max=bound)
         async with running_log(files, directory_settings=limits) as (runtime, log):
             most = 0
@@ -152,7 +162,7 @@ def test_a_log_that_is_flushed_seldom_makes_room_for_others() -> None:
 
 def test_who_waits_for_room_asks_the_logs_that_fill_up_meanwhile_too() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         limits = DirectorySettings(log_unflushed_bytes_max=1000)
         async with running_log(files, directory_settings=limits, flush_messages=1_000_000) as (runtime, log):
             late = await runtime.create(OTHER, TOPIC_ID, log.settings)
@@ -193,7 +203,7 @@ def test_bytes_that_are_never_flushed_hold_up_nobody() -> None:
 
 def test_without_flushing_appends_never_wait_but_rolled_segments_are_sealed() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         limits = DirectorySettings(log_unflushed_bytes_max=1)
         async with running_log(files, directory_settings=limits, flush_messages=NEVER_MS, segment_bytes=400) as (
             runtime,
@@ -244,7 +254,7 @@ def test_flush_ms_flushes_what_messages_alone_would_leave() -> None:
 
 def test_a_retry_of_what_is_on_its_way_waits_for_the_first() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         async with running_log(files) as (runtime, log):
             files.before_sync = gate
             content = batch(2, writer=Writer(7))
@@ -266,7 +276,7 @@ def test_a_waiting_appender_can_be_cancelled_without_harm_to_others() -> None:
     content = batch([(None, b"x" * 400)])
 
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         limits = DirectorySettings(log_unflushed_bytes_max=len(content))
         async with running_log(files, directory_settings=limits) as (runtime, log):
             files.before_sync = gate
@@ -302,7 +312,7 @@ def test_waiting_for_records_that_were_cut_off_ends() -> None:
 
 def test_c65_the_first_failed_sync_fails_the_directory_for_good() -> None:
     async def main() -> None:
-        files, catalogue, gate = WatchedFiles(MemoryFiles()), MemoryCatalogue(), Gate()
+        files, catalogue, gate = WatchedFiles(MemoryFiles()), MemoryCatalogue(), ListenerSecurity()
         async with running_log(files, catalogue=catalogue) as (runtime, log):
             other = await runtime.create(OTHER, TOPIC_ID, log_settings())
             tries: list[str] = []
@@ -338,7 +348,7 @@ def test_c65_the_first_failed_sync_fails_the_directory_for_good() -> None:
 def test_a_failed_write_fails_the_directory_and_nothing_is_acknowledged_after_it() -> None:
     async def main() -> None:
         disk = SimDisk(2)
-        files, gate = WatchedFiles(disk), Gate()
+        files, gate = WatchedFiles(disk), ListenerSecurity()
         async with running_log(files) as (runtime, log):
             other = await runtime.create(OTHER, TOPIC_ID, log_settings())
             files.before_sync = gate

@@ -9,6 +9,20 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.log.batches import NOW, Writer, batch, log_settings
+from tests.log.directories import (
+    AT,
+    PATH,
+    TOPIC_ID,
+    ListenerSecurity,
+    WatchedFiles,
+    opened,
+    produce,
+    running,
+    running_log,
+    until,
+    values_read,
+)
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
@@ -30,20 +44,6 @@ from qanat.model.errors import (
 from qanat.model.ids import TopicPartition
 from qanat.testing.simulation.disk import SimDisk
 from qanat.testing.simulation.disk_faults import DiskFaults
-from tests.log.batches import NOW, Writer, batch, log_settings
-from tests.log.directories import (
-    AT,
-    PATH,
-    TOPIC_ID,
-    Gate,
-    WatchedFiles,
-    opened,
-    produce,
-    running,
-    running_log,
-    until,
-    values_read,
-)
 
 COLD = DiskFaults(cold_chance=1.0)
 
@@ -186,7 +186,7 @@ def test_a_file_that_left_memory_is_read_beside_the_loop_and_warm_afterwards(tmp
 def test_a_segment_is_not_closed_under_a_cold_read() -> None:
     async def main() -> None:
         disk = SimDisk(5)
-        files, gate = WatchedFiles(disk), Gate()
+        files, gate = WatchedFiles(disk), ListenerSecurity()
         async with running_log(files, segment_bytes=500, cleanup_policy="compact") as (runtime, log):
             await produce(runtime, log, 30)
             log.advance_high_watermark(30)
@@ -233,7 +233,7 @@ def test_records_are_found_by_time_while_segments_come_and_go() -> None:
 
 def test_a_truncation_waits_for_the_flush_under_way() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         async with running_log(files) as (runtime, log):
             await produce(runtime, log, 5)
             # Of the log only: the checkpoints that come first must not be what it waits for.
@@ -308,7 +308,7 @@ def test_a_truncation_lowers_the_checkpoints_before_it_cuts() -> None:
 
 def test_a_caller_who_goes_away_leaves_no_half_cut_log() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         async with running_log(files, segment_bytes=500) as (runtime, log):
             await produce(runtime, log, 20)
             files.before_sync = lambda path: gate(path) if path.endswith(file_names.TRUNCATED) else None
@@ -330,7 +330,7 @@ def test_a_caller_who_goes_away_leaves_no_half_cut_log() -> None:
 
 def test_changes_of_one_log_come_one_after_the_other() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         async with running_log(files, segment_bytes=500, cleanup_policy="compact,delete", retention_bytes=600) as (
             runtime,
             log,
@@ -362,7 +362,7 @@ def test_compaction_of_one_log_holds_up_no_other() -> None:
     other = TopicPartition("other", 0)
 
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         async with running_log(files, segment_bytes=500, cleanup_policy="compact") as (runtime, log):
             await produce(runtime, log, 30)
             log.advance_high_watermark(30)
@@ -453,7 +453,7 @@ def test_a_cut_of_what_no_checkpoint_speaks_of_syncs_one_file_and_fails_the_dire
 
 def test_a_file_is_not_cut_under_a_cold_read_which_would_take_that_for_damage() -> None:
     async def main() -> None:
-        disk, writing, reading = SimDisk(4), Gate(), Gate()
+        disk, writing, reading = SimDisk(4), ListenerSecurity(), ListenerSecurity()
         files = WatchedFiles(disk)
         async with running_log(files) as (runtime, log):
             await produce(runtime, log, 10)
@@ -574,7 +574,7 @@ def test_what_was_read_can_be_sent_after_its_segment_is_gone(tmp_path: Path) -> 
 
 def test_deleting_tells_those_who_wait_and_refuses_those_who_come() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         limits = DirectorySettings(log_unflushed_bytes_max=1)
         async with running_log(files, directory_settings=limits, flush_ms=20) as (runtime, log):
             other = await runtime.create(TopicPartition("other", 0), TOPIC_ID, log_settings())
@@ -609,7 +609,7 @@ def test_deleting_tells_those_who_wait_and_refuses_those_who_come() -> None:
 
 def test_a_partition_may_be_created_again_while_its_namesake_is_removed() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         async with running_log(files) as (runtime, log):
             await produce(runtime, log, 3, batch(1, writer=None))
             files.before_sync_directory = lambda path: gate(path) if path == PATH else None
@@ -631,7 +631,7 @@ def test_a_partition_may_be_created_again_while_its_namesake_is_removed() -> Non
 
 def test_a_deletion_is_carried_through_when_its_caller_goes_away() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         async with running_log(files) as (runtime, log):
             files.before_sync = gate
             await runtime.append(log, batch(1), 0)
@@ -668,7 +668,7 @@ def test_deleted_records_stay_deleted_after_a_crash() -> None:
 
 def test_closing_waits_for_the_job_under_way() -> None:
     async def main() -> None:
-        files, catalogue, gate = WatchedFiles(MemoryFiles()), MemoryCatalogue(), Gate()
+        files, catalogue, gate = WatchedFiles(MemoryFiles()), MemoryCatalogue(), ListenerSecurity()
         settings = log_settings(segment_bytes=500, cleanup_policy="compact")
         directory = opened(files, catalogue, topic_settings=settings)
         async with running(directory) as runtime:

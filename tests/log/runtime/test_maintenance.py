@@ -9,6 +9,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.log.batches import FOLDER, NOW, Writer, batch, disk_with, image, log_settings, overwrite
+from tests.log.directories import (
+    AT,
+    PATH,
+    TOPIC_ID,
+    ListenerSecurity,
+    WatchedFiles,
+    opened,
+    produce,
+    running,
+    running_log,
+    until,
+    values_read,
+)
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
@@ -19,26 +33,12 @@ from qanat.log.directories.checkpoints import decode_offsets
 from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery.log_recovery import Checkpoint, open_log
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.log.runtime.maintenance import Pacer, Upkeep
+from qanat.log.runtime.maintenance import Maintenance, Pacer
 from qanat.log.segments import file_names
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import CorruptLogError, DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
 from qanat.testing.simulation.disk import SimDisk
-from tests.log.batches import FOLDER, NOW, Writer, batch, disk_with, image, log_settings, overwrite
-from tests.log.directories import (
-    AT,
-    PATH,
-    TOPIC_ID,
-    Gate,
-    WatchedFiles,
-    opened,
-    produce,
-    running,
-    running_log,
-    until,
-    values_read,
-)
 
 OTHER = TopicPartition("z", 0)
 BUSY = DirectorySettings(
@@ -52,14 +52,14 @@ BUSY = DirectorySettings(
 @asynccontextmanager
 async def kept(
     files: MemoryFiles | WatchedFiles | SimDisk, limits: DirectorySettings = BUSY, **settings: object
-) -> AsyncIterator[tuple[LogRuntime, PartitionLog, Upkeep]]:
+) -> AsyncIterator[tuple[LogRuntime, PartitionLog, Maintenance]]:
     """A log with a few segments, looked after."""
     chosen = log_settings(**{"segment_bytes": 500, **settings})
     async with running(opened(files, settings=limits, topic_settings=chosen)) as runtime:
         log = await runtime.create(AT, TOPIC_ID, chosen)
         await produce(runtime, log, 30)
         log.advance_high_watermark(30)
-        upkeep = Upkeep(runtime, lambda _: None)
+        upkeep = Maintenance(runtime, lambda _: None)
         upkeep.start()
         try:
             yield runtime, log, upkeep
@@ -152,8 +152,8 @@ def test_what_rotted_in_the_last_segment_after_a_clean_stop_is_found_and_named()
             log, told = runtime.directory.logs[AT], list[tuple[int, int]]()
             assert not log.damage
             runtime.on_damage = lambda _, found: told.extend((one.first_offset, one.next_offset) for one in found)
-            assert await Upkeep(runtime, lambda _: None).scrub() == 1
-            assert await Upkeep(runtime, lambda _: None).scrub() == 0
+            assert await Maintenance(runtime, lambda _: None).scrub() == 1
+            assert await Maintenance(runtime, lambda _: None).scrub() == 0
             assert told == [(17, 18)]
             with pytest.raises(CorruptLogError, match=r"t-0: offsets 17 to 18 \(exclusive\) are damaged on disk"):
                 await runtime.read(log, 17, 100)
@@ -168,7 +168,7 @@ def test_damage_that_was_found_is_known_after_a_crash_without_reading_anything()
         disk = MemoryFiles()
         async with running_log(disk, segment_bytes=400) as (runtime, log):
             await produce(runtime, log, 12)
-            upkeep = Upkeep(runtime, lambda _: None)
+            upkeep = Maintenance(runtime, lambda _: None)
             overwrite(log, 1, 70, b"\xff\xff")
             assert await upkeep.scrub() == 1
             await upkeep.checkpoint()
@@ -182,7 +182,7 @@ def test_damage_that_was_found_is_known_after_a_crash_without_reading_anything()
 
 def test_scrubbing_gives_way_to_changes_of_the_log() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         async with kept(files) as (runtime, log, upkeep):
             other = await runtime.create(OTHER, TOPIC_ID, log_settings(segment_bytes=500))
             await produce(runtime, other, 30)
@@ -257,7 +257,7 @@ def test_closing_during_a_compaction_waits_for_it_and_does_not_dawdle() -> None:
     async def main() -> None:
         files, catalogue = MemoryFiles(), MemoryCatalogue()
         pauses: list[float] = []
-        gate = Gate()
+        gate = ListenerSecurity()
         limits = DirectorySettings(log_cleaner_backoff_ms=1, log_cleaner_io_max_bytes_per_second=1)
         settings = log_settings(
             segment_bytes=3 << 20, max_message_bytes=3 << 20, cleanup_policy="compact", min_cleanable_dirty_ratio=0.0
@@ -272,7 +272,7 @@ def test_closing_during_a_compaction_waits_for_it_and_does_not_dawdle() -> None:
                 pauses.append(seconds)
                 gate("")
 
-            upkeep = Upkeep(runtime, pause)
+            upkeep = Maintenance(runtime, pause)
             upkeep.start()
             await until(lambda: gate.is_reached)
             closing = asyncio.create_task(upkeep.close())
@@ -292,7 +292,7 @@ def test_closing_during_a_compaction_waits_for_it_and_does_not_dawdle() -> None:
 def test_a_bug_in_upkeep_is_not_kept_quiet() -> None:
     async def main() -> None:
         async with running_log() as (runtime, _):
-            upkeep = Upkeep(runtime, lambda _: None)
+            upkeep = Maintenance(runtime, lambda _: None)
 
             async def stumble() -> None:
                 raise RuntimeError("a bug")

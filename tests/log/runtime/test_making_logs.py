@@ -6,6 +6,19 @@ import asyncio
 import threading
 
 import pytest
+from tests.log.batches import log_settings
+from tests.log.directories import (
+    AT,
+    PATH,
+    TOPIC_ID,
+    ListenerSecurity,
+    WatchedFiles,
+    opened,
+    pass_by,
+    produce,
+    running,
+    until,
+)
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.directories import checkpoints
@@ -15,15 +28,13 @@ from qanat.log.runtime.workers import LOGS_MADE_AT_ONCE
 from qanat.model.errors import DiskFullError, StorageError
 from qanat.model.ids import TopicPartition
 from qanat.testing.simulation.disk import SimDisk
-from tests.log.batches import log_settings
-from tests.log.directories import AT, PATH, TOPIC_ID, Gate, WatchedFiles, opened, pass_by, produce, running, until
 
 MANY = [TopicPartition("many", number) for number in range(20)]
 
 
 def test_the_loop_goes_on_while_a_log_is_made() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         async with running(opened(files)) as runtime:
             files.before_sync_directory = gate
             making = asyncio.create_task(runtime.create(AT, TOPIC_ID, log_settings()))
@@ -60,7 +71,7 @@ def test_several_logs_are_made_at_a_time_by_workers_of_their_own() -> None:
 
 def test_who_is_cancelled_leaves_a_whole_log() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), Gate()
+        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
         async with running(opened(files)) as runtime:
             files.before_sync_directory = gate
             making = asyncio.create_task(runtime.create(AT, TOPIC_ID, log_settings()))

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from qanat.log.runtime.sync_future import Prompt
+from qanat.log.runtime.sync_future import SyncFuture
 
 
 async def test_a_listener_is_told_in_the_same_turn_after_those_who_keep_it() -> None:
     told: list[str] = []
-    prompt: Prompt[int] = Prompt()
+    prompt: SyncFuture[int] = SyncFuture()
     prompt.add_done_callback(lambda _: told.append("callback"))
     prompt.at_once = lambda one: told.append(f"listener {one.result()}")
     prompt.on_settled(lambda _: told.append("one who kept it"))
@@ -29,8 +29,8 @@ async def test_a_listener_is_told_in_the_same_turn_after_those_who_keep_it() -> 
 
 
 async def test_what_comes_after_the_first_counts_for_nothing() -> None:
-    told: list[Prompt[int]] = []
-    prompt: Prompt[int] = Prompt()
+    told: list[SyncFuture[int]] = []
+    prompt: SyncFuture[int] = SyncFuture()
     prompt.at_once = told.append
 
     assert prompt.cancel()
@@ -44,7 +44,7 @@ async def test_what_comes_after_the_first_counts_for_nothing() -> None:
 
 async def test_a_fault_is_raised_for_whoever_waits() -> None:
     told: list[BaseException | None] = []
-    prompt: Prompt[int] = Prompt()
+    prompt: SyncFuture[int] = SyncFuture()
     prompt.at_once = lambda one: told.append(one.exception())
 
     prompt.settle_with_fault(fault := ValueError("full"))
@@ -57,9 +57,9 @@ async def test_a_fault_is_raised_for_whoever_waits() -> None:
 async def test_a_listener_that_fails_does_not_reach_whoever_settles() -> None:
     heard: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, told: heard.append(told))
-    prompt: Prompt[int] = Prompt()
+    prompt: SyncFuture[int] = SyncFuture()
 
-    def fail(_: Prompt[int]) -> None:
+    def fail(_: SyncFuture[int]) -> None:
         raise ZeroDivisionError
 
     prompt.at_once = fail
@@ -72,10 +72,10 @@ async def test_a_listener_that_fails_does_not_reach_whoever_settles() -> None:
 async def test_whoever_holds_what_it_waits_for_leaves_nothing_to_collect() -> None:
     class Waiting:
         def __init__(self) -> None:
-            self.prompt: Prompt[int] = Prompt()
+            self.prompt: SyncFuture[int] = SyncFuture()
             self.prompt.at_once = self.done
 
-        def done(self, _: Prompt[int]) -> None: ...
+        def done(self, _: SyncFuture[int]) -> None: ...
 
     gc.disable()
     try:

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.log.batches import NOW, Writer, batch
+from tests.log.directories import AT, TOPIC_ID, ListenerSecurity, WatchedFiles, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.partition_log import PartitionLog
@@ -28,8 +30,6 @@ from qanat.model.errors import (
 from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.wire.compression import Codec
 from qanat.wire.control import Marker
-from tests.log.batches import NOW, Writer, batch
-from tests.log.directories import AT, TOPIC_ID, Gate, WatchedFiles, running_log, until
 
 LARGE = batch([(b"key", bytes(WRITTEN_ON_LOOP_BYTES + 1))])
 SMALL = batch(1)
@@ -42,7 +42,7 @@ class HeldWrites:
 
     def __init__(self) -> None:
         self.files = WatchedFiles(MemoryFiles())
-        self.gate = Gate()
+        self.gate = ListenerSecurity()
         self.fault: StorageError | None = None
         self.files.before_write = self._before_write
 

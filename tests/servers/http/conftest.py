@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from tests.servers.http.serving import ServedNode, node_settings, served
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-
 from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 
 

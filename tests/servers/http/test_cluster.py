@@ -17,7 +17,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.app.processes import RunningBroker, running_broker
 from tests.servers.http.test_contract import PRINTED, Shell
 

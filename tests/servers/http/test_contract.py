@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.app.processes import running_broker
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -10,26 +10,26 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.servers.http.serving import ServedNode, node_settings, served
 
 from qanat.connection.faults import UnreachableError
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.servers.http.caller import Caller
-from qanat.servers.http.kafka_gateway import Asking
+from qanat.servers.http.kafka_gateway import KafkaGateway
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.records.forwarding import Forwarding
 from qanat.servers.http.records.record_parsing import Outgoing
 from qanat.wire.kafka.messages.init_producer_id import InitProducerIdResponse
 from qanat.wire.kafka.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from qanat.wire.kafka.registry import ApiKey
-from tests.servers.http.serving import ServedNode, node_settings, served
 
 
 def told(code: ErrorCode) -> ProduceResponse:
     return ProduceResponse([TopicProduceResponse(partition_responses=[PartitionProduceResponse(0, code)])])
 
 
-class Way(Asking):
+class Way(KafkaGateway):
     """Asks as the door does; what becomes of each produce request is drawn from a plan, and nothing after its end."""
 
     def __init__(self, node: ServedNode, plan: str = "", timeout_s: float = 20.0, has_ids: bool = True) -> None:

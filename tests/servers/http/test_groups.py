@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import pytest
-
 from tests.servers.http.serving import PATIENCE_S, ServedNode, node_settings, served
 
 

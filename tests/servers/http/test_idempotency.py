@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
-
 from tests.servers.http.serving import PATIENCE_S, ServedNode, node_settings, served
 
 NDJSON = "application/x-ndjson"

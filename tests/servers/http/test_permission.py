@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource, ResourceKind
 from qanat.security.settings import SecuritySettings
-from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 
 
 class OnlyOwnTopics:

@@ -9,9 +9,9 @@ import time
 
 import msgspec
 import pytest
+from tests.servers.http.serving import ServedNode
 
 from qanat.wire.key_hash import partition_of
-from tests.servers.http.serving import ServedNode
 
 NDJSON = "application/x-ndjson"
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-
 from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 
 

@@ -11,10 +11,10 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import wsproto
+from tests.servers.http.serving import PATIENCE_S, ServedNode, node_settings, served
 from wsproto.events import AcceptConnection, CloseConnection, RejectConnection, Request, TextMessage
 
 from qanat.servers.metrics.process import resident_bytes
-from tests.servers.http.serving import PATIENCE_S, ServedNode, node_settings, served
 
 
 class Events:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.servers.kafka.raw import RawClient
+
 from qanat.wire.kafka.messages import alter_configs, delete_topics, describe_configs
 from qanat.wire.kafka.messages import incremental_alter_configs as incremental
 from qanat.wire.kafka.messages import metadata as metadata_messages
@@ -13,7 +15,6 @@ from qanat.wire.kafka.messages.create_topics import (
     CreateTopicsRequest,
 )
 from qanat.wire.kafka.registry import ApiKey
-from tests.servers.kafka.raw import RawClient
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tests.servers.kafka.asking import SET, change, look
+from tests.servers.kafka.raw import RawClient
+
 from qanat.wire.batch_header import split_batches
 from qanat.wire.kafka.messages import share_acknowledge as acknowledging
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -17,8 +20,6 @@ from qanat.wire.kafka.messages.share_fetch import (
 )
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, decode_records, encode_batch
-from tests.servers.kafka.asking import SET, change, look
-from tests.servers.kafka.raw import RawClient
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 GROUP = 32

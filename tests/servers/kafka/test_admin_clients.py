@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
 from tests.servers.conftest import CLUSTER_ID, RunningBroker
 
 confluent = pytest.importorskip("confluent_kafka")

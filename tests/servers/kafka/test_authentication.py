@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidSettingError
@@ -21,7 +22,6 @@ from qanat.wire.kafka.messages.metadata import MetadataRequest
 from qanat.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest
 from qanat.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest
 from qanat.wire.kafka.registry import ApiKey
-from tests.servers.kafka.raw import RawClient
 
 RIGHT, WRONG = b"\0alice\0secret", b"\0alice\0guess"
 

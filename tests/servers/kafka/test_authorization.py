@@ -7,14 +7,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.servers.kafka.raw import RawClient
 
 from qanat.api.api_table import SERVED
-from qanat.api.authorization_table import GUARDS
+from qanat.api.authorization_table import AUTHORIZATION_RULES
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource, ResourceKind
-from qanat.servers.kafka.listener_security import Gate
+from qanat.servers.kafka.listener_security import ListenerSecurity
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.messages import (
     alter_configs,
@@ -48,7 +49,6 @@ from qanat.wire.kafka.messages import (
     sync_group,
 )
 from qanat.wire.kafka.registry import ApiKey
-from tests.servers.kafka.raw import RawClient
 
 TOPIC, GROUP = "secret", "hidden"
 TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -78,7 +78,7 @@ def rules() -> Rules:
 def broker(rules: Rules) -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker() as broker:
         broker.create_topic(TOPIC)
-        broker.node.listener.dispatcher.interceptor = Gate(authorizer=rules).ask
+        broker.node.listener.dispatcher.interceptor = ListenerSecurity(authorizer=rules).ask
         yield broker
 
 
@@ -252,7 +252,7 @@ CELLS = [
 
 
 def test_every_api_has_a_rule() -> None:
-    assert [served.api.name for key, served in SERVED.items() if key not in GUARDS] == []
+    assert [served.api.name for key, served in SERVED.items() if key not in AUTHORIZATION_RULES] == []
 
 
 @pytest.mark.parametrize(("key", "version"), CELLS, ids=lambda value: getattr(value, "name", str(value)))
@@ -408,7 +408,7 @@ def test_an_authoriser_means_no_fetch_sessions(broker: EmbeddedBroker, rules: Ru
 
 def test_super_users_are_not_asked_about(broker: EmbeddedBroker, rules: Rules) -> None:
     dispatcher = broker.node.listener.dispatcher
-    before, dispatcher.interceptor = dispatcher.interceptor, Gate(None, rules, ("User:ANONYMOUS",)).ask
+    before, dispatcher.interceptor = dispatcher.interceptor, ListenerSecurity(None, rules, ("User:ANONYMOUS",)).ask
     try:
         with RawClient(broker.bootstrap_servers) as client:
             rows = client.ask(ApiKey.METADATA, 12, metadata.MetadataRequest(None)).topics

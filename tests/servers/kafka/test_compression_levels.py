@@ -13,9 +13,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
     NewTopic,
 )
+from tests.servers.conftest import RunningBroker
 
 from qanat.broker.replicas.partition import Partition
-from tests.servers.conftest import RunningBroker
 
 SECONDS = 20
 TEXT = b" ".join(random.Random(1).choices([b"%d" % number for number in range(3000)], k=5_000))

@@ -3,18 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-from qanat.model.error_codes import ErrorCode
-from qanat.model.ids import TopicPartition
-from qanat.replication.leader import Leader
-from qanat.wire.kafka.messages import alter_configs
-from qanat.wire.kafka.messages import incremental_alter_configs as incremental
-from qanat.wire.kafka.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from qanat.wire.kafka.registry import ApiKey
 from tests.servers.conftest import RunningBroker
 from tests.servers.kafka.asking import (
     APPEND,
@@ -31,6 +19,18 @@ from tests.servers.kafka.asking import (
     value_of,
 )
 from tests.servers.kafka.raw import RawClient
+
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicPartition
+from qanat.replication.leader import Leader
+from qanat.wire.kafka.messages import alter_configs
+from qanat.wire.kafka.messages import incremental_alter_configs as incremental
+from qanat.wire.kafka.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from qanat.wire.kafka.registry import ApiKey
 
 FROM_TOPIC, FROM_START, FROM_DEFAULT = 1, 4, 5
 

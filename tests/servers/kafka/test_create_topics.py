@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.servers.kafka.asking import assigned, create, look, topic, value_of
+from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.create_topics import CreatableTopic
-from tests.servers.kafka.asking import assigned, create, look, topic, value_of
-from tests.servers.kafka.raw import RawClient
 
 
 @pytest.mark.parametrize("version", range(2, 8))

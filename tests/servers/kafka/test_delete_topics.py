@@ -3,6 +3,9 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.servers.conftest import RunningBroker, StartBroker
+from tests.servers.kafka.asking import create, delete, look, topic
+from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
@@ -18,9 +21,6 @@ from qanat.wire.kafka.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from qanat.wire.kafka.registry import ApiKey
-from tests.servers.conftest import RunningBroker, StartBroker
-from tests.servers.kafka.asking import create, delete, look, topic
-from tests.servers.kafka.raw import RawClient
 
 
 def delete_by(client: RawClient, *topics: DeleteTopicState) -> list[DeletableTopicResult]:

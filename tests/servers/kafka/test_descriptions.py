@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.servers.conftest import CLUSTER_ID, RunningBroker, StartBroker
+from tests.servers.kafka.asking import create, topic
+from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.describe_cluster import DescribeClusterRequest
@@ -19,9 +22,6 @@ from qanat.wire.kafka.messages.metadata import MetadataRequest
 from qanat.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest
 from qanat.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest
 from qanat.wire.kafka.registry import ApiKey
-from tests.servers.conftest import CLUSTER_ID, RunningBroker, StartBroker
-from tests.servers.kafka.asking import create, topic
-from tests.servers.kafka.raw import RawClient
 
 NOT_ASKED = -(2**31)
 

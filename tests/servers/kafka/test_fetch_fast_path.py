@@ -9,6 +9,8 @@ from struct import unpack_from
 from typing import Any, cast
 
 import pytest
+from tests.servers.test_connection import PlayedTransport
+from tests.wire.kafka.test_lone_fetch import framed
 
 from qanat.api.api_table import ServedApi
 from qanat.api.request_context import RequestContext
@@ -24,8 +26,6 @@ from qanat.wire.kafka.messages import fetch as codec
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
-from tests.servers.test_connection import PlayedTransport
-from tests.wire.kafka.test_lone_fetch import framed
 
 TOPIC = "orders"
 LONG_MS = 60_000
@@ -239,7 +239,7 @@ async def test_a_bug_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> Non
         def broken(*_: object) -> None:
             raise ZeroDivisionError
 
-        monkeypatch.setattr(client.dispatcher._lone_fetches, "look", broken)
+        monkeypatch.setattr(client.dispatcher._fetch_fast_path, "look", broken)
         await append(broker)
         await until(lambda: bool(client.faults))
 

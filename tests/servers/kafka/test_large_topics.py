@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from qanat.wire.kafka.messages.create_topics import CreateTopicsRequest
-from qanat.wire.kafka.registry import ApiKey
 from tests.servers.conftest import RunningBroker, StartBroker
 from tests.servers.kafka.asking import create, look, topic
 from tests.servers.kafka.raw import RawClient
+
+from qanat.wire.kafka.messages.create_topics import CreateTopicsRequest
+from qanat.wire.kafka.registry import ApiKey
 
 MANY = 200
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.log.batches import batch
+from tests.servers.conftest import RunningBroker
+from tests.servers.kafka.asking import create, look, topic
+from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
@@ -19,10 +23,6 @@ from qanat.wire.kafka.messages.delete_records import (
 )
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from qanat.wire.kafka.registry import ApiKey
-from tests.log.batches import batch
-from tests.servers.conftest import RunningBroker
-from tests.servers.kafka.asking import create, look, topic
-from tests.servers.kafka.raw import RawClient
 
 
 def grow(

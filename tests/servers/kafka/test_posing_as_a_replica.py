@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.servers.kafka.asking import create, topic
+from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from qanat.wire.kafka.registry import ApiKey
-from tests.servers.kafka.asking import create, topic
-from tests.servers.kafka.raw import RawClient
 
 
 @pytest.mark.parametrize("version", [4, 6, 7, 12])

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from qanat.api.records.ack_timeouts import STEP_S, Patience
+from qanat.api.records.ack_timeouts import STEP_S, AckTimeouts
 from qanat.servers.kafka.produce_fast_path import PLAIN_BYTES, is_plain
 from qanat.wire.kafka.headers import frame_request
-from qanat.wire.kafka.lone_produce import read_lone
+from qanat.wire.kafka.lone_produce import read_fast_produce
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData, write_request
 from qanat.wire.records import Record, encode_batch
 
@@ -27,7 +27,7 @@ def is_plain_when(
     frame = bytearray(b"".join(frame_request(0, 7, 1, "client", body))[4:])
     if is_rotten:
         frame[-1] ^= 1
-    request = read_lone(frame)
+    request = read_fast_produce(frame)
     assert request is not None
     view = memoryview(bytes(frame) if is_readonly else frame)
     return is_plain(request, view[request.start : request.end])
@@ -61,7 +61,7 @@ class Answer:
 
 
 async def test_whoever_waits_too_long_is_told_and_nobody_else() -> None:
-    patience = Patience()
+    patience = AckTimeouts()
     impatient, patient, answered = Answer(), Answer(), Answer()
     patience.begin(impatient, 0)
     patience.begin(patient, 3600)
@@ -75,7 +75,7 @@ async def test_whoever_waits_too_long_is_told_and_nobody_else() -> None:
 
 
 async def test_after_a_time_without_anybody_the_next_is_looked_after() -> None:
-    patience = Patience()
+    patience = AckTimeouts()
     gone, next_one = Answer(), Answer()
     patience.begin(gone, 3600)
     patience.end(gone)
@@ -87,7 +87,7 @@ async def test_after_a_time_without_anybody_the_next_is_looked_after() -> None:
 
 
 async def test_nobody_is_told_after_the_end() -> None:
-    patience = Patience()
+    patience = AckTimeouts()
     one = Answer()
     patience.begin(one, 0)
     patience.close()

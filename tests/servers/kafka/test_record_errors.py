@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
+from tests.servers.conftest import RunningBroker
+from tests.servers.kafka.asking import create, topic
+from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
-from tests.servers.conftest import RunningBroker
-from tests.servers.kafka.asking import create, topic
-from tests.servers.kafka.raw import RawClient
 
 DAY_MS = 24 * 60 * 60 * 1000
 MESSAGES, KEYLESS_EACH = 100, 10

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource, ResourceKind
-from qanat.servers.kafka.listener_security import Gate
+from qanat.servers.kafka.listener_security import ListenerSecurity
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.messages import alter_share_group_offsets as altering
 from qanat.wire.kafka.messages import delete_share_group_offsets as deleting
@@ -20,7 +21,6 @@ from qanat.wire.kafka.messages.find_coordinator import FindCoordinatorRequest
 from qanat.wire.kafka.messages.share_group_describe import ShareGroupDescribeRequest
 from qanat.wire.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from qanat.wire.kafka.registry import ApiKey
-from tests.servers.kafka.raw import RawClient
 
 GROUP_DENIED, TOPIC_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _GROUP_RESOURCE = 32
@@ -51,7 +51,7 @@ def broker(rules: Rules) -> Iterator[EmbeddedBroker]:
             for epoch in (0, -1):
                 beat = ShareGroupHeartbeatRequest("g", "m", epoch, subscribed_topic_names=["t", "u"])
                 assert client.ask_coordinator(ApiKey.SHARE_GROUP_HEARTBEAT, 1, beat).error_code == 0
-        broker.node.listener.dispatcher.interceptor = Gate(authorizer=rules).ask
+        broker.node.listener.dispatcher.interceptor = ListenerSecurity(authorizer=rules).ask
         yield broker
 
 

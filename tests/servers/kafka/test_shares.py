@@ -8,6 +8,21 @@ from pathlib import Path
 from time import monotonic, sleep, time
 
 import pytest
+from tests.servers.kafka.asking import SET, change, create, delete, describe, topic
+from tests.servers.kafka.raw import RawClient
+from tests.servers.kafka.sharing import (
+    ACCEPT,
+    GROUP,
+    REJECT,
+    RELEASE,
+    RENEW,
+    Member,
+    configure,
+    given,
+    held,
+    produce,
+    send,
+)
 
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
@@ -26,21 +41,6 @@ from qanat.wire.kafka.messages.offset_commit import (
 from qanat.wire.kafka.messages.share_group_describe import ShareGroupDescribeRequest
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
-from tests.servers.kafka.asking import SET, change, create, delete, describe, topic
-from tests.servers.kafka.raw import RawClient
-from tests.servers.kafka.sharing import (
-    ACCEPT,
-    GROUP,
-    REJECT,
-    RELEASE,
-    RENEW,
-    Member,
-    configure,
-    given,
-    held,
-    produce,
-    send,
-)
 
 PATIENCE_S = 20.0
 SETTINGS = {

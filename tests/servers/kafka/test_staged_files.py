@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from tests.log.batches import batch
 
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.faults import RefusedError
@@ -16,7 +17,6 @@ from qanat.connection.producing import produce
 from qanat.model.error_codes import ErrorCode
 from qanat.testing import EmbeddedBroker
 from qanat.wire.staged import hide, staged_batch
-from tests.log.batches import batch
 
 FOLDER = "some-query-batch-0"
 NAMES = [f"{FOLDER}/{number:032x}" for number in range(10)]

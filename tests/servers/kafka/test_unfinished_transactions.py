@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from tests.servers.conftest import RunningBroker
+from tests.servers.kafka.asking import create, topic
+from tests.servers.kafka.raw import RawClient
 
 from qanat.broker.coordinators.transaction_markers import MarkerWriter
 from qanat.broker.replicas.partition import EndMarker, Partition
@@ -26,9 +29,6 @@ from qanat.wire.kafka.messages.init_producer_id import InitProducerIdRequest
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, decode_records, encode_batch
-from tests.servers.conftest import RunningBroker
-from tests.servers.kafka.asking import create, topic
-from tests.servers.kafka.raw import RawClient
 
 SECONDS = 30
 REFUSALS = 3

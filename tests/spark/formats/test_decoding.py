@@ -13,12 +13,12 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.spark.formats.messages import MESSAGE, descriptor_set, message_class
 
 from qanat.spark.formats.decoding import decoder
 from qanat.spark.formats.json_values import JsonDecoder
 from qanat.spark.formats.rows import Decoded, decode_each
 from qanat.spark.formats.value_format import SchemaError, ValueFormat
-from tests.spark.formats.messages import MESSAGE, descriptor_set, message_class
 
 MOMENT = pa.timestamp("us", tz="UTC")
 ORDER = pa.struct(

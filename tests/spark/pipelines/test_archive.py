@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+from tests.spark.conftest import QUIET
 
 from qanat.model.errors import QanatError
 from qanat.spark.lake.lake import Lake
@@ -21,7 +22,6 @@ from qanat.spark.pipelines.bundled.catalogue import How, named
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.testing import EmbeddedBroker
-from tests.spark.conftest import QUIET
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

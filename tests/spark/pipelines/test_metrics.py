@@ -12,12 +12,12 @@ import pyarrow.dataset  # type: ignore[import-untyped]
 import pytest
 from confluent_kafka import Producer
 from demo.fleet import MINUTE_MS, Sent, Truth, measure
+from tests.spark.conftest import QUIET
+from tests.spark.pipelines.plain import SIZES, Window, closed, expected
 
 from qanat.spark.pipelines.bundled.catalogue import How, named
 from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.testing import EmbeddedBroker
-from tests.spark.conftest import QUIET
-from tests.spark.pipelines.plain import SIZES, Window, closed, expected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

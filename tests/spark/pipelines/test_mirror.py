@@ -13,13 +13,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
     NewPartitions,
 )
+from tests.spark.conftest import QUIET
+from tests.spark.pipelines.test_archive import commit, committed, contents, next_record, send, settings_of
 
 from qanat.model.errors import QanatError
 from qanat.spark.pipelines.bundled.catalogue import How, named
 from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.testing import EmbeddedBroker
-from tests.spark.conftest import QUIET
-from tests.spark.pipelines.test_archive import commit, committed, contents, next_record, send, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
+from tests.spark.conftest import QUIET
 
 from qanat.spark.pipelines.bundled.catalogue import How, Pipeline, declared
 from qanat.spark.pipelines.document import PipelineError
@@ -17,7 +18,6 @@ from qanat.spark.pipelines.progress import Tally
 from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.spark.source import register
 from qanat.testing import EmbeddedBroker
-from tests.spark.conftest import QUIET
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qanat.wire.kafka.headers import frame_request, frame_response, read_request_header
-from qanat.wire.kafka.lone_fetch import VERSION, read_lone_fetch, write_lone_head
+from qanat.wire.kafka.lone_fetch import VERSION, read_fast_fetch, write_fast_fetch_head
 from qanat.wire.kafka.messages import fetch as codec
 from qanat.wire.kafka.messages.fetch import (
     AbortedTransaction,
@@ -39,7 +39,7 @@ def framed(request: FetchRequest, version: int = VERSION, client_id: str | None 
 @pytest.mark.parametrize("client_id", [None, "", "client", "größe"])
 @pytest.mark.parametrize("topic", ["orders", "größe"])
 def test_a_lone_fetch_is_read_as_the_codec_reads_it(client_id: str | None, topic: str) -> None:
-    found = read_lone_fetch(memoryview(framed(lone(topic), client_id=client_id)))
+    found = read_fast_fetch(memoryview(framed(lone(topic), client_id=client_id)))
 
     assert found is not None
     assert (found.correlation_id, found.max_wait_ms, found.min_bytes, found.is_committed) == (77, 500, 1, True)
@@ -48,7 +48,7 @@ def test_a_lone_fetch_is_read_as_the_codec_reads_it(client_id: str | None, topic
 
 
 def test_the_smaller_of_both_limits_holds() -> None:
-    found = read_lone_fetch(memoryview(framed(lone(max_bytes=10))))
+    found = read_fast_fetch(memoryview(framed(lone(max_bytes=10))))
 
     assert found is not None
     assert found.max_bytes == 10
@@ -57,14 +57,14 @@ def test_the_smaller_of_both_limits_holds() -> None:
 @pytest.mark.parametrize("isolation_level", [0, 1])
 @pytest.mark.parametrize("records", [b"", RECORDS])
 def test_the_answer_is_the_codecs(isolation_level: int, records: bytes) -> None:
-    found = read_lone_fetch(memoryview(framed(lone("größe", isolation_level=isolation_level))))
+    found = read_fast_fetch(memoryview(framed(lone("größe", isolation_level=isolation_level))))
     aborted: list[AbortedTransaction] | None = [] if isolation_level else None
     part = PartitionData(3, 0, 2**41, 2**40, 17, aborted_transactions=aborted, records=records)
     response = FetchResponse(responses=[FetchableTopicResponse("größe", partitions=[part])])
     whole = frame_response(1, VERSION, 77, codec.write_response(response, VERSION))
 
     assert found is not None
-    head = write_lone_head(found, 2**41, 2**40, 17, len(records))
+    head = write_fast_fetch_head(found, 2**41, 2**40, 17, len(records))
     assert head + records == b"".join(bytes(chunk) for chunk in whole)
 
 
@@ -84,22 +84,22 @@ def test_the_answer_is_the_codecs(isolation_level: int, records: bytes) -> None:
     ],
 )
 def test_what_is_not_alone_or_not_usual_goes_the_way_of_all(request_: FetchRequest) -> None:
-    assert read_lone_fetch(memoryview(framed(request_))) is None
+    assert read_fast_fetch(memoryview(framed(request_))) is None
 
 
 def test_other_apis_and_versions_are_not_looked_at() -> None:
     for version in (4, 10, 12):
-        assert read_lone_fetch(memoryview(framed(lone(), version))) is None
+        assert read_fast_fetch(memoryview(framed(lone(), version))) is None
     frame = bytearray(framed(lone()))
     frame[1] = 0
-    assert read_lone_fetch(memoryview(frame)) is None
+    assert read_fast_fetch(memoryview(frame)) is None
 
 
 def test_a_frame_that_is_cut_off_or_too_long_is_left_to_others() -> None:
     frame = framed(lone())
     for length in range(len(frame)):
-        assert read_lone_fetch(memoryview(frame[:length])) is None
-    assert read_lone_fetch(memoryview(frame + b"\0")) is None
+        assert read_fast_fetch(memoryview(frame[:length])) is None
+    assert read_fast_fetch(memoryview(frame + b"\0")) is None
 
 
 @given(st.integers(0, 10_000), st.integers(0, 255), st.binary(max_size=80))
@@ -108,7 +108,7 @@ def test_what_is_taken_of_damaged_frames_is_what_the_codec_takes(place: int, val
     frame = bytearray(framed(lone()))
     frame[place % len(frame)] = value
     frame += tail
-    found = read_lone_fetch(memoryview(frame))
+    found = read_fast_fetch(memoryview(frame))
     if found is None:
         return
     header = read_request_header(memoryview(frame))

@@ -61,7 +61,7 @@ def test_a_lone_produce_is_read_as_the_codec_reads_it(form: ModuleType, version:
     for size in (0, 1, 100, 20_000):
         batch = bytes(encode_batch([Record(0, 0, None, b"x" * size)]))
         frame = framed(lone(batch=batch, acks=1), version, client_id)
-        found = form.read_lone(memoryview(frame))
+        found = form.read_fast_produce(memoryview(frame))
 
         assert found is not None
         assert (found.version, found.correlation_id, found.acks, found.timeout_ms) == (version, 77, 1, 30_000)
@@ -79,7 +79,7 @@ def test_what_is_said_of_a_plain_batch_is_what_its_header_says(form: ModuleType,
     for count in (1, 2, 300):
         batch = bytes(encode_batch([Record(offset, timestamp, b"k", b"v") for offset in range(count)], codec=Codec.LZ4))
         header = check_batch(batch)
-        found = form.read_lone(framed(lone(batch=batch), version))
+        found = form.read_fast_produce(framed(lone(batch=batch), version))
 
         assert facts(found) == (header.record_count, header.crc, header.max_timestamp) == (count, header.crc, timestamp)
 
@@ -88,7 +88,7 @@ def test_what_is_said_of_a_plain_batch_is_what_its_header_says(form: ModuleType,
 def test_a_batch_of_a_known_producer_is_not_plain(form: ModuleType) -> None:
     for producer_id in (0, 7, 2**62):
         batch = encode_batch([Record(0, 0, None, b"")], producer_id=producer_id, producer_epoch=0, base_sequence=0)
-        assert facts(form.read_lone(framed(lone(batch=bytes(batch)), 7))) == (0, 0, 0)
+        assert facts(form.read_fast_produce(framed(lone(batch=bytes(batch)), 7))) == (0, 0, 0)
 
 
 @given(st.integers(0, 60), st.integers(0, 255), st.booleans())
@@ -100,7 +100,7 @@ def test_no_header_is_called_plain_that_would_not_be_let_in(place: int, value: i
     batch[place] = value
     if is_crc_right:
         batch[17:21] = batch_crc(batch).to_bytes(4, "big")
-    found, again = (form.read_lone(framed(lone(batch=bytes(batch)), 7)) for form in FORMS)
+    found, again = (form.read_fast_produce(framed(lone(batch=bytes(batch)), 7)) for form in FORMS)
 
     assert (found is None) == (again is None)
     if found is None or not found.record_count:
@@ -118,12 +118,12 @@ def test_no_header_is_called_plain_that_would_not_be_let_in(place: int, value: i
 @EACH_FORM
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_answer_is_the_codecs(form: ModuleType, version: int) -> None:
-    found = form.read_lone(framed(lone("a" * 126), version))
+    found = form.read_fast_produce(framed(lone("a" * 126), version))
     part = PartitionProduceResponse(3, base_offset=2**40, log_append_time_ms=-1, log_start_offset=17)
     response = ProduceResponse([TopicProduceResponse("a" * 126, partition_responses=[part])])
     whole = frame_response(0, version, 77, codec.write_response(response, version))
 
-    assert form.write_lone(found, 2**40, -1, 17) == b"".join(bytes(chunk) for chunk in whole)
+    assert form.write_fast_produce(found, 2**40, -1, 17) == b"".join(bytes(chunk) for chunk in whole)
 
 
 @EACH_FORM
@@ -146,7 +146,7 @@ def test_the_answer_is_the_codecs(form: ModuleType, version: int) -> None:
 )
 def test_what_is_not_alone_or_not_usual_goes_the_way_of_all(form: ModuleType, request_: ProduceRequest) -> None:
     for version in VERSIONS:
-        assert form.read_lone(framed(request_, version)) is None
+        assert form.read_fast_produce(framed(request_, version)) is None
 
 
 @EACH_FORM
@@ -154,7 +154,7 @@ def test_other_apis_and_versions_are_not_looked_at(form: ModuleType) -> None:
     frame = bytearray(framed(lone(), 12))
     for first_bytes in (b"\0\1\0\14", b"\0\0\0\15", b"\0\0\0\2", b"\0\0\xff\xff"):
         frame[:4] = first_bytes
-        assert form.read_lone(bytes(frame)) is None
+        assert form.read_fast_produce(bytes(frame)) is None
 
 
 @EACH_FORM
@@ -162,8 +162,8 @@ def test_other_apis_and_versions_are_not_looked_at(form: ModuleType) -> None:
 def test_a_frame_that_is_cut_off_or_too_long_is_left_to_others(form: ModuleType, version: int) -> None:
     frame = framed(lone(), version)
     for length in range(len(frame)):
-        assert form.read_lone(frame[:length]) is None
-    assert form.read_lone(frame + b"\0") is None
+        assert form.read_fast_produce(frame[:length]) is None
+    assert form.read_fast_produce(frame + b"\0") is None
 
 
 @given(st.sampled_from(VERSIONS), st.integers(0, 10_000), st.integers(0, 255), st.binary(max_size=80))
@@ -173,7 +173,7 @@ def test_both_forms_agree_on_damaged_frames(version: int, place: int, value: int
     frame = bytearray(framed(lone(), version))
     frame[place % len(frame)] = value
     frame += tail
-    found, again = (form.read_lone(bytes(frame)) for form in FORMS)
+    found, again = (form.read_fast_produce(bytes(frame)) for form in FORMS)
 
     assert (found is None) == (again is None)
     if found is None:

@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from qanat.broker.coordinators.coordinator_shard import HostedShard
+from qanat.broker.coordinators.coordinator_shard import CoordinatorShard
 from qanat.broker.replicas import replica_fetchers
 from qanat.broker.replicas.local_replicas import Copy
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
-from qanat.broker.replicas.replica_fetchers import _FollowedLeader
+from qanat.broker.replicas.replica_fetchers import _ReplicaFetcher
 from qanat.log.recovery import active_segment_recovery
 from qanat.log.runtime.group_commit import GroupCommit
 from qanat.model.error_codes import ErrorCode
@@ -24,13 +24,13 @@ from verify.clusters.bug_bank.bug import Patches
 
 def follow_without_fsync(patches: Patches) -> None:
     """T7: a follower says that it has what is not on its disk yet."""
-    append = _FollowedLeader._append
+    append = _ReplicaFetcher._append
 
-    def appended(followed: _FollowedLeader, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
+    def appended(followed: _ReplicaFetcher, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
         append(followed, copy, row)
         return None
 
-    patches.put(_FollowedLeader, "_append", appended)
+    patches.put(_ReplicaFetcher, "_append", appended)
     patches.put(replica_fetchers, "_is_settled", lambda copy: copy.log.job_in_hand != "truncation")
 
 
@@ -90,7 +90,7 @@ def go_on_after_a_failed_sync(patches: Patches) -> None:
 
 def coordinate_before_it_is_durable(patches: Patches) -> None:
     """C38, C50: coordinators answer, and act, on what they have only decided."""
-    act = HostedShard.act
+    act = CoordinatorShard.act
 
     def acted(shard: Any, decision: Any, answer: Any = None) -> None:
         partition, shard.partition = shard.partition, _Hasty(shard.partition)
@@ -99,7 +99,7 @@ def coordinate_before_it_is_durable(patches: Patches) -> None:
         finally:
             shard.partition = partition
 
-    patches.put(HostedShard, "act", acted)
+    patches.put(CoordinatorShard, "act", acted)
 
 
 class _Hasty:

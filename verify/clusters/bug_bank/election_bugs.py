@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from qanat.broker.broker import Broker
 from qanat.broker.controller import controller_loop
-from qanat.broker.metadata.image_watcher import MetadataKeeper
+from qanat.broker.metadata.image_watcher import ImageWatcher
 from qanat.broker.metadata.registration import Membership
-from qanat.broker.replicas.isr_changes import InSyncSets
+from qanat.broker.replicas.isr_changes import IsrChanges
 from qanat.broker.replicas.replica_faults import ReplicaFaults
 from qanat.broker.replicas.replica_logs import ReplicaLogs
 from qanat.cluster import elections, failure_detector, reassignments
@@ -80,21 +80,21 @@ def report_no_faults(patches: Patches) -> None:
 
 def let_eligible_replicas_stay(patches: Patches) -> None:
     """C13 (KIP-966): who left while nothing could be committed stays eligible when something can be again."""
-    from qanat.broker.replicas.local_replicas import Hosting
+    from qanat.broker.replicas.local_replicas import LocalReplicas
 
-    with_in_sync, tell_leader = elections.with_in_sync, Hosting._tell_leader
+    with_in_sync, tell_leader = elections.with_in_sync, LocalReplicas._tell_leader
 
     def kept(state: PartitionState, in_sync: Sequence[int], joined: Any, rules: Rules) -> PartitionState:
         after = with_in_sync(state, in_sync, joined, rules)
         dropped = [one for one in (*state.in_sync, *state.eligible) if one.node_id not in in_sync]
         return replace(after, eligible=tuple(dropped))
 
-    def told(hosting: Hosting, partition: Any, leader: Any, state: PartitionState) -> None:
+    def told(hosting: LocalReplicas, partition: Any, leader: Any, state: PartitionState) -> None:
         tell_leader(hosting, partition, leader, replace(state, eligible=()))
 
     patches.put(elections, "with_in_sync", kept)
-    patches.put(_module_of(InSyncSets), "with_in_sync", kept)
-    patches.put(Hosting, "_tell_leader", told)
+    patches.put(_module_of(IsrChanges), "with_in_sync", kept)
+    patches.put(LocalReplicas, "_tell_leader", told)
 
 
 def control_by_lease_alone(patches: Patches) -> None:
@@ -109,12 +109,12 @@ def control_by_lease_alone(patches: Patches) -> None:
 
 def change_sets_without_comparing(patches: Patches) -> None:
     """C09, C81: a leader writes the in-sync set, whoever has written the state since."""
-    insist = InSyncSets._insist
+    insist = IsrChanges._insist
 
-    async def careless(sets: InSyncSets, compares: Any, operations: Any) -> bool:
+    async def careless(sets: IsrChanges, compares: Any, operations: Any) -> bool:
         return await insist(sets, [one for one in compares if isinstance(one, CreatedAt)], operations)
 
-    patches.put(InSyncSets, "_insist", careless)
+    patches.put(IsrChanges, "_insist", careless)
 
 
 def keep_an_epoch_when_the_leader_changes(patches: Patches) -> None:
@@ -155,10 +155,10 @@ def evict_by_one_witness(patches: Patches) -> None:
 def never_reconcile(patches: Patches) -> None:
     """C80: what a watch does not tell is never known."""
 
-    async def rest(keeper: MetadataKeeper) -> None:
+    async def rest(keeper: ImageWatcher) -> None:
         await asyncio.Event().wait()
 
-    patches.put(MetadataKeeper, "_reconcile_for_ever", rest)
+    patches.put(ImageWatcher, "_reconcile_for_ever", rest)
 
 
 def _module_of(part: type) -> object:

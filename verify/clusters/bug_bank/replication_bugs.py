@@ -9,10 +9,10 @@ from typing import Any
 from qanat.api.records import fetch as fetch_door
 from qanat.broker.replicas import fetch
 from qanat.broker.replicas.fetch import Fetch, Found, Wanted
-from qanat.broker.replicas.isr_changes import InSyncSets
-from qanat.broker.replicas.local_replicas import Copy, Hosting
+from qanat.broker.replicas.isr_changes import IsrChanges
+from qanat.broker.replicas.local_replicas import Copy, LocalReplicas
 from qanat.broker.replicas.partition import Partition
-from qanat.broker.replicas.replica_fetchers import _FollowedLeader
+from qanat.broker.replicas.replica_fetchers import _ReplicaFetcher
 from qanat.cluster.values import PartitionState
 from qanat.log.leader_epochs import EpochStart, LeaderEpochs
 from qanat.log.partition_log import PartitionLog
@@ -24,9 +24,9 @@ from verify.clusters.bug_bank.bug import Patches
 
 def truncate_to_the_high_watermark(patches: Patches) -> None:
     """C01 (KIP-101): a follower of a new leader cuts what it does not know to be committed."""
-    take = _FollowedLeader._take
+    take = _ReplicaFetcher._take
 
-    def taken(followed: _FollowedLeader, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
+    def taken(followed: _ReplicaFetcher, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
         log, cut = copy.log, followed.__dict__.setdefault("cut", set())
         if (copy.at, copy.leader_epoch) not in cut and log.high_watermark < log.end_offset:
             cut.add((copy.at, copy.leader_epoch))
@@ -35,7 +35,7 @@ def truncate_to_the_high_watermark(patches: Patches) -> None:
         cut.add((copy.at, copy.leader_epoch))
         return take(followed, copy, row)
 
-    patches.put(_FollowedLeader, "_take", taken)
+    patches.put(_ReplicaFetcher, "_take", taken)
 
 
 def never_truncate(patches: Patches) -> None:
@@ -93,13 +93,13 @@ def forget_a_change_without_an_answer(patches: Patches) -> None:
     """C09: a change of the set whose outcome is unknown is taken for one that failed."""
     from qanat.model.errors import StoreUnavailableError
 
-    async def tried(sets: InSyncSets, compares: Any, operations: Any) -> bool:
+    async def tried(sets: IsrChanges, compares: Any, operations: Any) -> bool:
         try:
             return await sets._broker.metadata.commit(compares, operations)
         except StoreUnavailableError:
             return False
 
-    patches.put(InSyncSets, "_insist", tried)
+    patches.put(IsrChanges, "_insist", tried)
 
 
 def join_before_the_epoch_is_reached(patches: Patches) -> None:
@@ -151,26 +151,26 @@ def commit_with_too_few(patches: Patches) -> None:
 
 def take_answers_of_the_leader_before(patches: Patches) -> None:
     """C06: what was asked of one leader is appended although another leads by now."""
-    take_all = _FollowedLeader._take_all
+    take_all = _ReplicaFetcher._take_all
 
-    async def taken(followed: _FollowedLeader, response: FetchResponse, asked: dict[TopicPartition, Copy]) -> None:
+    async def taken(followed: _ReplicaFetcher, response: FetchResponse, asked: dict[TopicPartition, Copy]) -> None:
         now, followed._copies = followed._copies, {**followed._copies, **asked}
         try:
             await take_all(followed, response, asked)
         finally:
             followed._copies = now
 
-    patches.put(_FollowedLeader, "_take_all", taken)
+    patches.put(_ReplicaFetcher, "_take_all", taken)
 
 
 def lead_on_after_a_restart(patches: Patches) -> None:
     """C02: a leader that comes back goes on in the epoch that it had."""
     from qanat.cluster import elections
 
-    def leads(hosting: Hosting, state: PartitionState) -> bool:
+    def leads(hosting: LocalReplicas, state: PartitionState) -> bool:
         return state.leader == hosting._node_id
 
-    patches.put(Hosting, "_leads", leads)
+    patches.put(LocalReplicas, "_leads", leads)
     patches.put(elections, "_still_leads", lambda leader, before, nodes, rules: leader in nodes.alive)
 
 
@@ -203,9 +203,9 @@ def forget_producers_on_followers(patches: Patches) -> None:
 
 def mix_topics_of_one_name(patches: Patches) -> None:
     """C19: a topic that was deleted and made again is taken for the same."""
-    host_topic = Hosting.host_topic
+    host_topic = LocalReplicas.host_topic
 
-    async def hosted(hosting: Hosting, name: str) -> None:
+    async def hosted(hosting: LocalReplicas, name: str) -> None:
         topic, logs = hosting._image.topics.get(name), hosting._by_topic.get(name, {})
         if topic is None:
             return  # It may come back.
@@ -213,4 +213,4 @@ def mix_topics_of_one_name(patches: Patches) -> None:
             logs[at] = topic.identity.value.bytes
         await host_topic(hosting, name)
 
-    patches.put(Hosting, "host_topic", hosted)
+    patches.put(LocalReplicas, "host_topic", hosted)

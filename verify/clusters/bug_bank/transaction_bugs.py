@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from qanat.broker.coordinators import transaction_coordinator
-from qanat.broker.coordinators.coordinator_shard import HostedShard
+from qanat.broker.coordinators.coordinator_shard import CoordinatorShard
 from qanat.broker.coordinators.internal_topic import InternalTopic
-from qanat.broker.coordinators.transaction_coordinator import HostedTransactions
+from qanat.broker.coordinators.transaction_coordinator import TransactionCoordinatorShard
 from qanat.broker.coordinators.transaction_markers import MarkerWriter
 from qanat.broker.replicas.partition import EndMarker, Partition
 from qanat.model.error_codes import ErrorCode
@@ -18,14 +18,14 @@ from verify.clusters.bug_bank.bug import Patches
 
 def send_markers_before_the_verdict_is_durable(patches: Patches) -> None:
     """C38: markers go out when the verdict is decided, and another coordinator decides otherwise."""
-    act = HostedShard.act
+    act = CoordinatorShard.act
 
     def acted(shard: Any, decision: Any, answer: Any = None) -> None:
         act(shard, decision, answer)
-        if isinstance(shard, HostedTransactions) and shard.is_serving:
-            HostedTransactions._follow(shard, decision)
+        if isinstance(shard, TransactionCoordinatorShard) and shard.is_serving:
+            TransactionCoordinatorShard._follow(shard, decision)
 
-    patches.put(HostedShard, "act", acted)
+    patches.put(CoordinatorShard, "act", acted)
 
 
 def give_up_a_marker(patches: Patches) -> None:

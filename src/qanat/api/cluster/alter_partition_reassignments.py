@@ -35,7 +35,7 @@ async def handle(
     ]
 
     async def move_all() -> None:
-        async for topic, answer in context.breaths.over(zip(request.topics, answers, strict=True)):
+        async for topic, answer in context.yielder.over(zip(request.topics, answers, strict=True)):
             for asked, row in zip(topic.partitions, answer.partitions, strict=True):
                 outcome = await _move(topic.name, asked, context, may_resize=may_resize)
                 row.error_code, row.error_message = _told(outcome)

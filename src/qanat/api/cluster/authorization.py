@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from qanat.api.allowed_operations import ON_CLUSTER
-from qanat.api.authorization import GRANTED, Asker, Denied, Granted, Guard, Verdict, sifted
+from qanat.api.authorization import GRANTED, AccessCheck, AuthorizationRule, Denied, Granted, Verdict, sifted
 from qanat.api.cluster.get_replica_log_info import refused
 from qanat.api.configs.config_resources import ResourceType
 from qanat.model.error_codes import ErrorCode
@@ -26,13 +26,13 @@ from qanat.wire.kafka.messages import (
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def guard_nothing(request: Any, asker: Asker) -> Verdict:
+def guard_nothing(request: Any, access: AccessCheck) -> Verdict:
     """For what everybody may ask."""
     return GRANTED
 
 
-def guard_describe_configs(request: describe_configs.DescribeConfigsRequest, asker: Asker) -> Verdict:
-    kept, denied = sifted(request.resources, lambda one: _may(asker, Operation.DESCRIBE_CONFIGS, one))
+def guard_describe_configs(request: describe_configs.DescribeConfigsRequest, access: AccessCheck) -> Verdict:
+    kept, denied = sifted(request.resources, lambda one: _may(access, Operation.DESCRIBE_CONFIGS, one))
     request.resources = kept
 
     def complete(response: describe_configs.DescribeConfigsResponse) -> describe_configs.DescribeConfigsResponse:
@@ -45,11 +45,11 @@ def guard_describe_configs(request: describe_configs.DescribeConfigsRequest, ask
     return Granted(complete) if denied else GRANTED
 
 
-def alters_configs(row: type[Any]) -> Guard:
+def alters_configs(row: type[Any]) -> AuthorizationRule:
     """The guard of both APIs that change configurations; `row` is what one refusal is."""
 
-    def guard(request: Any, asker: Asker) -> Verdict:
-        kept, denied = sifted(request.resources, lambda one: _may(asker, Operation.ALTER_CONFIGS, one))
+    def guard(request: Any, access: AccessCheck) -> Verdict:
+        kept, denied = sifted(request.resources, lambda one: _may(access, Operation.ALTER_CONFIGS, one))
         request.resources = kept
 
         def complete(response: Any) -> Any:
@@ -61,15 +61,15 @@ def alters_configs(row: type[Any]) -> Guard:
     return guard
 
 
-def _may(asker: Asker, operation: Operation, resource: Any) -> bool:
+def _may(access: AccessCheck, operation: Operation, resource: Any) -> bool:
     """Topics by their names; everything else belongs to the cluster, or to a group."""
     match resource.resource_type:
         case ResourceType.TOPIC:
-            return asker.may_topic(operation, resource.resource_name)
+            return access.may_topic(operation, resource.resource_name)
         case ResourceType.GROUP:
-            return asker.may_group(operation, resource.resource_name)
+            return access.may_group(operation, resource.resource_name)
         case _:
-            return asker.may_cluster(operation)
+            return access.may_cluster(operation)
 
 
 def _code(resource: Any) -> ErrorCode:
@@ -82,24 +82,24 @@ def _code(resource: Any) -> ErrorCode:
             return _DENIED
 
 
-def guard_describe_log_dirs(request: describe_log_dirs.DescribeLogDirsRequest, asker: Asker) -> Verdict:
-    if asker.may_cluster(Operation.DESCRIBE):
+def guard_describe_log_dirs(request: describe_log_dirs.DescribeLogDirsRequest, access: AccessCheck) -> Verdict:
+    if access.may_cluster(Operation.DESCRIBE):
         return GRANTED
     return Denied(describe_log_dirs.DescribeLogDirsResponse(error_code=_DENIED, results=[]))
 
 
-def guard_replica_log_info(request: get_replica_log_info.GetReplicaLogInfoRequest, asker: Asker) -> Verdict:
+def guard_replica_log_info(request: get_replica_log_info.GetReplicaLogInfoRequest, access: AccessCheck) -> Verdict:
     """Brokers may; and so may operators that only look, as with log directories."""
-    if asker.may_cluster(Operation.CLUSTER_ACTION) or asker.may_cluster(Operation.DESCRIBE):
+    if access.may_cluster(Operation.CLUSTER_ACTION) or access.may_cluster(Operation.DESCRIBE):
         return GRANTED
     return Denied(refused(request, _DENIED))
 
 
-def needs_cluster(operation: Operation, refusal: Callable[[], Any]) -> Guard:
+def needs_cluster(operation: Operation, refusal: Callable[[], Any]) -> AuthorizationRule:
     """The guard of an API that asks one thing of the cluster as a whole; `refusal` makes its answer."""
 
-    def guard(request: Any, asker: Asker) -> Verdict:
-        return GRANTED if asker.may_cluster(operation) else Denied(refusal())
+    def guard(request: Any, access: AccessCheck) -> Verdict:
+        return GRANTED if access.may_cluster(operation) else Denied(refusal())
 
     return guard
 
@@ -125,28 +125,30 @@ guard_list_reassignments = needs_cluster(
 )
 
 
-def guard_describe_cluster(request: describe_cluster.DescribeClusterRequest, asker: Asker) -> Verdict:
+def guard_describe_cluster(request: describe_cluster.DescribeClusterRequest, access: AccessCheck) -> Verdict:
     if not request.include_cluster_authorized_operations:
         return GRANTED
 
     def complete(response: describe_cluster.DescribeClusterResponse) -> describe_cluster.DescribeClusterResponse:
-        may = asker.may_cluster(Operation.DESCRIBE)
+        may = access.may_cluster(Operation.DESCRIBE)
         response.cluster_authorized_operations = (
-            asker.bits(ResourceKind.CLUSTER, CLUSTER.name, ON_CLUSTER) if may else 0
+            access.bits(ResourceKind.CLUSTER, CLUSTER.name, ON_CLUSTER) if may else 0
         )
         return response
 
     return Granted(complete)
 
 
-def guard_init_producer_id(request: init_producer_id.InitProducerIdRequest, asker: Asker) -> Verdict:
+def guard_init_producer_id(request: init_producer_id.InitProducerIdRequest, access: AccessCheck) -> Verdict:
     """A plain idempotent producer needs no more than somewhere to write to (KIP-679)."""
     if request.transactional_id is not None:
-        if asker.may(Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, request.transactional_id):
+        if access.may(Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, request.transactional_id):
             return GRANTED
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return Denied(init_producer_id.InitProducerIdResponse(error_code=code, producer_epoch=-1))
-    topics = asker.broker.metadata.image.topics
-    if asker.may_cluster(Operation.IDEMPOTENT_WRITE) or any(asker.may_topic(Operation.WRITE, name) for name in topics):
+    topics = access.broker.metadata.image.topics
+    if access.may_cluster(Operation.IDEMPOTENT_WRITE) or any(
+        access.may_topic(Operation.WRITE, name) for name in topics
+    ):
         return GRANTED
     return Denied(init_producer_id.InitProducerIdResponse(error_code=_DENIED, producer_epoch=-1))

@@ -36,7 +36,7 @@ async def _describe(request: DescribeLogDirsRequest, path: str, context: Request
     directory = context.broker.runtime.directory
     topics: dict[str, DescribeLogDirsTopic] = {}
     chosen = await _chosen(request.topics, directory.logs, context)
-    async for at, log in context.breaths.over(chosen):
+    async for at, log in context.yielder.over(chosen):
         topic = topics.setdefault(at.topic, DescribeLogDirsTopic(at.topic, []))
         size_bytes = sum(segment.size for segment in log.segments)
         topic.partitions.append(DescribeLogDirsPartition(at.partition, size_bytes))
@@ -52,8 +52,8 @@ async def _chosen(
     if asked is None:
         return list(logs.items())
     found: dict[TopicPartition, PartitionLog] = {}
-    async for topic in context.breaths.over(asked):
-        async for number in context.breaths.over(topic.partitions):
+    async for topic in context.yielder.over(asked):
+        async for number in context.yielder.over(topic.partitions):
             at = TopicPartition(topic.topic, number)
             if at in logs:
                 found[at] = logs[at]

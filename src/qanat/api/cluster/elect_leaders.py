@@ -47,7 +47,7 @@ async def handle(request: ElectLeadersRequest, context: RequestContext) -> Elect
     async def elect_all() -> None:
         proofs = await _proofs(wanted, context) if request.election_type == _UNCLEAN else {}
         for name, rows in answers.items():
-            async for number, row in context.breaths.over(list(rows.items())):
+            async for number, row in context.yielder.over(list(rows.items())):
                 outcome = await _elect(name, number, context, proofs, is_unclean=request.election_type == _UNCLEAN)
                 row.error_code, row.error_message = ErrorCode.NONE, None
                 if isinstance(outcome, Rejection):
@@ -94,11 +94,11 @@ async def _proofs(wanted: Mapping[str, Sequence[int]], context: RequestContext) 
     image, by_node = context.broker.metadata.image, dict[int, dict[PartitionRef, int]]()
     for name, numbers in wanted.items():
         topic = image.topics.get(name)
-        async for number in context.breaths.over(numbers if topic is not None else ()):
+        async for number in context.yielder.over(numbers if topic is not None else ()):
             if topic is None or not 0 <= number < len(topic.partitions):
                 continue
             state = image.state(topic, number)
             for node_id in state.target if state.leader == NO_LEADER else ():
                 if node_id in image.brokers:
                     by_node.setdefault(node_id, {})[topic.topic_id, number] = state.leader_epoch
-    return await context.broker.controlling.proofs.gather_soon(by_node)
+    return await context.broker.controller_loop.proofs.gather_soon(by_node)

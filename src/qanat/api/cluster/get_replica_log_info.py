@@ -39,11 +39,11 @@ async def handle(request: GetReplicaLogInfoRequest, context: RequestContext) -> 
         broker_epoch=epoch,
         has_more_data=False,
         topic_partition_log_info_list=[
-            TopicPartitionLogInfo(topic_id, [_row(ref, described) async for ref in context.breaths.over(refs)])
+            TopicPartitionLogInfo(topic_id, [_row(ref, described) async for ref in context.yielder.over(refs)])
             for topic_id, refs in wanted.items()
         ],
         directory_id=broker.membership.registration.directory_id,
-        waiting=_waiting(broker) if request.faulty_only and broker.controlling.is_controller else [],
+        waiting=_waiting(broker) if request.faulty_only and broker.controller_loop.is_controller else [],
     )
 
 
@@ -71,7 +71,7 @@ def _waiting(broker: Broker) -> list[WaitingElection]:
             list(one.wait.gone),
             -1 if one.left_ms is None else one.left_ms,
         )
-        for one in broker.controlling.waiting
+        for one in broker.controller_loop.waiting
     ]
 
 

@@ -22,7 +22,7 @@ async def handle(
     if request.topics is not None:
         asked = {topic.name: topic.partition_indexes for topic in request.topics}
     found: list[OngoingTopicReassignment] = []
-    async for name, numbers in context.breaths.over(asked.items()):
+    async for name, numbers in context.yielder.over(asked.items()):
         topic = image.topics.get(name)
         if topic is None:
             continue

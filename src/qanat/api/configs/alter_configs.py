@@ -35,7 +35,7 @@ async def handle(request: AlterConfigsRequest, context: RequestContext) -> Alter
     responses: list[AlterConfigsResourceResponse] = []
 
     async def alter_all() -> None:
-        async for resource, key in context.breaths.over(zip(request.resources, keys, strict=True)):
+        async for resource, key in context.yielder.over(zip(request.resources, keys, strict=True)):
             if times[key] > 1:
                 outcome: ConfigPlan | Rejection = REPEATED
             else:
@@ -57,7 +57,7 @@ async def _alter(
         if config.value is None:
             return missing_value(config.name)
     wanted: dict[str, str | None] = {}
-    async for piece in context.breaths.pieces(resource.configs):
+    async for piece in context.yielder.pieces(resource.configs):
         wanted.update((config.name, config.value) for config in piece)
     broker, name = context.broker, resource.resource_name
 

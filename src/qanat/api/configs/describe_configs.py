@@ -30,7 +30,7 @@ from qanat.wire.kafka.messages.describe_configs import (
 
 async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
-        results=[_describe(resource, request, context) async for resource in context.breaths.over(request.resources)]
+        results=[_describe(resource, request, context) async for resource in context.yielder.over(request.resources)]
     )
 
 

@@ -43,7 +43,7 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
     responses: list[AlterConfigsResourceResponse] = []
 
     async def alter_all() -> None:
-        async for resource, key in context.breaths.over(zip(request.resources, keys, strict=True)):
+        async for resource, key in context.yielder.over(zip(request.resources, keys, strict=True)):
             if times[key] > 1:
                 outcome: ConfigPlan | Rejection = REPEATED
             else:
@@ -76,7 +76,7 @@ async def _alter(
 
 async def _changes(resource: AlterConfigsResource, context: RequestContext) -> list[ConfigChange] | Rejection:
     changes: list[ConfigChange] = []
-    async for config in context.breaths.over(resource.configs):
+    async for config in context.yielder.over(resource.configs):
         act = _ACTS.get(config.config_operation)
         if act is None:
             return Rejection(

@@ -30,7 +30,7 @@ def handle(request: ConsumerGroupDescribeRequest, context: RequestContext) -> ob
 
 async def _describe(request: ConsumerGroupDescribeRequest, context: RequestContext) -> ConsumerGroupDescribeResponse:
     groups = []
-    async for group_id in context.breaths.over(dict.fromkeys(request.group_ids)):
+    async for group_id in context.yielder.over(dict.fromkeys(request.group_ids)):
         reply = await context.broker.groups.ask(group_id, DescribeConsumerGroup(group_id))
         assert isinstance(reply, ConsumerDescribeReply)
         groups.append(await _described(reply, context))
@@ -49,7 +49,7 @@ async def _described(reply: ConsumerDescribeReply, context: RequestContext) -> D
         group_epoch=reply.epoch,
         assignment_epoch=reply.target_epoch,
         assignor_name=reply.assignor,
-        members=[_member(one) async for one in context.breaths.over(reply.members)],
+        members=[_member(one) async for one in context.yielder.over(reply.members)],
     )
 
 

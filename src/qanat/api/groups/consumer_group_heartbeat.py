@@ -63,17 +63,17 @@ async def _beat(request: ConsumerGroupHeartbeatRequest, context: RequestContext)
 async def _owned(rows: list[RequestTopicPartitions] | None, context: RequestContext) -> Partitions | None:
     if rows is None:
         return None
-    breaths = context.breaths
+    yielder = context.yielder
     found = [
         TopicIdPartition(bytes(row.topic_id), number)
-        async for row in breaths.over(rows)
-        async for number in breaths.over(row.partitions)
+        async for row in yielder.over(rows)
+        async for number in yielder.over(row.partitions)
     ]
     return tuple(found)
 
 
 async def _rows(partitions: Partitions, context: RequestContext) -> list[ResponseTopicPartitions]:
     rows: dict[bytes, list[int]] = {}
-    async for at in context.breaths.over(partitions):
+    async for at in context.yielder.over(partitions):
         rows.setdefault(at.topic_id, []).append(at.partition)
     return [ResponseTopicPartitions(*row) for row in rows.items()]

@@ -15,7 +15,7 @@ def handle(request: DeleteGroupsRequest, context: RequestContext) -> object:
 
 async def _delete(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
     results = []
-    async for group_id in context.breaths.over(dict.fromkeys(request.groups_names)):
+    async for group_id in context.yielder.over(dict.fromkeys(request.groups_names)):
         error = await context.broker.share_administration.delete_group(group_id)
         results.append(DeletableGroupResult(group_id, error))
     return DeleteGroupsResponse(results=results)

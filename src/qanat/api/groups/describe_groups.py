@@ -27,7 +27,7 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> object:
 
 async def _describe(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
     groups = []
-    async for group_id in context.breaths.over(dict.fromkeys(request.groups)):
+    async for group_id in context.yielder.over(dict.fromkeys(request.groups)):
         reply = await context.broker.groups.ask(group_id, DescribeGroup(group_id))
         assert isinstance(reply, DescribeReply)
         groups.append(_described(reply, context.version))

@@ -42,7 +42,7 @@ def handle(request: FindCoordinatorRequest, context: RequestContext) -> object:
 
 async def _find(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     if context.version >= _MANY_FROM:
-        keys = context.breaths.over(request.coordinator_keys)
+        keys = context.yielder.over(request.coordinator_keys)
         found = [await _coordinator(key, request.key_type, context) async for key in keys]
         return FindCoordinatorResponse(coordinators=found)
     one = await _coordinator(request.key, request.key_type, context)

@@ -23,7 +23,7 @@ def handle(request: JoinGroupRequest, context: RequestContext) -> object:
 
 
 async def _join(request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
-    rows = context.breaths.over(request.protocols)
+    rows = context.yielder.over(request.protocols)
     protocols = [Protocol(one.name, bytes(one.metadata)) async for one in rows]
     asked = JoinGroup(
         group_id=request.group_id,
@@ -51,7 +51,7 @@ async def _join(request: JoinGroupRequest, context: RequestContext) -> JoinGroup
         member_id=reply.member_id,
         members=[
             JoinGroupResponseMember(one.member_id, one.instance_id, one.metadata)
-            async for one in context.breaths.over(reply.members)
+            async for one in context.yielder.over(reply.members)
         ],
     )
 

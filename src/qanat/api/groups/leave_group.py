@@ -30,7 +30,7 @@ async def _leave(request: LeaveGroupRequest, context: RequestContext) -> LeaveGr
         else (LeavingMember(request.member_id),)
     )
     answers: list[MemberResponse] = []
-    async for piece in context.breaths.pieces(members):
+    async for piece in context.yielder.pieces(members):
         reply = await _leave_piece(request.group_id, piece, context)
         if reply.error:
             return LeaveGroupResponse(error_code=reply.error)

@@ -6,7 +6,7 @@ v1   throttle time    v3   flexible    v4   filter by state, which is in the ans
 from __future__ import annotations
 
 from qanat.api.request_context import RequestContext
-from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.groups.classic.states import GroupState
 from qanat.groups.classic.view import CLASSIC
 from qanat.groups.consumer.group import ConsumerGroupState
@@ -24,22 +24,22 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> object:
 
 
 async def _list(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
-    breaths = context.breaths
-    asked = ListGroups(await _distinct(request.states_filter, breaths), await _distinct(request.types_filter, breaths))
-    replies = await context.broker.groups.ask_all(asked, breaths)
+    yielder = context.yielder
+    asked = ListGroups(await _distinct(request.states_filter, yielder), await _distinct(request.types_filter, yielder))
+    replies = await context.broker.groups.ask_all(asked, yielder)
     groups = [
         ListedGroup(one.group_id, one.protocol_type, one.state, one.group_type)
-        async for reply in breaths.over(replies)
+        async for reply in yielder.over(replies)
         if isinstance(reply, ListReply)
-        async for one in breaths.over(reply.groups)
+        async for one in yielder.over(reply.groups)
     ]
     return ListGroupsResponse(groups=groups)
 
 
-async def _distinct(names: list[str], breaths: Breaths) -> tuple[str, ...]:
+async def _distinct(names: list[str], yielder: CooperativeYield) -> tuple[str, ...]:
     """A filter, as short as it can be, because every partition of the internal topic goes through it.
 
     Of the names that nothing can have, one is enough: a filter that lets nothing through is not the same as none.
     """
-    seen = {name.strip().lower(): None async for name in breaths.over(names)}
+    seen = {name.strip().lower(): None async for name in yielder.over(names)}
     return tuple(name for name in seen if name in _NAMES) or tuple(seen)[:1]

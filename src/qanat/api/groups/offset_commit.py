@@ -31,9 +31,9 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> object:
 
 
 async def _commit(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
-    offsets = [one async for one in context.breaths.over(_offsets(request))]
+    offsets = [one async for one in context.yielder.over(_offsets(request))]
     if offsets:
-        begun = [await _begin(request, piece, context) async for piece in context.breaths.pieces(offsets)]
+        begun = [await _begin(request, piece, context) async for piece in context.yielder.pieces(offsets)]
     else:
         begun = [await _begin(request, (), context)]
     told = iter([one for answer in begun for one in _outcomes(await answer)])
@@ -42,10 +42,10 @@ async def _commit(request: OffsetCommitRequest, context: RequestContext) -> Offs
             name=topic.name,
             partitions=[
                 OffsetCommitResponsePartition(one.partition_index, next(told).error)
-                async for one in context.breaths.over(topic.partitions)
+                async for one in context.yielder.over(topic.partitions)
             ],
         )
-        async for topic in context.breaths.over(request.topics)
+        async for topic in context.yielder.over(request.topics)
     ]
     return OffsetCommitResponse(topics=topics)
 

@@ -20,14 +20,14 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> object:
 
 
 async def _delete(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
-    breaths = context.breaths
+    yielder = context.yielder
     partitions = [
         TopicPartition(topic.name, one.partition_index)
-        async for topic in breaths.over(request.topics)
-        async for one in breaths.over(topic.partitions)
+        async for topic in yielder.over(request.topics)
+        async for one in yielder.over(topic.partitions)
     ]
-    pieces = [piece async for piece in breaths.pieces(partitions)] or [()]
-    begun = [await _begin(request.group_id, tuple(piece), context) async for piece in breaths.over(pieces)]
+    pieces = [piece async for piece in yielder.pieces(partitions)] or [()]
+    begun = [await _begin(request.group_id, tuple(piece), context) async for piece in yielder.over(pieces)]
     topics: dict[str, OffsetDeleteResponseTopic] = {}
     for answer in begun:
         reply = await answer

@@ -43,33 +43,33 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> object:
     return context.broker.park(_fetch_many(request, context) if many else _fetch_one(request, context))
 
 
-async def _ask(asker: FetchOffsets, topics: Topics, context: RequestContext) -> FetchReply:
-    """Where `asker` wants to read; it says who it is, and not yet which partitions."""
+async def _ask(access: FetchOffsets, topics: Topics, context: RequestContext) -> FetchReply:
+    """Where `access` wants to read; it says who it is, and not yet which partitions."""
     if topics is None:
-        reply = await _ask_shard(asker, context)
-        return reply if not reply.unread else await _ask_in_pieces(asker, reply.unread, context)
-    breaths = context.breaths
+        reply = await _ask_shard(access, context)
+        return reply if not reply.unread else await _ask_in_pieces(access, reply.unread, context)
+    yielder = context.yielder
     partitions = [
         TopicPartition(topic.name, number)
-        async for topic in breaths.over(topics)
-        async for number in breaths.over(topic.partition_indexes)
+        async for topic in yielder.over(topics)
+        async for number in yielder.over(topic.partition_indexes)
     ]
-    return await _ask_in_pieces(asker, partitions, context)
+    return await _ask_in_pieces(access, partitions, context)
 
 
 async def _ask_in_pieces(
-    asker: FetchOffsets, partitions: Sequence[TopicPartition], context: RequestContext
+    access: FetchOffsets, partitions: Sequence[TopicPartition], context: RequestContext
 ) -> FetchReply:
     """Each partition's offset as it is when its piece is asked for: they do not depend on each other."""
     if len(partitions) <= FEW_ROWS:
-        return await _ask_shard(replace(asker, partitions=tuple(partitions)), context)
+        return await _ask_shard(replace(access, partitions=tuple(partitions)), context)
     offsets: list[FetchedOffset] = []
-    async for piece in context.breaths.pieces(partitions):
-        reply = await _ask_shard(replace(asker, partitions=tuple(piece)), context)
+    async for piece in context.yielder.pieces(partitions):
+        reply = await _ask_shard(replace(access, partitions=tuple(piece)), context)
         if reply.error:
             return reply
         offsets += reply.offsets
-    return FetchReply(asker.group_id, offsets=tuple(offsets))
+    return FetchReply(access.group_id, offsets=tuple(offsets))
 
 
 async def _ask_shard(asked: FetchOffsets, context: RequestContext) -> FetchReply:
@@ -79,8 +79,8 @@ async def _ask_shard(asked: FetchOffsets, context: RequestContext) -> FetchReply
 
 
 async def _fetch_one(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
-    asker = FetchOffsets(request.group_id, require_stable=request.require_stable)
-    reply = await _ask(asker, request.topics, context)
+    access = FetchOffsets(request.group_id, require_stable=request.require_stable)
+    reply = await _ask(access, request.topics, context)
     offsets = reply.offsets
     if reply.error and context.version < _ERROR_FROM:
         offsets = tuple(
@@ -90,7 +90,7 @@ async def _fetch_one(request: OffsetFetchRequest, context: RequestContext) -> Of
         )
     topics = [
         OffsetFetchResponseTopic(
-            name, [OffsetFetchResponsePartition(*_fields(one)) async for one in context.breaths.over(found)]
+            name, [OffsetFetchResponsePartition(*_fields(one)) async for one in context.yielder.over(found)]
         )
         for name, found in (await _by_topic(offsets, context)).items()
     ]
@@ -99,21 +99,21 @@ async def _fetch_one(request: OffsetFetchRequest, context: RequestContext) -> Of
 
 async def _fetch_many(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     return OffsetFetchResponse(
-        groups=[await _group(group, request, context) async for group in context.breaths.over(request.groups)]
+        groups=[await _group(group, request, context) async for group in context.yielder.over(request.groups)]
     )
 
 
 async def _group(
     group: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponseGroup:
-    asker = FetchOffsets(group.group_id, None, request.require_stable, group.member_id, group.member_epoch)
-    reply = await _ask(asker, group.topics, context)
+    access = FetchOffsets(group.group_id, None, request.require_stable, group.member_id, group.member_epoch)
+    reply = await _ask(access, group.topics, context)
     if reply.error:
         return OffsetFetchResponseGroup(group.group_id, [], reply.error)
     topics = [
         OffsetFetchResponseTopics(
             name=name,
-            partitions=[OffsetFetchResponsePartitions(*_fields(one)) async for one in context.breaths.over(found)],
+            partitions=[OffsetFetchResponsePartitions(*_fields(one)) async for one in context.yielder.over(found)],
         )
         for name, found in (await _by_topic(reply.offsets, context)).items()
     ]
@@ -126,6 +126,6 @@ def _fields(one: FetchedOffset) -> tuple[int, int, int, str, ErrorCode]:
 
 async def _by_topic(offsets: tuple[FetchedOffset, ...], context: RequestContext) -> dict[str, list[FetchedOffset]]:
     topics: dict[str, list[FetchedOffset]] = {}
-    async for one in context.breaths.over(offsets):
+    async for one in context.yielder.over(offsets):
         topics.setdefault(one.topic, []).append(one)
     return topics

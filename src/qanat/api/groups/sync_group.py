@@ -16,7 +16,7 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> object:
 
 
 async def _sync(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
-    rows = context.breaths.over(request.assignments)
+    rows = context.yielder.over(request.assignments)
     assignments = [(one.member_id, bytes(one.assignment)) async for one in rows]
     asked = SyncGroup(
         group_id=request.group_id,

@@ -19,7 +19,7 @@ class Waiting(Protocol):
         """Answer without what was waited for."""
 
 
-class Patience:
+class AckTimeouts:
     """Who waits, and until when on the loop's clock. Belongs to one event loop."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from qanat.api.authorization import GRANTED, Asker, Denied, Granted, Verdict, sifted
+from qanat.api.authorization import GRANTED, AccessCheck, Denied, Granted, Verdict, sifted
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation, ResourceKind
 from qanat.wire.kafka.messages import (
@@ -19,17 +19,19 @@ from qanat.wire.kafka.messages import (
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def _may(asker: Asker, operation: Operation, name: str | None, topic_id: bytes) -> bool:
+def _may(access: AccessCheck, operation: Operation, name: str | None, topic_id: bytes) -> bool:
     """An id that nobody has is let through: the handler does not know it either."""
-    found = asker.topic_name(name, topic_id)
-    return found is None or asker.may_topic(operation, found)
+    found = access.topic_name(name, topic_id)
+    return found is None or access.may_topic(operation, found)
 
 
-def guard_produce(request: produce.ProduceRequest, asker: Asker) -> Verdict:
+def guard_produce(request: produce.ProduceRequest, access: AccessCheck) -> Verdict:
     code = _DENIED
     transactional_id = request.transactional_id
-    kept, denied = sifted(request.topic_data, lambda topic: _may(asker, Operation.WRITE, topic.name, topic.topic_id))
-    if transactional_id is not None and not asker.may(Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transactional_id):
+    kept, denied = sifted(request.topic_data, lambda topic: _may(access, Operation.WRITE, topic.name, topic.topic_id))
+    if transactional_id is not None and not access.may(
+        Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transactional_id
+    ):
         kept, denied, code = [], request.topic_data, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if not denied:
         return GRANTED
@@ -37,7 +39,7 @@ def guard_produce(request: produce.ProduceRequest, asker: Asker) -> Verdict:
 
     def complete(response: produce.ProduceResponse | None) -> produce.ProduceResponse | None:
         if response is None:
-            asker.hang_up()  # Who expects no answer learns of a refusal only by the connection's end.
+            access.hang_up()  # Who expects no answer learns of a refusal only by the connection's end.
             return None
         for topic in denied:
             rows = [produce.PartitionProduceResponse(row.index, code, -1) for row in topic.partition_data]
@@ -47,11 +49,11 @@ def guard_produce(request: produce.ProduceRequest, asker: Asker) -> Verdict:
     return Granted(complete)
 
 
-def guard_fetch(request: fetch.FetchRequest, asker: Asker) -> Verdict:
+def guard_fetch(request: fetch.FetchRequest, access: AccessCheck) -> Verdict:
     """No sessions: what a session remembers would have to be asked about anew with every fetch."""
     if request.session_id == 0:
         request.session_epoch = -1
-    kept, denied = sifted(request.topics, lambda topic: _may(asker, Operation.READ, topic.topic, topic.topic_id))
+    kept, denied = sifted(request.topics, lambda topic: _may(access, Operation.READ, topic.topic, topic.topic_id))
     if not denied:
         return GRANTED
     request.topics = kept
@@ -69,8 +71,8 @@ def guard_fetch(request: fetch.FetchRequest, asker: Asker) -> Verdict:
     return Granted(complete)
 
 
-def guard_list_offsets(request: list_offsets.ListOffsetsRequest, asker: Asker) -> Verdict:
-    kept, denied = sifted(request.topics, lambda topic: asker.may_topic(Operation.DESCRIBE, topic.name))
+def guard_list_offsets(request: list_offsets.ListOffsetsRequest, access: AccessCheck) -> Verdict:
+    kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.name))
     request.topics = kept
 
     def complete(response: list_offsets.ListOffsetsResponse) -> list_offsets.ListOffsetsResponse:
@@ -82,8 +84,8 @@ def guard_list_offsets(request: list_offsets.ListOffsetsRequest, asker: Asker) -
     return Granted(complete) if denied else GRANTED
 
 
-def guard_delete_records(request: delete_records.DeleteRecordsRequest, asker: Asker) -> Verdict:
-    kept, denied = sifted(request.topics, lambda topic: asker.may_topic(Operation.DELETE, topic.name))
+def guard_delete_records(request: delete_records.DeleteRecordsRequest, access: AccessCheck) -> Verdict:
+    kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.DELETE, topic.name))
     request.topics = kept
 
     def complete(response: delete_records.DeleteRecordsResponse) -> delete_records.DeleteRecordsResponse:
@@ -98,8 +100,8 @@ def guard_delete_records(request: delete_records.DeleteRecordsRequest, asker: As
     return Granted(complete) if denied else GRANTED
 
 
-def guard_leader_epochs(request: offset_for_leader_epoch.OffsetForLeaderEpochRequest, asker: Asker) -> Verdict:
-    kept, denied = sifted(request.topics, lambda topic: asker.may_topic(Operation.DESCRIBE, topic.topic))
+def guard_leader_epochs(request: offset_for_leader_epoch.OffsetForLeaderEpochRequest, access: AccessCheck) -> Verdict:
+    kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.topic))
     request.topics = kept
 
     def complete(response: Any) -> Any:
@@ -111,8 +113,8 @@ def guard_leader_epochs(request: offset_for_leader_epoch.OffsetForLeaderEpochReq
     return Granted(complete) if denied else GRANTED
 
 
-def guard_describe_producers(request: describe_producers.DescribeProducersRequest, asker: Asker) -> Verdict:
-    kept, denied = sifted(request.topics, lambda topic: asker.may_topic(Operation.READ, topic.name))
+def guard_describe_producers(request: describe_producers.DescribeProducersRequest, access: AccessCheck) -> Verdict:
+    kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
     request.topics = kept
 
     def complete(response: Any) -> Any:
@@ -124,7 +126,7 @@ def guard_describe_producers(request: describe_producers.DescribeProducersReques
     return Granted(complete) if denied else GRANTED
 
 
-def guard_write_markers(request: Any, asker: Asker) -> Verdict:
+def guard_write_markers(request: Any, access: AccessCheck) -> Verdict:
     from qanat.wire.kafka.messages.write_txn_markers import (
         WritableTxnMarkerPartitionResult,
         WritableTxnMarkerResult,
@@ -132,7 +134,7 @@ def guard_write_markers(request: Any, asker: Asker) -> Verdict:
         WriteTxnMarkersResponse,
     )
 
-    if asker.may_cluster(Operation.CLUSTER_ACTION):
+    if access.may_cluster(Operation.CLUSTER_ACTION):
         return GRANTED
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return Denied(

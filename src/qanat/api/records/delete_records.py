@@ -29,17 +29,17 @@ Moved = tuple[Partition, DeleteRecordsPartitionResult]
 
 
 async def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    breaths = context.breaths
+    yielder = context.yielder
     answers = [
         DeleteRecordsTopicResult(topic.name, await _unanswered(topic, context))
-        async for topic in breaths.over(request.topics)
+        async for topic in yielder.over(request.topics)
     ]
 
     async def delete_all() -> None:
         moved: list[Moved] = []
-        async for topic, answer in breaths.over(zip(request.topics, answers, strict=True)):
+        async for topic, answer in yielder.over(zip(request.topics, answers, strict=True)):
             offsets = {asked.partition_index: asked.offset for asked in topic.partitions}
-            async for result in breaths.over(answer.partitions):
+            async for result in yielder.over(answer.partitions):
                 partition = _move_start(topic.name, offsets[result.partition_index], result, context)
                 if partition is not None:
                     moved.append((partition, result))
@@ -50,7 +50,7 @@ async def handle(request: DeleteRecordsRequest, context: RequestContext) -> Dele
 
 
 async def _unanswered(topic: DeleteRecordsTopic, context: RequestContext) -> list[DeleteRecordsPartitionResult]:
-    numbers = dict.fromkeys([asked.partition_index async for asked in context.breaths.over(topic.partitions)])
+    numbers = dict.fromkeys([asked.partition_index async for asked in context.yielder.over(topic.partitions)])
     return [DeleteRecordsPartitionResult(number, _NO_OFFSET, ErrorCode.REQUEST_TIMED_OUT) for number in numbers]
 
 
@@ -83,7 +83,7 @@ async def _make_durable(moved: list[Moved], context: RequestContext) -> None:
         await context.broker.runtime.checkpoint()
     except QanatError as fault:
         error = fault.code
-    async for partition, result in context.breaths.over(moved):
+    async for partition, result in context.yielder.over(moved):
         if error:
             result.error_code = error
             continue

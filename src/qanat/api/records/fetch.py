@@ -83,7 +83,7 @@ def _fetch(
     follower, throttled = _follower(request), list[int]()
     if follower >= 0:
         throttled = _take_note(request, context, follower, wanted)
-        if session is not None and context.broker.nearby_reads.is_on:
+        if session is not None and context.broker.follower_fetching.is_on:
             _hurry(asked, wanted, session)
     elif context.version >= _COPIES_FROM:
         _look_nearby(request, context, asked, wanted)
@@ -129,7 +129,7 @@ def _take_note(request: FetchRequest, context: RequestContext, follower: int, wa
         if isinstance(partition, Partition) and one.leader_epoch == partition.leader_epoch:
             if _diverges_here(one, partition):
                 continue  # What it has is not ours: it says so after it has cut that off.
-            if not context.broker.in_sync_sets.asked(partition, follower, epoch, one.offset, one.start_offset):
+            if not context.broker.isr_changes.asked(partition, follower, epoch, one.offset, one.start_offset):
                 wanted[place] = one._replace(partition=ErrorCode.NOT_LEADER_OR_FOLLOWER)
             elif throttles.is_leading_throttled(partition, follower):
                 throttled.append(place)
@@ -148,7 +148,7 @@ def _look_nearby(
     request: FetchRequest, context: RequestContext, asked: dict[PartitionKey, Asked], wanted: list[Wanted]
 ) -> None:
     """A consumer reads our copy of what others lead, and is sent to a copy in its own rack of what we lead."""
-    nearby = context.broker.nearby_reads
+    nearby = context.broker.follower_fetching
     rack = request.rack_id if request.rack_id and nearby.is_on else ""
     for (place, one), key in zip(enumerate(wanted), asked, strict=True):
         if one.partition is ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -179,7 +179,7 @@ def _later(
 
     async def wait() -> FetchResponse:
         if fetch.is_cold:
-            await fetch.read_in_turns(context.breaths)
+            await fetch.read_in_turns(context.yielder)
         await fetch.wait(request.max_wait_ms / 1000)
         return await _response_in_turns(request, context, asked, fetch, session)
 
@@ -193,8 +193,8 @@ def _later(
 
 async def _in_turns(request: FetchRequest, context: RequestContext) -> object:
     named: dict[PartitionKey, Asked] = {}
-    async for topic in context.breaths.over(request.topics):
-        async for piece in context.breaths.pieces(topic.partitions):
+    async for topic in context.yielder.over(request.topics):
+        async for piece in context.yielder.pieces(topic.partitions):
             named.update(_named([FetchTopic(topic.topic, topic.topic_id, list(piece))]))
     session, asked = _session(request, context, named)
     if isinstance(session, ErrorCode):
@@ -205,9 +205,9 @@ async def _in_turns(request: FetchRequest, context: RequestContext) -> object:
 async def _answer_in_turns(
     request: FetchRequest, context: RequestContext, asked: dict[PartitionKey, Asked], session: FetchSession | None
 ) -> object:
-    wanted = [_wanted(key, what, context) async for key, what in context.breaths.over(asked.items())]
+    wanted = [_wanted(key, what, context) async for key, what in context.yielder.over(asked.items())]
     fetch = _fetch(request, context, asked, wanted, session)
-    await fetch.read_in_turns(context.breaths)
+    await fetch.read_in_turns(context.yielder)
     if fetch.is_enough or request.max_wait_ms <= 0:
         return await _response_in_turns(request, context, asked, fetch, session)
     return _later(request, context, fetch, asked, session)
@@ -226,7 +226,7 @@ async def _response_in_turns(
     if fetch.on_answer is not None:
         fetch.on_answer()
     answer = _Answer(context, session, is_full=is_full)
-    async for piece in context.breaths.pieces(list(zip(asked, fetch.found, strict=True))):
+    async for piece in context.yielder.pieces(list(zip(asked, fetch.found, strict=True))):
         answer.tell(piece)
     return answer.response()
 

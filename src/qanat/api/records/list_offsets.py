@@ -41,14 +41,14 @@ async def _answer(request: ListOffsetsRequest, context: RequestContext) -> ListO
     is_committed = request.isolation_level == _READ_COMMITTED
     topics: list[ListOffsetsTopicResponse] = []
     times: Counter[tuple[str, int]] = Counter()
-    async for topic in context.breaths.over(request.topics):
-        async for piece in context.breaths.pieces(topic.partitions):
+    async for topic in context.yielder.over(request.topics):
+        async for piece in context.yielder.pieces(topic.partitions):
             times.update((topic.name, asked.partition_index) for asked in piece)
-    async for topic in context.breaths.over(request.topics):
+    async for topic in context.yielder.over(request.topics):
         answer = ListOffsetsTopicResponse(topic.name, [])
         topics.append(answer)
         rows = {one.partition_index: one for one in topic.partitions}
-        async for number, asked in context.breaths.over(rows.items()):
+        async for number, asked in context.yielder.over(rows.items()):
             if times[topic.name, number] > 1:
                 answer.partitions.append(ListOffsetsPartitionResponse(number, ErrorCode.INVALID_REQUEST))
             else:

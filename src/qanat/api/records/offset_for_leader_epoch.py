@@ -19,13 +19,13 @@ from qanat.wire.kafka.messages.offset_for_leader_epoch import (
 
 
 async def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
-    broker, breaths = context.broker, context.breaths
+    broker, yielder = context.broker, context.yielder
     topics = [
         OffsetForLeaderTopicResult(
             topic.topic,
-            [_end(broker.partition(topic.topic, row.partition), row) async for row in breaths.over(topic.partitions)],
+            [_end(broker.partition(topic.topic, row.partition), row) async for row in yielder.over(topic.partitions)],
         )
-        async for topic in breaths.over(request.topics)
+        async for topic in yielder.over(request.topics)
     ]
     return OffsetForLeaderEpochResponse(topics=topics)
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.fetch import Fetch
-from qanat.broker.runtime.cooperative_yield import Breaths
-from qanat.log.runtime.sync_future import Prompt
+from qanat.broker.runtime.cooperative_yield import CooperativeYield
+from qanat.log.runtime.sync_future import SyncFuture
 from qanat.wire.kafka.messages.fetch import FetchResponse
 
 
-class ParkedFetch(Prompt[FetchResponse]):
+class ParkedFetch(SyncFuture[FetchResponse]):
     """The response to a fetch that has found too little in memory so far: when there is enough, or the time is up."""
 
     def __init__(self, fetch: Fetch, max_wait_s: float, respond: Callable[[], FetchResponse], broker: Broker) -> None:
@@ -64,7 +64,7 @@ class ParkedFetch(Prompt[FetchResponse]):
     async def _read(self) -> None:
         """What has come is in memory no more: read it, and answer with it."""
         try:
-            await self._fetch.read_in_turns(Breaths())
+            await self._fetch.read_in_turns(CooperativeYield())
         except Exception as fault:  # noqa: BLE001 - told to whoever waits
             self._stop()
             self.settle_with_fault(fault)

@@ -19,7 +19,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 from qanat.api.records.leader_hints import name_leaders
-from qanat.api.records.transactional_produce import FirstWrites, ask_gate, first_writes
+from qanat.api.records.transactional_produce import FirstWrites, first_writes, verify_transaction
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.partition import Partition
@@ -231,7 +231,7 @@ def _append(produce: Produce, parts: list[Part], context: RequestContext) -> obj
 
 
 async def _ask_gate(transactional_id: str, parts: list[Part], first: FirstWrites, context: RequestContext) -> None:
-    for number, error in (await ask_gate(context, transactional_id, parts, first)).items():
+    for number, error in (await verify_transaction(context, transactional_id, parts, first)).items():
         _refuse(parts[number][2], error, "the coordinator does not know this partition as part of the transaction")
 
 
@@ -246,9 +246,9 @@ async def _through_the_gate(
 
 async def _in_turns(produce: Produce, request: ProduceRequest, context: RequestContext) -> object:
     """Very many partitions: each is appended to in one go, everybody else is served in between."""
-    async for topic in context.breaths.over(request.topic_data):
+    async for topic in context.yielder.over(request.topic_data):
         is_begun = False
-        async for piece in context.breaths.pieces(topic.partition_data):
+        async for piece in context.yielder.pieces(topic.partition_data):
             parts = produce.parts(context.broker, [TopicProduceData(topic.name, topic.topic_id, list(piece))])
             if is_begun:
                 produce.join_last()
@@ -265,7 +265,7 @@ async def _append_in_turns(produce: Produce, parts: list[Part], context: Request
 
 
 async def _append_each(produce: Produce, parts: list[Part], context: RequestContext) -> None:
-    async for part in context.breaths.over(parts):
+    async for part in context.yielder.over(parts):
         if not produce.append(part):
             await produce.append_slowly([part])
 

@@ -45,7 +45,7 @@ def first_writes(parts: Sequence[tuple[Partition, memoryview, object]]) -> First
     return found
 
 
-async def ask_gate(
+async def verify_transaction(
     context: RequestContext,
     transactional_id: str,
     parts: Sequence[tuple[Partition, memoryview, object]],
@@ -56,7 +56,9 @@ async def ask_gate(
     refused: dict[int, ErrorCode] = {}
     for who, numbers in first.items():
         partitions = [parts[number][0] for number in numbers]
-        outcomes = await context.broker.transaction_gate.pass_first_write(transactional_id, *who, partitions, version)
+        outcomes = await context.broker.transaction_verification.pass_first_write(
+            transactional_id, *who, partitions, version
+        )
         for number in numbers:
             error = outcomes[parts[number][0]]
             if error is not ErrorCode.NONE:

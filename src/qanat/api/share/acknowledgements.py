@@ -54,7 +54,7 @@ async def acknowledge(
     """Take in what a member says, partition by partition; what is durable later is a future."""
     shares = context.broker.share_partitions
     outcomes: dict[TopicIdPartition, Durable | ErrorCode] = {}
-    async for at, rows in context.breaths.over(said.items()):
+    async for at, rows in context.yielder.over(said.items()):
         if problem_of(rows, may_renew=may_renew) is not None:
             outcomes[at] = ErrorCode.INVALID_REQUEST
             continue

@@ -37,7 +37,7 @@ async def _alter(request: AlterShareGroupOffsetsRequest, context: RequestContext
     if error is not ErrorCode.NONE:
         return AlterShareGroupOffsetsResponse(error_code=error, error_message=told(error, request.group_id))
     return AlterShareGroupOffsetsResponse(
-        responses=[await _topic(request.group_id, one, context) async for one in context.breaths.over(request.topics)]
+        responses=[await _topic(request.group_id, one, context) async for one in context.yielder.over(request.topics)]
     )
 
 

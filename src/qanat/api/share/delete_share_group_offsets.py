@@ -25,7 +25,7 @@ async def _delete(request: DeleteShareGroupOffsetsRequest, context: RequestConte
         return DeleteShareGroupOffsetsResponse(error_code=error, error_message=told(error, request.group_id))
     names = dict.fromkeys(one.topic_name for one in request.topics)
     return DeleteShareGroupOffsetsResponse(
-        responses=[await _forget(request.group_id, name, context) async for name in context.breaths.over(names)]
+        responses=[await _forget(request.group_id, name, context) async for name in context.yielder.over(names)]
     )
 
 

@@ -30,7 +30,7 @@ async def _describe(
     request: DescribeShareGroupOffsetsRequest, context: RequestContext
 ) -> DescribeShareGroupOffsetsResponse:
     return DescribeShareGroupOffsetsResponse(
-        groups=[await _group(group, context) async for group in context.breaths.over(request.groups)]
+        groups=[await _group(group, context) async for group in context.yielder.over(request.groups)]
     )
 
 
@@ -47,7 +47,7 @@ async def _group(
         wanted = [(one.name, list(one.partitions)) for one in known.topics]
     else:
         wanted = [(one.topic_name, one.partitions) for one in group.topics]
-    rows = [await _topic(group.group_id, *one, context) async for one in context.breaths.over(wanted)]
+    rows = [await _topic(group.group_id, *one, context) async for one in context.yielder.over(wanted)]
     return DescribeShareGroupOffsetsResponseGroup(group.group_id, rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qanat.api.allowed_operations import ON_GROUPS
-from qanat.api.authorization import GRANTED, Asker, Denied, Granted, Verdict, sifted
+from qanat.api.authorization import GRANTED, AccessCheck, Denied, Granted, Verdict, sifted
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation, ResourceKind
 from qanat.wire.kafka.messages import (
@@ -18,34 +18,34 @@ _DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def guard_heartbeat(request: share_group_heartbeat.ShareGroupHeartbeatRequest, asker: Asker) -> Verdict:
+def guard_heartbeat(request: share_group_heartbeat.ShareGroupHeartbeatRequest, access: AccessCheck) -> Verdict:
     code = ErrorCode.NONE
-    if not asker.may_group(Operation.READ, request.group_id):
+    if not access.may_group(Operation.READ, request.group_id):
         code = _DENIED
-    elif not all(asker.may_topic(Operation.DESCRIBE, name) for name in request.subscribed_topic_names or ()):
+    elif not all(access.may_topic(Operation.DESCRIBE, name) for name in request.subscribed_topic_names or ()):
         code = _TOPIC_DENIED
     return Denied(share_group_heartbeat.ShareGroupHeartbeatResponse(error_code=code)) if code else GRANTED
 
 
-def guard_describe(request: share_group_describe.ShareGroupDescribeRequest, asker: Asker) -> Verdict:
-    kept, denied = sifted(request.group_ids, lambda group: asker.may_group(Operation.DESCRIBE, group))
+def guard_describe(request: share_group_describe.ShareGroupDescribeRequest, access: AccessCheck) -> Verdict:
+    kept, denied = sifted(request.group_ids, lambda group: access.may_group(Operation.DESCRIBE, group))
     request.group_ids = kept
 
     def complete(
         response: share_group_describe.ShareGroupDescribeResponse,
     ) -> share_group_describe.ShareGroupDescribeResponse:
-        response.groups = [_shown(group, asker) for group in response.groups]
+        response.groups = [_shown(group, access) for group in response.groups]
         if request.include_authorized_operations:
             for group in response.groups:
                 if not group.error_code:
-                    group.authorized_operations = asker.bits(ResourceKind.GROUP, group.group_id, ON_GROUPS)
+                    group.authorized_operations = access.bits(ResourceKind.GROUP, group.group_id, ON_GROUPS)
         response.groups += [share_group_describe.DescribedGroup(_DENIED, None, group) for group in denied]
         return response
 
     return Granted(complete)
 
 
-def _shown(group: share_group_describe.DescribedGroup, asker: Asker) -> share_group_describe.DescribedGroup:
+def _shown(group: share_group_describe.DescribedGroup, access: AccessCheck) -> share_group_describe.DescribedGroup:
     """A group with a member that reads what the asker may not see is not shown: its members tell of topics."""
     topics = {
         topic: None
@@ -55,28 +55,28 @@ def _shown(group: share_group_describe.DescribedGroup, asker: Asker) -> share_gr
             *(row.topic_name for row in member.assignment.topic_partitions),
         )
     }
-    if all(asker.may_topic(Operation.DESCRIBE, topic) for topic in topics):
+    if all(access.may_topic(Operation.DESCRIBE, topic) for topic in topics):
         return group
     return share_group_describe.DescribedGroup(_TOPIC_DENIED, None, group.group_id)
 
 
 def guard_describe_offsets(
-    request: describe_share_group_offsets.DescribeShareGroupOffsetsRequest, asker: Asker
+    request: describe_share_group_offsets.DescribeShareGroupOffsetsRequest, access: AccessCheck
 ) -> Verdict:
-    kept, denied = sifted(request.groups, lambda group: asker.may_group(Operation.DESCRIBE, group.group_id))
+    kept, denied = sifted(request.groups, lambda group: access.may_group(Operation.DESCRIBE, group.group_id))
     request.groups = kept
     hidden: dict[str, list[describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic]] = {}
     for group in kept:
         if group.topics is not None:
             group.topics, hidden[group.group_id] = sifted(
-                group.topics, lambda topic: asker.may_topic(Operation.DESCRIBE, topic.topic_name)
+                group.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.topic_name)
             )
 
     def complete(
         response: describe_share_group_offsets.DescribeShareGroupOffsetsResponse,
     ) -> describe_share_group_offsets.DescribeShareGroupOffsetsResponse:
         for group in response.groups:
-            group.topics = [one for one in group.topics if asker.may_topic(Operation.DESCRIBE, one.topic_name)]
+            group.topics = [one for one in group.topics if access.may_topic(Operation.DESCRIBE, one.topic_name)]
             group.topics += [_hidden_topic(topic) for topic in hidden.get(group.group_id, ())]
         response.groups += [
             describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup(group.group_id, [], _DENIED)
@@ -97,10 +97,12 @@ def _hidden_topic(
     return describe_share_group_offsets.DescribeShareGroupOffsetsResponseTopic(topic.topic_name, partitions=rows)
 
 
-def guard_alter_offsets(request: alter_share_group_offsets.AlterShareGroupOffsetsRequest, asker: Asker) -> Verdict:
-    if not asker.may_group(Operation.READ, request.group_id):
+def guard_alter_offsets(
+    request: alter_share_group_offsets.AlterShareGroupOffsetsRequest, access: AccessCheck
+) -> Verdict:
+    if not access.may_group(Operation.READ, request.group_id):
         return Denied(alter_share_group_offsets.AlterShareGroupOffsetsResponse(error_code=_DENIED))
-    kept, denied = sifted(request.topics, lambda topic: asker.may_topic(Operation.READ, topic.topic_name))
+    kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.READ, topic.topic_name))
     request.topics = kept
 
     def complete(
@@ -124,10 +126,12 @@ def guard_alter_offsets(request: alter_share_group_offsets.AlterShareGroupOffset
     return Granted(complete) if denied else GRANTED
 
 
-def guard_delete_offsets(request: delete_share_group_offsets.DeleteShareGroupOffsetsRequest, asker: Asker) -> Verdict:
-    if not asker.may_group(Operation.DELETE, request.group_id):
+def guard_delete_offsets(
+    request: delete_share_group_offsets.DeleteShareGroupOffsetsRequest, access: AccessCheck
+) -> Verdict:
+    if not access.may_group(Operation.DELETE, request.group_id):
         return Denied(delete_share_group_offsets.DeleteShareGroupOffsetsResponse(error_code=_DENIED))
-    kept, denied = sifted(request.topics, lambda topic: asker.may_topic(Operation.READ, topic.topic_name))
+    kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.READ, topic.topic_name))
     request.topics = kept
 
     def complete(

@@ -25,11 +25,11 @@ def handle(request: ReadShareGroupStateRequest, context: RequestContext) -> obje
 
 
 async def _answer(request: ReadShareGroupStateRequest, context: RequestContext) -> ReadShareGroupStateResponse:
-    breaths = context.breaths
+    yielder = context.yielder
     results = []
-    async for topic in breaths.over(request.topics):
+    async for topic in yielder.over(request.topics):
         keys = [ShareKey(request.group_id, bytes(topic.topic_id), row.partition) for row in topic.partitions]
-        rows = [await _row(key, context) async for key in breaths.over(keys)]
+        rows = [await _row(key, context) async for key in yielder.over(keys)]
         results.append(ReadStateResult(topic.topic_id, rows))
     return ReadShareGroupStateResponse(results)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from qanat.api.authorization import GRANTED, Asker, Denied, Granted, Guard, Verdict, sifted
+from qanat.api.authorization import GRANTED, AccessCheck, AuthorizationRule, Denied, Granted, Verdict, sifted
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages import share_acknowledge, share_fetch
@@ -15,17 +15,17 @@ _GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def _may_read(asker: Asker, topic_id: bytes) -> bool:
+def _may_read(access: AccessCheck, topic_id: bytes) -> bool:
     """An id that nobody has is let through: the handler does not know it either."""
-    name = asker.topic_name(None, topic_id)
-    return name is None or asker.may_topic(Operation.READ, name)
+    name = access.topic_name(None, topic_id)
+    return name is None or access.may_topic(Operation.READ, name)
 
 
-def guard_share_fetch(request: share_fetch.ShareFetchRequest, asker: Asker) -> Verdict:
+def guard_share_fetch(request: share_fetch.ShareFetchRequest, access: AccessCheck) -> Verdict:
     """A topic that is denied never enters a session, so that what a session remembers need not be asked about again."""
-    if not asker.may_group(Operation.READ, request.group_id or ""):
+    if not access.may_group(Operation.READ, request.group_id or ""):
         return Denied(share_fetch.ShareFetchResponse(error_code=_GROUP_DENIED))
-    request.topics, denied = sifted(request.topics, lambda topic: _may_read(asker, bytes(topic.topic_id)))
+    request.topics, denied = sifted(request.topics, lambda topic: _may_read(access, bytes(topic.topic_id)))
     if not denied:
         return GRANTED
     request.max_wait_ms = 0
@@ -42,10 +42,10 @@ def guard_share_fetch(request: share_fetch.ShareFetchRequest, asker: Asker) -> V
     return Granted(complete)
 
 
-def guard_share_acknowledge(request: share_acknowledge.ShareAcknowledgeRequest, asker: Asker) -> Verdict:
-    if not asker.may_group(Operation.READ, request.group_id or ""):
+def guard_share_acknowledge(request: share_acknowledge.ShareAcknowledgeRequest, access: AccessCheck) -> Verdict:
+    if not access.may_group(Operation.READ, request.group_id or ""):
         return Denied(share_acknowledge.ShareAcknowledgeResponse(error_code=_GROUP_DENIED))
-    request.topics, denied = sifted(request.topics, lambda topic: _may_read(asker, bytes(topic.topic_id)))
+    request.topics, denied = sifted(request.topics, lambda topic: _may_read(access, bytes(topic.topic_id)))
 
     def complete(response: share_acknowledge.ShareAcknowledgeResponse) -> share_acknowledge.ShareAcknowledgeResponse:
         for topic in denied:
@@ -56,11 +56,11 @@ def guard_share_acknowledge(request: share_acknowledge.ShareAcknowledgeRequest, 
     return Granted(complete) if denied else GRANTED
 
 
-def guard_state(messages: ModuleType, act: str) -> Guard:
+def guard_state(messages: ModuleType, act: str) -> AuthorizationRule:
     """The guard of what brokers ask each other about the state of share groups; the four APIs are alike."""
 
-    def guard(request: Any, asker: Asker) -> Verdict:
-        if asker.may_cluster(Operation.CLUSTER_ACTION):
+    def guard(request: Any, access: AccessCheck) -> Verdict:
+        if access.may_cluster(Operation.CLUSTER_ACTION):
             return GRANTED
         results = [
             getattr(messages, f"{act}StateResult")(

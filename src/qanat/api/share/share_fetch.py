@@ -109,7 +109,7 @@ async def _fetch(
     group_id, member_id = session.member
     partitions = session.in_turn()
     wanted: list[LedSharePartition | ErrorCode] = []
-    async for at in context.breaths.over(partitions):
+    async for at in context.yielder.over(partitions):
         key = ShareKey(group_id, *at)
         wanted.append(shares.led(key) or await shares.lead(key))
     limits = ShareLimits(

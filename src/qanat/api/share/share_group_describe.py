@@ -26,7 +26,7 @@ def handle(request: ShareGroupDescribeRequest, context: RequestContext) -> objec
 
 async def _describe(request: ShareGroupDescribeRequest, context: RequestContext) -> ShareGroupDescribeResponse:
     groups = []
-    async for group_id in context.breaths.over(dict.fromkeys(request.group_ids)):
+    async for group_id in context.yielder.over(dict.fromkeys(request.group_ids)):
         reply = ShareDescribeReply(group_id, ErrorCode.INVALID_GROUP_ID)
         if group_id:
             found = await context.broker.groups.ask(group_id, DescribeShareGroup(group_id))
@@ -48,7 +48,7 @@ async def _described(reply: ShareDescribeReply, context: RequestContext) -> Desc
         group_epoch=reply.epoch,
         assignment_epoch=reply.target_epoch,
         assignor_name=reply.assignor,
-        members=[_member(one) async for one in context.breaths.over(reply.members)],
+        members=[_member(one) async for one in context.yielder.over(reply.members)],
     )
 
 

@@ -49,6 +49,6 @@ async def _beat(request: ShareGroupHeartbeatRequest, context: RequestContext) ->
 
 async def _rows(partitions: Partitions, context: RequestContext) -> list[TopicPartitions]:
     rows: dict[bytes, list[int]] = {}
-    async for at in context.breaths.over(partitions):
+    async for at in context.yielder.over(partitions):
         rows.setdefault(at.topic_id, []).append(at.partition)
     return [TopicPartitions(*row) for row in rows.items()]

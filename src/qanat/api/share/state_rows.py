@@ -34,12 +34,12 @@ async def outcomes(
 ) -> list[tuple[bytes, list[Told]]]:
     """What is told of every row, by topic. Some are decided before the first answer is waited for: else each would wait
     for the disk alone. Not all: their answers come together, and nobody else is served meanwhile."""
-    states, breaths = context.broker.share_partitions.states, context.breaths
+    states, yielder = context.broker.share_partitions.states, context.yielder
     found = [(bytes(topic.topic_id), list[Told]()) for topic in topics]
     rows = [
         (topic_id, row, into) for topic, (topic_id, into) in zip(topics, found, strict=True) for row in topic.partitions
     ]
-    async for some in breaths.pieces(rows):
+    async for some in yielder.pieces(rows):
         answers = [await states.ask(wanted(topic_id, row)) for topic_id, row, _ in some]
         for (_, row, into), answer in zip(some, answers, strict=True):
             into.append(told(row.partition, (await answer).error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qanat.api.allowed_operations import ON_CLUSTER, ON_TOPICS
-from qanat.api.authorization import GRANTED, Asker, Granted, Verdict, sifted
+from qanat.api.authorization import GRANTED, AccessCheck, Granted, Verdict, sifted
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import CLUSTER, Operation, ResourceKind
 from qanat.wire.kafka.layouts import ZERO_UUID
@@ -19,47 +19,47 @@ _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _MESSAGE = "Authorization failed."
 
 
-def guard_metadata(request: metadata.MetadataRequest, asker: Asker) -> Verdict:
-    is_all = request.topics is None or (asker.version == 0 and not request.topics)
+def guard_metadata(request: metadata.MetadataRequest, access: AccessCheck) -> Verdict:
+    is_all = request.topics is None or (access.version == 0 and not request.topics)
     denied: list[metadata.MetadataRequestTopic] = []
     if not is_all:
-        kept, denied = sifted(request.topics or (), lambda topic: _may_see(topic, asker))
+        kept, denied = sifted(request.topics or (), lambda topic: _may_see(topic, access))
         # An empty list means all of them in version 0 only; there, a name that cannot be stands for none.
-        request.topics = kept or ([metadata.MetadataRequestTopic(name="")] if asker.version == 0 else [])
+        request.topics = kept or ([metadata.MetadataRequestTopic(name="")] if access.version == 0 else [])
 
     def complete(response: metadata.MetadataResponse) -> metadata.MetadataResponse:
         if is_all:
-            response.topics = [one for one in response.topics if asker.may_topic(Operation.DESCRIBE, one.name or "")]
+            response.topics = [one for one in response.topics if access.may_topic(Operation.DESCRIBE, one.name or "")]
         elif not kept:
             response.topics = []
         response.topics += [_hidden(topic) for topic in denied]
         if request.include_topic_authorized_operations:
             for topic in response.topics:
                 if not topic.error_code and topic.name:
-                    topic.topic_authorized_operations = asker.bits(ResourceKind.TOPIC, topic.name, ON_TOPICS)
+                    topic.topic_authorized_operations = access.bits(ResourceKind.TOPIC, topic.name, ON_TOPICS)
         if request.include_cluster_authorized_operations:
-            may = asker.may_cluster(Operation.DESCRIBE)
+            may = access.may_cluster(Operation.DESCRIBE)
             response.cluster_authorized_operations = (
-                asker.bits(ResourceKind.CLUSTER, CLUSTER.name, ON_CLUSTER) if may else 0
+                access.bits(ResourceKind.CLUSTER, CLUSTER.name, ON_CLUSTER) if may else 0
             )
         return response
 
     return Granted(complete)
 
 
-def _may_see(topic: metadata.MetadataRequestTopic, asker: Asker) -> bool:
+def _may_see(topic: metadata.MetadataRequestTopic, access: AccessCheck) -> bool:
     """Whether a topic may be described and, where asking for it would create it, created."""
-    name = asker.topic_name(topic.name, topic.topic_id)
+    name = access.topic_name(topic.name, topic.topic_id)
     if name is None:
         return True
-    if not asker.may_topic(Operation.DESCRIBE, name):
+    if not access.may_topic(Operation.DESCRIBE, name):
         return False
-    is_there = name in asker.broker.metadata.image.topics
-    return is_there or _may_create(name, asker) or not asker.broker.settings.auto_create_topics_enable
+    is_there = name in access.broker.metadata.image.topics
+    return is_there or _may_create(name, access) or not access.broker.settings.auto_create_topics_enable
 
 
-def _may_create(name: str, asker: Asker) -> bool:
-    return asker.may_cluster(Operation.CREATE) or asker.may_topic(Operation.CREATE, name)
+def _may_create(name: str, access: AccessCheck) -> bool:
+    return access.may_cluster(Operation.CREATE) or access.may_topic(Operation.CREATE, name)
 
 
 def _hidden(topic: metadata.MetadataRequestTopic) -> metadata.MetadataResponseTopic:
@@ -69,14 +69,14 @@ def _hidden(topic: metadata.MetadataRequestTopic) -> metadata.MetadataResponseTo
 
 
 def guard_describe_topic_partitions(
-    request: describe_topic_partitions.DescribeTopicPartitionsRequest, asker: Asker
+    request: describe_topic_partitions.DescribeTopicPartitionsRequest, access: AccessCheck
 ) -> Verdict:
     if not request.topics:
-        names = [describe_topic_partitions.TopicRequest(name) for name in asker.broker.metadata.image.topics]
-        request.topics = [one for one in names if asker.may_topic(Operation.DESCRIBE, one.name)]
+        names = [describe_topic_partitions.TopicRequest(name) for name in access.broker.metadata.image.topics]
+        request.topics = [one for one in names if access.may_topic(Operation.DESCRIBE, one.name)]
         denied: list[describe_topic_partitions.TopicRequest] = []
     else:
-        request.topics, denied = sifted(request.topics, lambda topic: asker.may_topic(Operation.DESCRIBE, topic.name))
+        request.topics, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.name))
     is_nothing = not request.topics
     if is_nothing:
         request.topics = [describe_topic_partitions.TopicRequest("")]
@@ -88,7 +88,7 @@ def guard_describe_topic_partitions(
             response.topics = []
         for topic in response.topics:
             if not topic.error_code and topic.name:
-                topic.topic_authorized_operations = asker.bits(ResourceKind.TOPIC, topic.name, ON_TOPICS)
+                topic.topic_authorized_operations = access.bits(ResourceKind.TOPIC, topic.name, ON_TOPICS)
         response.topics += [
             describe_topic_partitions.DescribeTopicPartitionsResponseTopic(_DENIED, topic.name) for topic in denied
         ]
@@ -97,13 +97,13 @@ def guard_describe_topic_partitions(
     return Granted(complete)
 
 
-def guard_create_topics(request: create_topics.CreateTopicsRequest, asker: Asker) -> Verdict:
-    kept, denied = sifted(request.topics, lambda topic: _may_create(topic.name, asker))
+def guard_create_topics(request: create_topics.CreateTopicsRequest, access: AccessCheck) -> Verdict:
+    kept, denied = sifted(request.topics, lambda topic: _may_create(topic.name, access))
     request.topics = kept
 
     def complete(response: create_topics.CreateTopicsResponse) -> create_topics.CreateTopicsResponse:
         for topic in response.topics:
-            if not topic.error_code and not asker.may_topic(Operation.DESCRIBE_CONFIGS, topic.name):
+            if not topic.error_code and not access.may_topic(Operation.DESCRIBE_CONFIGS, topic.name):
                 topic.topic_config_error_code = _DENIED
                 topic.num_partitions = topic.replication_factor = -1
                 topic.configs = []
@@ -116,8 +116,8 @@ def guard_create_topics(request: create_topics.CreateTopicsRequest, asker: Asker
     return Granted(complete)
 
 
-def guard_create_partitions(request: create_partitions.CreatePartitionsRequest, asker: Asker) -> Verdict:
-    kept, denied = sifted(request.topics, lambda topic: asker.may_topic(Operation.ALTER, topic.name))
+def guard_create_partitions(request: create_partitions.CreatePartitionsRequest, access: AccessCheck) -> Verdict:
+    kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.ALTER, topic.name))
     request.topics = kept
 
     def complete(response: create_partitions.CreatePartitionsResponse) -> create_partitions.CreatePartitionsResponse:
@@ -129,10 +129,10 @@ def guard_create_partitions(request: create_partitions.CreatePartitionsRequest, 
     return Granted(complete) if denied else GRANTED
 
 
-def guard_delete_topics(request: delete_topics.DeleteTopicsRequest, asker: Asker) -> Verdict:
+def guard_delete_topics(request: delete_topics.DeleteTopicsRequest, access: AccessCheck) -> Verdict:
     """A topic that was named by its id keeps its name to itself where it may not be described."""
-    by_name, denied_names = sifted(request.topic_names, lambda name: asker.may_topic(Operation.DELETE, name))
-    kept, denied = sifted(request.topics, lambda topic: _may_delete(topic, asker))
+    by_name, denied_names = sifted(request.topic_names, lambda name: access.may_topic(Operation.DELETE, name))
+    kept, denied = sifted(request.topics, lambda topic: _may_delete(topic, access))
     request.topic_names, request.topics = by_name, kept
 
     def complete(response: delete_topics.DeleteTopicsResponse) -> delete_topics.DeleteTopicsResponse:
@@ -147,6 +147,6 @@ def guard_delete_topics(request: delete_topics.DeleteTopicsRequest, asker: Asker
     return Granted(complete) if denied or denied_names else GRANTED
 
 
-def _may_delete(topic: delete_topics.DeleteTopicState, asker: Asker) -> bool:
-    name = asker.topic_name(topic.name, topic.topic_id)
-    return name is None or asker.may_topic(Operation.DELETE, name)
+def _may_delete(topic: delete_topics.DeleteTopicState, access: AccessCheck) -> bool:
+    name = access.topic_name(topic.name, topic.topic_id)
+    return name is None or access.may_topic(Operation.DELETE, name)

@@ -26,11 +26,11 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
     outcomes: dict[str, TopicPlan | Rejection] = {topic.name: TIMED_OUT for topic in topics}
 
     async def add_all() -> None:
-        async for topic in context.breaths.over(topics):
+        async for topic in context.yielder.over(topics):
             outcomes[topic.name] = await _add(topic, context, is_dry_run=request.validate_only)
 
     await carry_through(context.broker, add_all(), request.timeout_ms)
-    results = [_result(name, outcome) async for name, outcome in context.breaths.over(outcomes.items())]
+    results = [_result(name, outcome) async for name, outcome in context.yielder.over(outcomes.items())]
     return CreatePartitionsResponse(results=[_result(name, DUPLICATE) for name in duplicates] + results)
 
 

@@ -42,7 +42,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
     outcomes: dict[str, TopicPlan | Rejection] = {topic.name: TIMED_OUT for topic in topics}
 
     async def create_all() -> None:
-        async for topic in context.breaths.over(topics):
+        async for topic in context.yielder.over(topics):
             outcomes[topic.name] = await _create(topic, context, is_dry_run=request.validate_only)
 
     if _partitions(topics, context) > PARTITIONS_MAX:
@@ -52,7 +52,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
     for name in duplicates:
         outcomes[name] = DUPLICATE
     layers = layers_of(context.broker)
-    rows = context.breaths.over(outcomes.items())
+    rows = context.yielder.over(outcomes.items())
     return CreateTopicsResponse(topics=[_result(name, outcome, layers) async for name, outcome in rows])
 
 

@@ -59,12 +59,12 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
     deletions = await _judge(named, context)
 
     async def delete_all() -> None:
-        async for deletion in context.breaths.over(deletions):
+        async for deletion in context.yielder.over(deletions):
             if deletion.outcome is TIMED_OUT:
                 deletion.outcome = await _delete(deletion, context)
 
     await carry_through(context.broker, delete_all(), request.timeout_ms)
-    return DeleteTopicsResponse(responses=[deletion.result() async for deletion in context.breaths.over(deletions)])
+    return DeleteTopicsResponse(responses=[deletion.result() async for deletion in context.yielder.over(deletions)])
 
 
 def _disabled(named: list[DeleteTopicState], version: int) -> DeleteTopicsResponse:
@@ -75,19 +75,19 @@ def _disabled(named: list[DeleteTopicState], version: int) -> DeleteTopicsRespon
 
 async def _judge(named: list[DeleteTopicState], context: RequestContext) -> list[_Deletion]:
     """One entry per topic: what cannot be meant is refused here."""
-    image, breaths = context.broker.metadata.image, context.breaths
+    image, yielder = context.broker.metadata.image, context.yielder
     deletions: list[_Deletion] = []
     counts: dict[tuple[str | None, bytes], int] = {}
-    async for one in breaths.over(named):
+    async for one in yielder.over(named):
         if (one.name is None) == (one.topic_id == ZERO_UUID):
             deletions.append(_Deletion(one.name, one.topic_id, _NEITHER if one.name is None else _BOTH))
         else:
             counts[one.name, one.topic_id] = counts.get((one.name, one.topic_id), 0) + 1
     twice_meant: dict[bytes, None] = {}
-    async for name, _ in breaths.over(counts):
+    async for name, _ in yielder.over(counts):
         if (topic_id := _id_of(name, image)) and (None, topic_id) in counts:
             twice_meant[topic_id] = None
-    async for (name, topic_id), count in breaths.over(counts.items()):
+    async for (name, topic_id), count in yielder.over(counts.items()):
         if topic_id in twice_meant:
             continue  # Told once, under its name.
         if _id_of(name, image) in twice_meant:

@@ -32,13 +32,13 @@ async def handle(request: DescribeTopicPartitionsRequest, context: RequestContex
     start = "" if cursor is None else cursor.topic_name
     if cursor is not None and ((asked and start not in asked) or cursor.partition_index < 0):
         return _refused(asked)
-    await context.breaths.take()
+    await context.yielder.take()
     wanted = {name for name in asked or broker.metadata.image.topics if name >= start}
-    await context.breaths.take()
+    await context.yielder.take()
     names = sorted(wanted)
     left = max(min(request.response_partition_limit, PAGE_PARTITIONS_MAX), 1)
     response = DescribeTopicPartitionsResponse(topics=[])
-    async for name in context.breaths.over(names):
+    async for name in context.yielder.over(names):
         first = cursor.partition_index if cursor is not None and name == start else 0
         if left == 0:
             response.next_cursor = ResponseCursor(name, first)

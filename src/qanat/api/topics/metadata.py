@@ -34,7 +34,7 @@ async def handle(request: MetadataRequest, context: RequestContext) -> MetadataR
     broker, asked = context.broker, request.topics or []
     if _is_all(request, context.version):
         topics = list(broker.metadata.image.topics.values())
-        return _answer(request, broker, [describe(broker, topic) async for topic in context.breaths.over(topics)])
+        return _answer(request, broker, [describe(broker, topic) async for topic in context.yielder.over(topics)])
     if context.version < _IDS_FROM and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in asked):
         return _refused(asked)
     rejected: dict[str | None, ErrorCode] = {}
@@ -67,7 +67,7 @@ async def _create_missing(asked: list[MetadataRequestTopic], context: RequestCon
     """Kafka lets clients ask again while it creates; we answer once the topics are there. Returns what was refused."""
     broker = context.broker
     rejected: dict[str | None, ErrorCode] = {}
-    async for topic in context.breaths.over(asked):
+    async for topic in context.yielder.over(asked):
         name = topic.name
         if name and name not in rejected and _is_missing(topic, broker):
             outcome = await broker.create_topic(CreateTopic(name, broker.new_topic_id()))
@@ -79,7 +79,7 @@ async def _create_missing(asked: list[MetadataRequestTopic], context: RequestCon
 async def _asked(asked: list[MetadataRequestTopic], context: RequestContext) -> list[MetadataResponseTopic]:
     """What was asked for, each topic once."""
     found: dict[tuple[str | None, bytes], MetadataResponseTopic] = {}
-    async for one in context.breaths.over(asked):
+    async for one in context.yielder.over(asked):
         topic = _named(one, context.broker)
         found[topic.name, topic.topic_id] = topic
     return list(found.values())

@@ -46,7 +46,7 @@ async def _one(request: AddPartitionsToTxnRequest, context: RequestContext) -> A
 async def _many(request: AddPartitionsToTxnRequest, context: RequestContext) -> AddPartitionsToTxnResponse:
     results = [
         AddPartitionsToTxnResult(one.transactional_id, await _results(one, EPOCH_PER_TRANSACTION, context))
-        async for one in context.breaths.over(request.transactions)
+        async for one in context.yielder.over(request.transactions)
     ]
     return AddPartitionsToTxnResponse(results_by_transaction=results)
 
@@ -54,21 +54,21 @@ async def _many(request: AddPartitionsToTxnRequest, context: RequestContext) -> 
 async def _results(
     transaction: AddPartitionsToTxnTransaction, client_version: int, context: RequestContext
 ) -> list[AddPartitionsToTxnTopicResult]:
-    breaths = context.breaths
+    yielder = context.yielder
     partitions = [
         TopicPartition(topic.name, number)
-        async for topic in breaths.over(transaction.topics)
-        async for number in breaths.over(topic.partitions)
+        async for topic in yielder.over(transaction.topics)
+        async for number in yielder.over(topic.partitions)
     ]
-    known = {at: _is_there(at, context) async for at in breaths.over(partitions)}
+    known = {at: _is_there(at, context) async for at in yielder.over(partitions)}
     if all(known.values()):
         errors = await _ask(transaction, tuple(partitions), client_version, context)
     else:
         errors = {
             at: ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            async for at, is_known in breaths.over(known.items())
+            async for at, is_known in yielder.over(known.items())
         }
-    return [await _topic(topic, errors, context) async for topic in breaths.over(transaction.topics)]
+    return [await _topic(topic, errors, context) async for topic in yielder.over(transaction.topics)]
 
 
 def _is_there(at: TopicPartition, context: RequestContext) -> bool:
@@ -101,6 +101,6 @@ async def _topic(
 
     rows = [
         AddPartitionsToTxnPartitionResult(number, told(number))
-        async for number in context.breaths.over(topic.partitions)
+        async for number in context.yielder.over(topic.partitions)
     ]
     return AddPartitionsToTxnTopicResult(topic.name, rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from qanat.api.authorization import GRANTED, Asker, Denied, Granted, Verdict, sifted
+from qanat.api.authorization import GRANTED, AccessCheck, Denied, Granted, Verdict, sifted
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation, ResourceKind
 from qanat.wire.kafka.messages import (
@@ -20,24 +20,24 @@ _DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 _MANY_FROM = 4
 
 
-def _may(asker: Asker, operation: Operation, transactional_id: str) -> bool:
-    return asker.may(operation, ResourceKind.TRANSACTIONAL_ID, transactional_id)
+def _may(access: AccessCheck, operation: Operation, transactional_id: str) -> bool:
+    return access.may(operation, ResourceKind.TRANSACTIONAL_ID, transactional_id)
 
 
-def guard_add_partitions(request: add_partitions_to_txn.AddPartitionsToTxnRequest, asker: Asker) -> Verdict:
+def guard_add_partitions(request: add_partitions_to_txn.AddPartitionsToTxnRequest, access: AccessCheck) -> Verdict:
     """Partitions are added all or none: one that is denied makes the others OPERATION_NOT_ATTEMPTED.
 
     From version 4 on, only brokers send it.
     """
-    if asker.version >= _MANY_FROM:
-        if asker.may_cluster(Operation.CLUSTER_ACTION):
+    if access.version >= _MANY_FROM:
+        if access.may_cluster(Operation.CLUSTER_ACTION):
             return GRANTED
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return Denied(add_partitions_to_txn.AddPartitionsToTxnResponse(error_code=code))
     topics = request.v3_and_below_topics
-    if not _may(asker, Operation.WRITE, request.v3_and_below_transactional_id):
+    if not _may(access, Operation.WRITE, request.v3_and_below_transactional_id):
         return Denied(_add_results(topics, dict.fromkeys((topic.name for topic in topics), _DENIED)))
-    _, denied = sifted(topics, lambda topic: asker.may_topic(Operation.WRITE, topic.name))
+    _, denied = sifted(topics, lambda topic: access.may_topic(Operation.WRITE, topic.name))
     if not denied:
         return GRANTED
     codes = dict.fromkeys((topic.name for topic in topics), ErrorCode.OPERATION_NOT_ATTEMPTED)
@@ -62,26 +62,26 @@ def _add_results(
     )
 
 
-def guard_add_offsets(request: add_offsets_to_txn.AddOffsetsToTxnRequest, asker: Asker) -> Verdict:
-    if not _may(asker, Operation.WRITE, request.transactional_id):
+def guard_add_offsets(request: add_offsets_to_txn.AddOffsetsToTxnRequest, access: AccessCheck) -> Verdict:
+    if not _may(access, Operation.WRITE, request.transactional_id):
         return Denied(add_offsets_to_txn.AddOffsetsToTxnResponse(error_code=_DENIED))
-    if not asker.may_group(Operation.READ, request.group_id):
+    if not access.may_group(Operation.READ, request.group_id):
         return Denied(add_offsets_to_txn.AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     return GRANTED
 
 
-def guard_end(request: end_txn.EndTxnRequest, asker: Asker) -> Verdict:
-    if _may(asker, Operation.WRITE, request.transactional_id):
+def guard_end(request: end_txn.EndTxnRequest, access: AccessCheck) -> Verdict:
+    if _may(access, Operation.WRITE, request.transactional_id):
         return GRANTED
     return Denied(end_txn.EndTxnResponse(error_code=_DENIED))
 
 
-def guard_offset_commit(request: txn_offset_commit.TxnOffsetCommitRequest, asker: Asker) -> Verdict:
+def guard_offset_commit(request: txn_offset_commit.TxnOffsetCommitRequest, access: AccessCheck) -> Verdict:
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    kept, denied = sifted(request.topics, lambda topic: asker.may_topic(Operation.READ, topic.name))
-    if not _may(asker, Operation.WRITE, request.transactional_id):
+    kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
+    if not _may(access, Operation.WRITE, request.transactional_id):
         kept, denied, code = [], request.topics, _DENIED
-    elif not asker.may_group(Operation.READ, request.group_id):
+    elif not access.may_group(Operation.READ, request.group_id):
         kept, denied, code = [], request.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED
     if not denied:
         return GRANTED
@@ -103,23 +103,23 @@ def guard_offset_commit(request: txn_offset_commit.TxnOffsetCommitRequest, asker
     return Granted(complete)
 
 
-def guard_describe(request: describe_transactions.DescribeTransactionsRequest, asker: Asker) -> Verdict:
-    kept, denied = sifted(request.transactional_ids, lambda one: _may(asker, Operation.DESCRIBE, one))
+def guard_describe(request: describe_transactions.DescribeTransactionsRequest, access: AccessCheck) -> Verdict:
+    kept, denied = sifted(request.transactional_ids, lambda one: _may(access, Operation.DESCRIBE, one))
     request.transactional_ids = kept
 
     def complete(response: Any) -> Any:
         for state in response.transaction_states:
-            state.topics = [one for one in state.topics if asker.may_topic(Operation.DESCRIBE, one.topic)]
+            state.topics = [one for one in state.topics if access.may_topic(Operation.DESCRIBE, one.topic)]
         response.transaction_states += [describe_transactions.TransactionState(_DENIED, one) for one in denied]
         return response
 
     return Granted(complete)
 
 
-def guard_list(request: list_transactions.ListTransactionsRequest, asker: Asker) -> Verdict:
+def guard_list(request: list_transactions.ListTransactionsRequest, access: AccessCheck) -> Verdict:
     def complete(response: list_transactions.ListTransactionsResponse) -> list_transactions.ListTransactionsResponse:
         response.transaction_states = [
-            one for one in response.transaction_states if _may(asker, Operation.DESCRIBE, one.transactional_id)
+            one for one in response.transaction_states if _may(access, Operation.DESCRIBE, one.transactional_id)
         ]
         return response
 

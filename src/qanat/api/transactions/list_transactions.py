@@ -27,17 +27,17 @@ async def _list(request: ListTransactionsRequest, context: RequestContext) -> Li
         wanted = pattern(request.transactional_id_pattern or "(?s).*")
     except InvalidPatternError as fault:
         return ListTransactionsResponse(error_code=fault.code)
-    breaths = context.breaths
-    states = [name async for name in breaths.over(request.state_filters) if name in KNOWN_LABELS]
-    unknown = [name async for name in breaths.over(request.state_filters) if name not in KNOWN_LABELS]
+    yielder = context.yielder
+    states = [name async for name in yielder.over(request.state_filters) if name in KNOWN_LABELS]
+    unknown = [name async for name in yielder.over(request.state_filters) if name not in KNOWN_LABELS]
     if unknown and not states:
         return ListTransactionsResponse(unknown_state_filters=unknown)
     asked = requests.ListTransactions(
         tuple(dict.fromkeys(states)), frozenset(request.producer_id_filters), request.duration_filter
     )
-    replies = await context.broker.transactions.ask_all(asked, breaths)
+    replies = await context.broker.transactions.ask_all(asked, yielder)
     records = [record for reply in replies if isinstance(reply, ListReply) for record in reply.records]
-    found = [record async for record in breaths.over(records) if wanted.matches(record.transactional_id)]
+    found = [record async for record in yielder.over(records) if wanted.matches(record.transactional_id)]
     return ListTransactionsResponse(
         unknown_state_filters=unknown,
         transaction_states=[

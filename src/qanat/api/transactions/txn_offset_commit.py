@@ -29,11 +29,11 @@ def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> object:
 
 
 async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
-    breaths = context.breaths
-    offsets = [one async for one in breaths.over(_offsets(request))]
+    yielder = context.yielder
+    offsets = [one async for one in yielder.over(_offsets(request))]
     # In pieces: they become visible together, when the transaction is committed.
     done = [] if offsets else [*await _commit_piece(request, (), context)]
-    async for piece in breaths.pieces(offsets):
+    async for piece in yielder.pieces(offsets):
         done += await _commit_piece(request, piece, context)
     outcomes = iter(done)
 
@@ -45,10 +45,10 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> T
             topic.name,
             [
                 TxnOffsetCommitResponsePartition(one.partition_index, told())
-                async for one in breaths.over(topic.partitions)
+                async for one in yielder.over(topic.partitions)
             ],
         )
-        async for topic in breaths.over(request.topics)
+        async for topic in yielder.over(request.topics)
     ]
     return TxnOffsetCommitResponse(topics=topics)
 

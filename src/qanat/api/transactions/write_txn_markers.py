@@ -27,7 +27,7 @@ def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> object:
 
 async def _write(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
     return WriteTxnMarkersResponse(
-        markers=[await _one(marker, context) async for marker in context.breaths.over(request.markers)]
+        markers=[await _one(marker, context) async for marker in context.yielder.over(request.markers)]
     )
 
 
@@ -39,11 +39,11 @@ async def _one(marker: WritableTxnMarker, context: RequestContext) -> WritableTx
         marker.transaction_result,
         marker.transaction_version,
     )
-    breaths = context.breaths
+    yielder = context.yielder
     topics = []
-    async for topic in breaths.over(marker.topics):
+    async for topic in yielder.over(marker.topics):
         rows: list[WritableTxnMarkerPartitionResult] = []
-        async for numbers in breaths.pieces(topic.partition_indexes):
+        async for numbers in yielder.pieces(topic.partition_indexes):
             partitions = [TopicPartition(topic.name, number) for number in numbers]
             errors = await context.broker.markers.write(end, partitions)
             rows += [WritableTxnMarkerPartitionResult(at.partition, errors[at]) for at in partitions]

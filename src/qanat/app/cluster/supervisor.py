@@ -17,7 +17,7 @@ from pathlib import Path
 from qanat.app.child_processes import ending_with_us
 from qanat.app.cluster.note import ClusterError, write_note
 from qanat.app.cluster.plan import INTER_BROKER_OFFSET, BrokerPlan, ClusterPlan
-from qanat.telemetry.events import event
+from qanat.telemetry.events import log_event
 
 _START_S = 60.0
 _STOP_S = 30.0
@@ -117,14 +117,14 @@ class Supervisor:
             broker.failed_starts = broker.failed_starts + 1 if code and lived_s < _EARLY_S else 0
             node_id = broker.plan.node_id
             if broker.failed_starts >= _FAILED_STARTS_MAX:
-                event("broker given up", level="error", broker=node_id, last_words=self._last_words(node_id))
+                log_event("broker given up", level="error", broker=node_id, last_words=self._last_words(node_id))
                 self._give_up(broker)
                 return
             if code and self._restart_after_s is None:
-                event("broker ended", level="error", broker=node_id, code=code)
+                log_event("broker ended", level="error", broker=node_id, code=code)
                 self._give_up(broker)
                 return
-            event("broker ended: starting it again", level="warning" if code else "info", broker=node_id, code=code)
+            log_event("broker ended: starting it again", level="warning" if code else "info", broker=node_id, code=code)
             await asyncio.sleep(_AFTER_STOP_S if not code else self._restart_after_s or 0)
             await self._launch(broker)
             self._write_note()

@@ -24,7 +24,7 @@ from qanat.app.session import HERE, Target, WrongArgumentError, assignments, run
 from qanat.app.terminal.progress import told_status
 from qanat.connection.cluster import Cluster
 from qanat.model.errors import QanatError
-from qanat.telemetry.events import LogLevel, event
+from qanat.telemetry.events import LogLevel, log_event
 
 if TYPE_CHECKING:
     from qanat.app.node.etcd_server import EtcdMember
@@ -172,9 +172,9 @@ async def _watch_etcd(member: EtcdMember, restart_after_s: float | None) -> None
         if not member.has_ended():
             continue
         if restart_after_s is None:
-            event("etcd ended", level="error", log=str(member.log))
+            log_event("etcd ended", level="error", log=str(member.log))
             return
-        event("etcd ended: starting it again", level="warning", log=str(member.log))
+        log_event("etcd ended: starting it again", level="warning", log=str(member.log))
         await asyncio.sleep(restart_after_s)
         member.stop()
         member.start()

@@ -13,7 +13,7 @@ from qanat.log.directories.identity import DirectoryIdentity
 from qanat.log.directories.storage_engine import StorageEngine
 from qanat.log.runtime.fsync_thread import Flusher
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.log.runtime.maintenance import Upkeep
+from qanat.log.runtime.maintenance import Maintenance
 from qanat.log.settings import DirectorySettings, LogSettings
 
 LOCAL_CLUSTER = "qanat-local"
@@ -59,7 +59,7 @@ class Logs:
 
     def __init__(self, directory: LogDirectory) -> None:
         self.runtime = LogRuntime(directory, clock_ms, Flusher(time.perf_counter))
-        self.upkeep = Upkeep(self.runtime, time.sleep)
+        self.upkeep = Maintenance(self.runtime, time.sleep)
 
     async def __aenter__(self) -> LogRuntime:
         await self.runtime.start()

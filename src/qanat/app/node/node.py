@@ -41,12 +41,12 @@ from qanat.security.settings import SecuritySettings
 from qanat.servers.http.settings import NOT_SERVED, HttpSettings
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 from qanat.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
     from qanat.servers.http.listener import HttpListener
-    from qanat.servers.kafka.listener_security import Gate
+    from qanat.servers.kafka.listener_security import ListenerSecurity
     from qanat.servers.metrics.listener import MetricsListener
 
 _EVERYWHERE = ("", "0.0.0.0", "::")
@@ -195,7 +195,7 @@ class Node:
         await self.metrics.start()
         opened.push_async_callback(self.metrics.close)
 
-    async def _open_http(self, opened: AsyncExitStack, gate: Gate | None) -> None:
+    async def _open_http(self, opened: AsyncExitStack, gate: ListenerSecurity | None) -> None:
         # Imported beside the loop, which answers Kafka clients meanwhile.
         await asyncio.to_thread(import_module, "qanat.servers.http.listener")
         from qanat.servers.http.listener import HttpListener
@@ -206,7 +206,7 @@ class Node:
         except AddressInUseError as fault:
             if self.settings.http.http_port is not None:
                 raise
-            tell("HTTP is not served", level="warning", reason=str(fault))
+            log_event("HTTP is not served", level="warning", reason=str(fault))
             return
         self.http = http
         if self.metrics is not None:
@@ -260,15 +260,15 @@ def assignors(names: list[str]) -> dict[str, Assignor] | None:
     return partition_assignors(names)
 
 
-def _gate(settings: SecuritySettings) -> Gate | None:
+def _gate(settings: SecuritySettings) -> ListenerSecurity | None:
     """Who is let in and who decides; None where everybody may do everything, which needs no import."""
     is_open = settings.listener_security_protocol == "PLAINTEXT"
     if is_open and not settings.authorizer_class_name:
         return None
     from qanat.app.node.plugins import authenticators, authorizer
-    from qanat.servers.kafka.listener_security import Gate
+    from qanat.servers.kafka.listener_security import ListenerSecurity
 
-    return Gate(
+    return ListenerSecurity(
         None if is_open else authenticators(settings),
         authorizer(settings) if settings.authorizer_class_name else None,
         settings.super_principals,

@@ -24,7 +24,7 @@ from qanat.app.settings.loading import Loaded, assignment, flag, load
 from qanat.broker.runtime.operator_events import damage
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import KafkaConnection
-from qanat.telemetry.events import LogLevel, event, failure
+from qanat.telemetry.events import LogLevel, failure, log_event
 
 _HURRIED = 130
 
@@ -59,7 +59,7 @@ def serve(flags: StartFlags, environment: Mapping[str, str], presets: Iterable[G
     configure(flags.log_format, flags.log_level)
     loaded = load([*presets, *flags.given()], flags.config, environment)
     for notice in loaded.notices:
-        event(notice)
+        log_event(notice)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(loaded))
 
@@ -80,8 +80,8 @@ async def _serve(loaded: Loaded) -> int:
         _announce(node, round((time.perf_counter() - began) * 1000))
         collect_rarely()
         await stop.wait()
-        event("stopping")
-    event("stopped")
+        log_event("stopping")
+    log_event("stopped")
     return 0
 
 
@@ -101,7 +101,7 @@ def _listen_to_signals(stop: asyncio.Event) -> None:
 
     def on_signal(number: int) -> None:
         if stop.is_set():
-            event("a second signal: not waiting any longer", level="warning", signal=signal.Signals(number).name)
+            log_event("a second signal: not waiting any longer", level="warning", signal=signal.Signals(number).name)
             os._exit(_HURRIED)
         stop.set()
 
@@ -111,7 +111,7 @@ def _listen_to_signals(stop: asyncio.Event) -> None:
 
 def _announce(node: Node, took_ms: int) -> None:
     print(banner(node), flush=True)
-    event(
+    log_event(
         "started",
         node=node.node_id,
         cluster=node.cluster_id,
@@ -123,7 +123,7 @@ def _announce(node: Node, took_ms: int) -> None:
         took_ms=took_ms,
     )
     for at, fault in node.directory.offline.items():
-        event("partition is offline", level="error", partition=str(at), reason=str(fault))
+        log_event("partition is offline", level="error", partition=str(at), reason=str(fault))
     for log in node.directory.logs.values():
         damage(log, log.damage)
 
@@ -131,6 +131,6 @@ def _announce(node: Node, took_ms: int) -> None:
 def _on_fault(connection: KafkaConnection, fault: BaseException) -> None:
     """A client that was cut off: its own doing is a line, ours comes with a traceback."""
     if isinstance(fault, QanatError):
-        event("client cut off", level="warning", peer=connection.peer, reason=str(fault))
+        log_event("client cut off", level="warning", peer=connection.peer, reason=str(fault))
     else:
         failure("bug while serving a client", fault, peer=connection.peer)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from qanat.cluster.arrangement import partitions_to_spread, replicas_to_add
 from qanat.cluster.controller import PartitionChange
 from qanat.cluster.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
 
 
-class Arranging:
+class AutoRebalance:
     """What the controller moves by itself; `carry_out` commits in its name."""
 
     def __init__(self, broker: Broker, carry_out: Callable[[Sequence[PartitionChange]], Awaitable[bool]]) -> None:
@@ -46,4 +46,4 @@ class Arranging:
 
     async def _begin(self, changes: Sequence[PartitionChange], what: str) -> None:
         if changes and await self._carry_out(changes):
-            tell(what, partitions=len(changes))
+            log_event(what, partitions=len(changes))

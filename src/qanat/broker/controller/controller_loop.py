@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from qanat.broker.controller.auto_rebalance import Arranging
+from qanat.broker.controller.auto_rebalance import AutoRebalance
 from qanat.broker.controller.replica_proofs import ReplicaProofs
 from qanat.broker.controller.waiting_elections import WaitingElections
 from qanat.broker.metadata.confirmed_lease import confirmed
@@ -29,7 +29,7 @@ from qanat.cluster.elections import Rules
 from qanat.cluster.store import Absent, CreatedAt, Delete, Event, Put
 from qanat.cluster.values import NO_LEADER
 from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
@@ -42,7 +42,7 @@ SETTLED_S = 10.0
 alone for as long (librdkafka's longest pause between attempts), and what it led meanwhile would wait."""
 
 
-class Controlling:
+class ControllerLoop:
     """Candidate, or controller."""
 
     def __init__(self, broker: Broker, membership: Membership, rules_of: Callable[[str], Rules]) -> None:
@@ -56,7 +56,7 @@ class Controlling:
         self._topics: dict[str, None] = {}
         self._arrived: dict[int, tuple[int, int]] = {}
         """Of each broker its epoch, and since when by our clock we know of it."""
-        self._arranging = Arranging(broker, self._carry_out)
+        self._arranging = AutoRebalance(broker, self._carry_out)
         self.proofs = ReplicaProofs(broker, self.look_at)
         self.waiting = WaitingElections(broker, rules_of, self.proofs)
 
@@ -119,7 +119,7 @@ class Controlling:
                         self.proofs.clear()
                         self.waiting.clear()
                 except (StoreUnavailableError, LeaseExpiredError) as fault:
-                    tell("the controller cannot reach the store", level="warning", reason=str(fault))
+                    log_event("the controller cannot reach the store", level="warning", reason=str(fault))
                     await asyncio.sleep(_RETRY_S)
                     continue
                 if not self._has_work():
@@ -154,7 +154,7 @@ class Controlling:
         if await metadata.commit([Absent(keys.CONTROLLER), ours], [put]):
             self._all = True
             self.proofs.clear()  # What was awaited when it last was the controller begins anew.
-            tell("this broker is the controller", node=self._broker.node_id, epoch=self._image.controller_epoch)
+            log_event("this broker is the controller", node=self._broker.node_id, epoch=self._image.controller_epoch)
 
     # What the controller does
 
@@ -224,10 +224,10 @@ def _tell(changes: Sequence[PartitionChange]) -> None:
         at = f"{change.topic.name}-{change.number}"
         if after.leader == NO_LEADER:
             missing = [member.node_id for member in (*after.in_sync, *after.eligible)]
-            tell("partition has no leader", level="error", partition=at, waits_for=missing)
+            log_event("partition has no leader", level="error", partition=at, waits_for=missing)
         elif after.is_recovered:
-            tell("leader elected that may lack records", level="error", partition=at, leader=after.leader)
+            log_event("leader elected that may lack records", level="error", partition=at, leader=after.leader)
         else:
-            tell("leader elected", partition=at, leader=after.leader, epoch=after.leader_epoch)
+            log_event("leader elected", partition=at, leader=after.leader, epoch=after.leader_epoch)
     if len(moved) > _TOLD_AT_ONCE:
-        tell("leaders elected", partitions=len(moved))
+        log_event("leaders elected", partitions=len(moved))

@@ -16,7 +16,7 @@ from qanat.cluster import keys
 from qanat.cluster.failure_detector import SUSPICION_MS, FailureDetector, Verdict
 from qanat.cluster.store import Absent, Committed, Compare, Delete, LeaseId, ModifiedAt, Refused
 from qanat.model.errors import LeaseExpiredError, QanatError, StoreUnavailableError
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
@@ -42,10 +42,10 @@ class FailureDetection:
             self._looking.add(node_id)
             self._broker.park(self._look(node_id)).add_done_callback(lambda _: self._looking.discard(node_id))
 
-    def note(self, key: keys.SuspicionKey | keys.EvictionKey) -> None:
+    def note(self, key: keys.FailureReportKey | keys.EvictionKey) -> None:
         """A suspicion or an eviction has come or gone."""
         self._detector.note(key, self._broker.steady_ms())
-        if isinstance(key, keys.SuspicionKey) and self._detector.is_asked(key.node_id):
+        if isinstance(key, keys.FailureReportKey) and self._detector.is_asked(key.node_id):
             self.lost(key.node_id)
 
     async def _look(self, node_id: int) -> None:
@@ -130,4 +130,6 @@ class FailureDetection:
             return
         commit = self._detector.eviction(node_id, ours, word, now_ms)
         if await self._broker.metadata.commit(commit.compares, commit.operations):
-            tell("broker evicted: two brokers found nobody listening at its address", level="warning", node=node_id)
+            log_event(
+                "broker evicted: two brokers found nobody listening at its address", level="warning", node=node_id
+            )

@@ -19,7 +19,7 @@ from qanat.cluster.store import NO_REVISION
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicId
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
@@ -144,7 +144,9 @@ class ReplicaProofs:
         self._drop_deleted()
         overdue = [ref for ref in self._since_ms if self._is_overdue(ref)]
         for topic_id, number in overdue[:_TOLD_AT_ONCE]:
-            tell("partition has waited long enough for its replicas", level="warning", partition=number, topic=topic_id)
+            log_event(
+                "partition has waited long enough for its replicas", level="warning", partition=number, topic=topic_id
+            )
         self._on_news(self._names(self._since_ms))
         self._set_timer()
 
@@ -163,7 +165,7 @@ class ReplicaProofs:
             try:
                 proofs = await self.gather(node_id, piece)
             except QanatError as fault:
-                tell("broker does not prove its logs", level="debug", node=node_id, reason=str(fault))
+                log_event("broker does not prove its logs", level="debug", node=node_id, reason=str(fault))
                 proofs = {}
             # One that registers just now has no epoch, or another: what it proves would count for nothing.
             proofs = {ref: one for ref, one in proofs.items() if one.broker_epoch == image.broker_epochs.get(node_id)}

@@ -19,7 +19,7 @@ from qanat.cluster.nodes import Nodes
 from qanat.cluster.values import NO_LEADER
 from qanat.cluster.waits import Wait, copies_told, wait_of
 from qanat.model.ids import TopicId
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
@@ -84,7 +84,7 @@ class WaitingElections:
 
     def _tell_of_absent(self, at: str, gone: tuple[int, ...]) -> None:
         if self._is_news(at, gone):
-            tell(
+            log_event(
                 "election waits for replicas that stopped uncleanly",
                 level="warning",
                 partition=at,
@@ -98,7 +98,7 @@ class WaitingElections:
         wait = wait_of(state, nodes, self._rules_of(waiting.topic.name), evidence)
         copies = copies_told(state, evidence)
         if wait is not None and wait.is_for_operator and copies and self._is_news(at, tuple(copies)):
-            tell(
+            log_event(
                 "no sound copy is left: partition waits for an operator",
                 level="error",
                 partition=at,

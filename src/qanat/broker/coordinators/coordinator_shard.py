@@ -47,7 +47,7 @@ class Shard(Protocol[Asked, Decided]):
     def next_deadline_ms(self) -> int | None: ...
 
 
-class HostedShard(ABC, Generic[Request, Reply, Decision]):
+class CoordinatorShard(ABC, Generic[Request, Reply, Decision]):
     """A shard that serves until an append fails or its partition goes elsewhere."""
 
     def __init__(self, shard: Shard[Request, Decision], partition: Partition, clocks: Clocks) -> None:

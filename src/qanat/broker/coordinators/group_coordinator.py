@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from qanat.broker.coordinators import group_events
-from qanat.broker.coordinators.coordinator_shard import Clocks, HostedShard
+from qanat.broker.coordinators.coordinator_shard import Clocks, CoordinatorShard
 from qanat.broker.coordinators.internal_topic import InternalTopic, replay
 from qanat.broker.replicas.partition import EndMarker, Partition
-from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.decisions import Decision, Parked, coordinator_error
@@ -56,7 +56,7 @@ class GroupCoordinator:
         self._clocks = Clocks(steady_ms, broker.runtime.clock_ms)
         self.client_sessions_ms: dict[str, int] = {}
         """Sessions of clients that have their own, by client id: a door that speaks for others sets it (HTTP)."""
-        self.topic: InternalTopic[HostedGroups] = InternalTopic(
+        self.topic: InternalTopic[GroupCoordinatorShard] = InternalTopic(
             broker,
             OFFSETS_TOPIC,
             settings.offsets_topic_num_partitions,
@@ -75,11 +75,11 @@ class GroupCoordinator:
     def close(self) -> None:
         self.topic.close()
 
-    async def _host(self, partition: Partition) -> HostedGroups:
+    async def _host(self, partition: Partition) -> GroupCoordinatorShard:
         own_settings = self._broker.group_configs.of
         shard = GroupShard(self._settings, Topics(self._broker), self._assignors, own_settings, self.client_sessions_ms)
         await replay(partition, lambda batch: _apply_batch(shard, batch))
-        return HostedGroups(shard, partition, self._clocks, self._broker.counters)
+        return GroupCoordinatorShard(shard, partition, self._clocks, self._broker.counters)
 
     def loaded(self) -> list[GroupShard]:
         """The shards that somebody has asked for and that serve; for looking at."""
@@ -102,10 +102,12 @@ class GroupCoordinator:
             return answer
         return shard.ask(request)
 
-    async def ask_all(self, request: Request, breaths: Breaths) -> list[Reply]:
+    async def ask_all(self, request: Request, yielder: CooperativeYield) -> list[Reply]:
         """The answers of every shard that we lead."""
         shards = [await self.shard(number) for number in self.topic.numbers()]
-        return [await shard.ask(request) async for shard in breaths.over(shards) if isinstance(shard, HostedGroups)]
+        return [
+            await shard.ask(request) async for shard in yielder.over(shards) if isinstance(shard, GroupCoordinatorShard)
+        ]
 
     async def commit_in_transaction(
         self, transactional_id: str, request: CommitTransactionOffsets, client_version: int
@@ -115,7 +117,7 @@ class GroupCoordinator:
         if isinstance(shard, ErrorCode):
             return refused(request, shard)
         who = (request.producer_id, request.producer_epoch)
-        gate = self._broker.transaction_gate
+        gate = self._broker.transaction_verification
         outcomes = await gate.pass_first_write(transactional_id, *who, [shard.partition], client_version)
         error = outcomes[shard.partition]
         known = shard.partition.log.producers.states.get(request.producer_id)
@@ -130,19 +132,19 @@ class GroupCoordinator:
 
     async def forget_topic(self, topic: str) -> None:
         """A topic was just deleted: so are all offsets committed in it, a few at a time."""
-        deleted_ms, breaths = self._clocks.wall_ms(), Breaths()
+        deleted_ms, yielder = self._clocks.wall_ms(), CooperativeYield()
         for hosted in self.topic.loaded():
             offsets = hosted.shard.ledger.offsets
-            async for group_id in breaths.over(offsets.group_ids()):
+            async for group_id in yielder.over(offsets.group_ids()):
                 found = [at for at in offsets.partitions_of(group_id) if at.topic == topic]
-                async for piece in breaths.pieces(found):
+                async for piece in yielder.pieces(found):
                     if hosted.is_serving:
                         hosted.act(hosted.shard.forget_deleted(group_id, piece, deleted_ms, self._clocks.now()))
 
     def partition_of(self, group_id: str) -> int:
         return self.topic.partition_of(group_id)
 
-    async def shard(self, number: int) -> HostedGroups | ErrorCode:
+    async def shard(self, number: int) -> GroupCoordinatorShard | ErrorCode:
         """A shard that serves, loaded if need be."""
         return await self.topic.shard(number)
 
@@ -173,7 +175,7 @@ class Topics:
         return (name for name, topic in self._broker.metadata.image.topics.items() if not topic.is_internal)
 
 
-class HostedGroups(HostedShard[Request, Reply, Decision]):
+class GroupCoordinatorShard(CoordinatorShard[Request, Reply, Decision]):
     """A shard with its partition, and those who wait for a rebalance to be over."""
 
     def __init__(self, shard: GroupShard, partition: Partition, clocks: Clocks, counters: BrokerCounters) -> None:

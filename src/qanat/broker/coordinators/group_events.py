@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from qanat.groups.consumer.records import ConsumerGroupRecord, ConsumerTombstone, RecordKind
 from qanat.groups.records import GroupMetadataRecord, GroupRecord, GroupTombstone
 from qanat.groups.share.records import ShareGroupRecord, ShareGroupTombstone, ShareRecordKind
-from qanat.telemetry.events import event
+from qanat.telemetry.events import log_event
 
 
 def group_changes(records: Iterable[GroupRecord]) -> int:
@@ -16,7 +16,7 @@ def group_changes(records: Iterable[GroupRecord]) -> int:
     for record in records:
         if isinstance(record, GroupMetadataRecord):
             generations += 1
-            event(
+            log_event(
                 "group rebalanced" if record.members else "group is empty",
                 group=record.group_id,
                 generation=record.generation_id,
@@ -25,9 +25,9 @@ def group_changes(records: Iterable[GroupRecord]) -> int:
             )
         elif isinstance(record, ConsumerGroupRecord | ShareGroupRecord):
             generations += 1
-            event("group has a new epoch", group=record.group_id, epoch=record.epoch)
+            log_event("group has a new epoch", group=record.group_id, epoch=record.epoch)
         elif isinstance(record, GroupTombstone) or _is_end_of_group(record):
-            event("group deleted", group=record.group_id)
+            log_event("group deleted", group=record.group_id)
     return generations
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from qanat.broker.replicas.partition import Partition
-from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
 from qanat.model.error_codes import ErrorCode
@@ -162,10 +162,10 @@ async def replay(partition: Partition, take: Callable[[memoryview], None]) -> No
     wait ends with the leadership; clients are told COORDINATOR_LOAD_IN_PROGRESS meanwhile (`Loads`).
     """
     await partition.have_high_watermark()
-    log, breaths = partition.log, Breaths()
+    log, yielder = partition.log, CooperativeYield()
     offset = log.log_start_offset
     while offset < log.end_offset:
         part = await partition.read(offset, _LOAD_BYTES, log.end_offset)
-        async for batch in breaths.over(batch for view in part.views() for batch in split_batches(view)):
+        async for batch in yielder.over(batch for view in part.views() for batch in split_batches(view)):
             take(batch)
         offset = part.next_offset

@@ -15,10 +15,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from qanat.broker.coordinators.coordinator_shard import Clocks, HostedShard
+from qanat.broker.coordinators.coordinator_shard import Clocks, CoordinatorShard
 from qanat.broker.coordinators.internal_topic import InternalTopic, replay
 from qanat.broker.replicas.partition import EndMarker, Partition
-from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster.topic_names import TRANSACTIONS_TOPIC
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
@@ -60,7 +60,7 @@ class TransactionCoordinator:
         self._broker = broker
         self.settings = settings
         self._clocks = Clocks(steady_ms, broker.runtime.clock_ms)
-        self.topic: InternalTopic[HostedTransactions] = InternalTopic(
+        self.topic: InternalTopic[TransactionCoordinatorShard] = InternalTopic(
             broker,
             TRANSACTIONS_TOPIC,
             settings.transaction_state_log_num_partitions,
@@ -73,7 +73,7 @@ class TransactionCoordinator:
     def close(self) -> None:
         self.topic.close()
 
-    async def _host(self, partition: Partition) -> HostedTransactions:
+    async def _host(self, partition: Partition) -> TransactionCoordinatorShard:
         shard = TransactionShard(self.settings)
 
         def take(batch: memoryview) -> None:
@@ -83,7 +83,7 @@ class TransactionCoordinator:
                     shard.apply(decoded)
 
         await replay(partition, take)
-        return HostedTransactions(shard, partition, self._clocks, self._broker)
+        return TransactionCoordinatorShard(shard, partition, self._clocks, self._broker)
 
     async def ask(self, transactional_id: str, request: Request) -> Reply:
         """The answer of the shard that has the id."""
@@ -98,7 +98,7 @@ class TransactionCoordinator:
             reply = await self._ask_with_id(shard, request)
         return reply
 
-    async def _ask_with_id(self, shard: HostedTransactions, request: Request) -> Reply:
+    async def _ask_with_id(self, shard: TransactionCoordinatorShard, request: Request) -> Reply:
         """Bring a fresh producer id where one is needed."""
         reply = await shard.ask(request)
         if not isinstance(reply, ProducerIdNeeded):
@@ -110,11 +110,11 @@ class TransactionCoordinator:
             return refused(request, fault.code)
         return await shard.ask(with_producer_id(request, fresh))
 
-    async def ask_all(self, request: ListTransactions, breaths: Breaths) -> list[Reply]:
+    async def ask_all(self, request: ListTransactions, yielder: CooperativeYield) -> list[Reply]:
         """The answers of every shard that we lead."""
         shards = [await self.topic.shard(number) for number in self.topic.numbers()]
-        serving = [shard for shard in shards if isinstance(shard, HostedTransactions)]
-        return [await shard.ask(request) async for shard in breaths.over(serving)]
+        serving = [shard for shard in shards if isinstance(shard, TransactionCoordinatorShard)]
+        return [await shard.ask(request) async for shard in yielder.over(serving)]
 
 
 def _is_early(reply: Reply) -> bool:
@@ -128,7 +128,7 @@ def _is_early(reply: Reply) -> bool:
             return False
 
 
-class HostedTransactions(HostedShard[Request, Reply, Decision]):
+class TransactionCoordinatorShard(CoordinatorShard[Request, Reply, Decision]):
     """A shard with its partition, and the markers under way."""
 
     def __init__(self, shard: TransactionShard, partition: Partition, clocks: Clocks, broker: Broker) -> None:

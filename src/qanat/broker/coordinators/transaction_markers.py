@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qanat.broker.replicas.partition import EndMarker, Partition
-from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.cluster.values import NO_LEADER
 from qanat.connection.faults import error_code
@@ -43,17 +43,17 @@ class MarkerWriter:
     async def write(self, marker: EndMarker, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Write to each, and return when every marker is safe, or cannot be written here."""
         waiting: dict[TopicPartition, asyncio.Future[None] | ErrorCode | None] = {}
-        breaths = Breaths()
-        async for at in breaths.over(partitions):
+        yielder = CooperativeYield()
+        async for at in yielder.over(partitions):
             waiting[at] = await self._begin(marker, at)
-        return {at: await _outcome(begun) async for at, begun in breaths.over(waiting.items())}
+        return {at: await _outcome(begun) async for at, begun in yielder.over(waiting.items())}
 
     async def write_everywhere(
         self, marker: EndMarker, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         """The same wherever the partitions are led now; what could not be reached is to be tried again."""
         by_leader: dict[int, list[TopicPartition]] = {}
-        async for at in Breaths().over(partitions):
+        async for at in CooperativeYield().over(partitions):
             by_leader.setdefault(self._leader_of(at), []).append(at)
         asked = [
             self.write(marker, some)

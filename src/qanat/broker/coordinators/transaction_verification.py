@@ -41,7 +41,7 @@ _CALL_S = 5.0
 """How long another broker may take to say whether a partition is part of a transaction."""
 
 
-class TransactionGate:
+class TransactionVerification:
     """Asks coordinators in the name of the partitions that this broker leads."""
 
     def __init__(self, broker: Broker) -> None:

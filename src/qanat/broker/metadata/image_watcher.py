@@ -41,7 +41,7 @@ NOT_TAKEN_IN = "a change of the metadata was not taken in"
 OnEvents = Callable[[Sequence[Event]], None]
 
 
-class MetadataKeeper:
+class ImageWatcher:
     """Owns the image. `on_events` is told what changed, after the image has it."""
 
     def __init__(self, store: MetadataStore, on_events: OnEvents) -> None:

@@ -21,10 +21,10 @@ from qanat.cluster import format_levels, keys, values
 from qanat.cluster.store import Absent, Delete, KeptLease, Put, Revision
 from qanat.log.directories.directory import LogDirectory
 from qanat.model.errors import LeaseExpiredError, NodeIdInUseError, StoreUnavailableError
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 
 if TYPE_CHECKING:
-    from qanat.broker.metadata.image_watcher import MetadataKeeper
+    from qanat.broker.metadata.image_watcher import ImageWatcher
 
 _RETRY_S = 0.5
 _LOOK_S = 0.1
@@ -35,7 +35,7 @@ class Membership:
 
     def __init__(
         self,
-        metadata: MetadataKeeper,
+        metadata: ImageWatcher,
         node_id: int,
         directory: LogDirectory,
         session_timeout_ms: int,
@@ -89,13 +89,13 @@ class Membership:
         """Register anew whenever the lease is lost, for ever."""
         while True:
             await self._lost()
-            tell("registration lost: registering anew", level="warning", node=self._node_id)
+            log_event("registration lost: registering anew", level="warning", node=self._node_id)
             while True:
                 try:
                     await self._register()
                     break
                 except (StoreUnavailableError, LeaseExpiredError, NodeIdInUseError) as fault:
-                    tell("cannot register", level="error", node=self._node_id, reason=str(fault))
+                    log_event("cannot register", level="error", node=self._node_id, reason=str(fault))
                     await asyncio.sleep(_RETRY_S)
 
     async def present(self) -> None:
@@ -175,7 +175,7 @@ class Membership:
         image, key = self._metadata.image, keys.node_directory(self._node_id)
         while (known := image.node_directories.get(self._node_id)) != self._directory_id:
             if known is not None:
-                tell("this node has another data directory than before", level="warning", node=self._node_id)
+                log_event("this node has another data directory than before", level="warning", node=self._node_id)
             note = values.NodeDirectory(directory_id=self._directory_id, is_first=known is None)
             await self._metadata.commit([image.unchanged(key)], [Put(key, values.encode(note))])
 
@@ -218,6 +218,8 @@ class Membership:
                     "or stop that broker first"
                 )
             if not is_told:
-                tell("waiting for the registration of another broker with our node id to run out", node=self._node_id)
+                log_event(
+                    "waiting for the registration of another broker with our node id to run out", node=self._node_id
+                )
                 is_told = True
             await asyncio.sleep(_LOOK_S)

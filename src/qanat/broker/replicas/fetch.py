@@ -5,7 +5,7 @@ request's limit; the first partition with records gives at least one batch. A
 fetch that finds less than it wants parks until enough has been written, or its
 time is up; it never polls.
 
-Consumers read what is committed, here or in a copy of ours (`nearby_reads`); followers read to the end of the log, and
+Consumers read what is committed, here or in a copy of ours (`follower_fetching`); followers read to the end of the log, and
 what they ask for says what they have.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from qanat.broker.replicas.follower_fetching import NOBODY, Readable
-from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.log.leader_epochs import EpochEnd
 from qanat.log.log_reads import LogRead
 from qanat.log.segments.aborted_index import AbortedTransaction
@@ -146,10 +146,10 @@ class Fetch:
         """Whether reading all partitions at once would hold up everybody else."""
         return len(self._wanted) > FEW_PARTITIONS
 
-    async def read_in_turns(self, breaths: Breaths) -> None:
+    async def read_in_turns(self, yielder: CooperativeYield) -> None:
         """The same, waiting for the disk where need be, and not all at once."""
         self._begin()
-        async for wanted in breaths.over(self._wanted):
+        async for wanted in yielder.over(self._wanted):
             found, end_offset = self._bounds(wanted)
             if end_offset is not None and self._has_room():
                 assert not isinstance(wanted.partition, ErrorCode)
@@ -232,7 +232,7 @@ class Fetch:
                 finally:
                     self.unpark()
             if self.is_long or not self.try_now():
-                await self.read_in_turns(Breaths())
+                await self.read_in_turns(CooperativeYield())
 
     def park(self, woken: Callable[[], None]) -> None:
         """Have `woken` called, once, when enough has been written since the last look to be worth another."""

@@ -114,7 +114,7 @@ class CopyReader:
 Readable = Partition | CopyReader
 
 
-class NearbyReads:
+class FollowerFetching:
     """Both sides of it: whom a leader names, and what a follower shows."""
 
     def __init__(self, broker: Broker) -> None:

@@ -22,7 +22,7 @@ from qanat.cluster.store import Compare, CreatedAt, Operation, Put, Revision
 from qanat.model.errors import StoreUnavailableError
 from qanat.model.ids import TopicId
 from qanat.replication.leader import Change
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
@@ -32,7 +32,7 @@ _AT_ONCE = 30
 _RETRY_S = 0.5
 
 
-class InSyncSets:
+class IsrChanges:
     """Keeps the sets of all partitions that have followers."""
 
     def __init__(self, broker: Broker) -> None:
@@ -118,7 +118,7 @@ class InSyncSets:
             is_stored = await self._insist(compares, list(wanted.values()))
         for partition, change in piece.items():
             if is_stored and partition in wanted:
-                tell("in-sync set changed", partition=str(partition.at), in_sync=list(change.in_sync))
+                log_event("in-sync set changed", partition=str(partition.at), in_sync=list(change.in_sync))
             self._settle(partition, change)
             partition.advance()
         return is_stored

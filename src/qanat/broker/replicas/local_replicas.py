@@ -32,7 +32,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import DirectoryFailedError, QanatError, StorageError
 from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.replication.leader import Leader
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 
 _RETRY_S = 5.0
 _CHECKPOINT_S = 1.0
@@ -64,7 +64,7 @@ class Followers(Protocol):
     async def close(self) -> None: ...
 
 
-class Hosting:
+class LocalReplicas:
     """What we host. `start` before use; `spawn` runs a coroutine beside everything else until the broker closes."""
 
     def __init__(
@@ -261,10 +261,10 @@ class Hosting:
         try:
             if topic_id and not is_there and since is not None and since <= self._revision:
                 await self._runtime.delete(at)
-                tell("partition removed: its topic was deleted meanwhile", partition=str(at), topic_id=topic_id)
+                log_event("partition removed: its topic was deleted meanwhile", partition=str(at), topic_id=topic_id)
                 return
             folder = await self._runtime.set_aside(at)
-            tell(
+            log_event(
                 "partition set aside: the metadata store does not know it",
                 level="warning",
                 partition=str(at),
@@ -274,7 +274,7 @@ class Hosting:
                 "folder to its old name; otherwise remove the folder",
             )
         except QanatError as fault:
-            tell("partition cannot be removed", level="error", partition=str(at), reason=str(fault))
+            log_event("partition cannot be removed", level="error", partition=str(at), reason=str(fault))
 
     # Hosting
 
@@ -388,7 +388,7 @@ class Hosting:
             (one for one in self._image.state(topic, at.partition).in_sync if one.node_id == self._node_id), None
         )
         if member is not None and member.since < generation:
-            tell("replica made anew: its folder is missing", level="warning", partition=str(at))
+            log_event("replica made anew: its folder is missing", level="warning", partition=str(at))
         self._on_created()
         return log
 
@@ -397,7 +397,7 @@ class Hosting:
         state = self._image.state(topic, at.partition)
         is_led_elsewhere = state.leader not in (values.NO_LEADER, self._node_id)
         if self._node_id in state.damaged and is_led_elsewhere and self._directory.give_up_lost(at):
-            tell("replica made anew from its leader", partition=str(at), leader=state.leader)
+            log_event("replica made anew from its leader", partition=str(at), leader=state.leader)
 
     def _on_created(self) -> None:
         """Have the checkpoint speak of a new log soon: from then on a folder that is missing is missed."""
@@ -416,7 +416,7 @@ class Hosting:
             await self._runtime.delete(at)
         except QanatError as fault:
             # The topic is gone for clients; the next start tries again.
-            tell("partition cannot be removed", level="error", partition=str(at), reason=str(fault))
+            log_event("partition cannot be removed", level="error", partition=str(at), reason=str(fault))
 
     def _retire(self, at: TopicPartition) -> None:
         if at in self.partitions:
@@ -455,7 +455,7 @@ class Hosting:
 
     def _retry_later(self, name: str, fault: QanatError) -> None:
         waiting = [str(at) for at in self._failed if at.topic == name]
-        tell("partitions cannot be hosted now", level="error", topic=name, waiting=len(waiting), reason=str(fault))
+        log_event("partitions cannot be hosted now", level="error", topic=name, waiting=len(waiting), reason=str(fault))
         if not isinstance(fault, DirectoryFailedError):
             self._latest[name] = attempt = object()
             self._spawn(self._retry(name, attempt))

@@ -27,7 +27,7 @@ from qanat.log.files import Buffer
 from qanat.log.log_reads import LogRead
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.log.runtime.sync_future import Prompt
+from qanat.log.runtime.sync_future import SyncFuture
 from qanat.log.settings import TimestampType
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import NotLeaderError, OffsetNotAvailableError, OffsetOutOfRangeError
@@ -79,9 +79,9 @@ class Partition(PartitionEnd):
         self.min_insync_replicas = 1
         self.why_retired = ErrorCode.NONE
         self._waiting_followers: dict[Wake, None] = {}
-        self._known: Prompt[None] | None = None
+        self._known: SyncFuture[None] | None = None
         """Settled when the high watermark is known; one for all who wait, however often they lose patience."""
-        self._starting: list[tuple[int, Prompt[None]]] = []
+        self._starting: list[tuple[int, SyncFuture[None]]] = []
         """Who waits for every member of the in-sync set to start at an offset."""
         log.become_leader(LeaderEpoch(leader_epoch))
         self.epoch_start = log.end_offset
@@ -168,7 +168,7 @@ class Partition(PartitionEnd):
             self.advance()
         return flushed
 
-    def when_durable(self) -> Prompt[None] | None:
+    def when_durable(self) -> SyncFuture[None] | None:
         """When everything appended so far is safe; None where it is, or nobody promised that."""
         if self.leader is not None:
             return self._when_committed(self.log.end_offset)
@@ -204,11 +204,11 @@ class Partition(PartitionEnd):
         self.advance()
         return Written(appended.base_offset, append_time_ms, self._when_committed(appended.last_offset + 1))
 
-    def _when_committed(self, end_offset: int) -> Prompt[None] | None:
+    def _when_committed(self, end_offset: int) -> SyncFuture[None] | None:
         """When every member of the in-sync set has everything below; None where it is so."""
         if end_offset <= self.log.high_watermark:
             return None
-        waiting: Prompt[None] = Prompt()
+        waiting: SyncFuture[None] = SyncFuture()
         if self.is_retired:
             waiting.settle_with_fault(self._not_leader())
         elif self._acknowledged and self._acknowledged[-1][0] > end_offset:
@@ -217,11 +217,11 @@ class Partition(PartitionEnd):
             self._acknowledged.append((end_offset, waiting))
         return waiting
 
-    def when_started(self, offset: int) -> Prompt[None] | None:
+    def when_started(self, offset: int) -> SyncFuture[None] | None:
         """When every member of the in-sync set has forgotten what is before an offset (KIP-107); None where it has."""
         if self._is_started(offset):
             return None
-        waiting: Prompt[None] = Prompt()
+        waiting: SyncFuture[None] = SyncFuture()
         if self.is_retired:
             waiting.settle_with_fault(self._not_leader())
         else:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from qanat.log.append_state import Appended
     from qanat.log.partition_log import PartitionLog
     from qanat.log.runtime.log_runtime import LogRuntime
-    from qanat.log.runtime.sync_future import Prompt
+    from qanat.log.runtime.sync_future import SyncFuture
     from qanat.model.errors import NotLeaderError
     from qanat.replication.leader import Leader
 
@@ -31,7 +31,7 @@ class Written(Struct, frozen=True):
 
     base_offset: int
     append_time_ms: int
-    durable: Prompt[None] | None
+    durable: SyncFuture[None] | None
 
 
 class PartitionEnd:
@@ -62,7 +62,7 @@ class PartitionEnd:
         """Whether its topic was deleted, or another leads: whoever still holds this has nothing to expect of it."""
         self._runtime = runtime
         self._waiting: dict[Callable[[], None], None] = {}
-        self._acknowledged: deque[tuple[int, Prompt[None]]] = deque()
+        self._acknowledged: deque[tuple[int, SyncFuture[None]]] = deque()
         """Who waits for which offset to be committed, in order."""
 
     def append_plain(self, batch: memoryview, record_count: int, max_timestamp: int) -> Written | None:

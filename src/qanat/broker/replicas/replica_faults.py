@@ -19,7 +19,7 @@ from qanat.cluster import keys, values
 from qanat.cluster.store import Compare, CreatedAt, Delete, Operation, Put
 from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
 from qanat.model.ids import TopicPartition
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
@@ -102,7 +102,9 @@ class ReplicaFaults:
         for fault in found:
             size += len(msgspec.json.encode(fault)) + 1
             if size > _MOST_BYTES:
-                tell("more replicas are faulty than can be reported", level="error", faulty=len(found), told=len(told))
+                log_event(
+                    "more replicas are faulty than can be reported", level="error", faulty=len(found), told=len(told)
+                )
                 break
             told.append(fault)
         return tuple(told)

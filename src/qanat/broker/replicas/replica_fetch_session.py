@@ -15,7 +15,7 @@ from qanat.wire.kafka.messages.fetch import (
 )
 
 
-class FollowerSession:
+class ReplicaFetchSession:
     """A fetch session as its user sees it: what the leader was last asked for."""
 
     def __init__(self) -> None:

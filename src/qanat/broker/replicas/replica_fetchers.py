@@ -18,7 +18,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from qanat.broker.replicas.local_replicas import Copy
-from qanat.broker.replicas.replica_fetch_session import FollowerSession
+from qanat.broker.replicas.replica_fetch_session import ReplicaFetchSession
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import UnreachableError, error_code
 from qanat.connection.link import Link
@@ -27,7 +27,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.replication.follower import Cut, Epoch, StartAt, Take, Wait, next_step
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 from qanat.wire.kafka.messages.fetch import FetchResponse, PartitionData, ReplicaState
 from qanat.wire.kafka.registry import ApiKey
 
@@ -57,12 +57,12 @@ _MORE_TO_COME_S = 0.01
 """How long to wait for what else is to be followed, before an answer that may take longer is given up."""
 
 
-class FollowedLeaders:
+class ReplicaFetchers:
     """Everything that we follow, by leader."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._leaders: dict[int, _FollowedLeader] = {}
+        self._leaders: dict[int, _ReplicaFetcher] = {}
         self.copies: dict[TopicPartition, Copy] = {}
         self.busy: dict[TopicPartition, asyncio.Future[None]] = {}
         """Copies that are being cut, with when that will be over."""
@@ -78,12 +78,12 @@ class FollowedLeaders:
             return  # Nobody leads, or it is not yet settled who does.
         leader = self._leaders.get(copy.leader)
         if leader is None:
-            leader = self._leaders[copy.leader] = _FollowedLeader(self._broker, copy.leader, self.busy)
+            leader = self._leaders[copy.leader] = _ReplicaFetcher(self._broker, copy.leader, self.busy)
         leader.add(copy)
 
     def leave(self, at: TopicPartition) -> None:
         copy = self.copies.pop(at, None)
-        self._broker.nearby_reads.left(at)
+        self._broker.follower_fetching.left(at)
         if copy is not None and (leader := self._leaders.get(copy.leader)) is not None:
             leader.remove(at)
 
@@ -93,7 +93,7 @@ class FollowedLeaders:
         await asyncio.gather(*(leader.close() for leader in self._leaders.values()))
 
 
-class _FollowedLeader:
+class _ReplicaFetcher:
     """One broker and all that we follow of it."""
 
     def __init__(self, broker: Broker, node_id: int, busy: dict[TopicPartition, asyncio.Future[None]]) -> None:
@@ -109,7 +109,7 @@ class _FollowedLeader:
         """Copies that lack something committed, as far as we know: they may be throttled."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._session = FollowerSession()
+        self._session = ReplicaFetchSession()
         self._is_idle = False
         """Whether the last answer said nothing new of any copy."""
 
@@ -142,20 +142,20 @@ class _FollowedLeader:
             except QanatError as fault:
                 self._broker.failure_detection.lost(self._node_id)
                 if not is_told:
-                    tell("leader cannot be reached", level="warning", leader=self._node_id, reason=str(fault))
+                    log_event("leader cannot be reached", level="warning", leader=self._node_id, reason=str(fault))
                 is_told = True
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                 continue
             if is_told:
-                tell("leader can be reached again", leader=self._node_id)
+                log_event("leader can be reached again", leader=self._node_id)
             pause_s, is_told = _FIRST_PAUSE_S, False
             try:
-                self._session = FollowerSession()
+                self._session = ReplicaFetchSession()
                 while self._copies:
                     await self._ask(link)
             except QanatError as fault:
-                tell("connection to a leader is lost", level="debug", leader=self._node_id, reason=str(fault))
+                log_event("connection to a leader is lost", level="debug", leader=self._node_id, reason=str(fault))
             finally:
                 await link.close()
 
@@ -185,7 +185,7 @@ class _FollowedLeader:
         asking = asyncio.ensure_future(link.call(ApiKey.FETCH, request, deadline, at_most=_VERSION))
         response = await self._unless_changed(asking)
         if response is None:
-            self._session = FollowerSession()
+            self._session = ReplicaFetchSession()
             await link.close()
             raise UnreachableError("asked anew: there is more to follow")
         if not self._session.answered(response):
@@ -289,7 +289,7 @@ class _FollowedLeader:
             case Take():
                 return self._append(copy, row)
             case Cut(end_offset) if end_offset < log.end_offset:
-                tell(
+                log_event(
                     "copy cut back to its leader's",
                     partition=str(copy.at),
                     at=end_offset,
@@ -299,7 +299,7 @@ class _FollowedLeader:
                 )
                 self._cut(copy, lambda: self._broker.runtime.truncate(log, end_offset))
             case StartAt(offset):
-                tell("copy begun anew: its leader starts later", partition=str(copy.at), at=offset)
+                log_event("copy begun anew: its leader starts later", partition=str(copy.at), at=offset)
                 self._cut(copy, lambda: self._broker.runtime.restart(log, offset))
             case Cut():
                 self._leave_out(copy, f"the leader wants a cut at {step.end_offset}, which is behind our end")
@@ -321,7 +321,7 @@ class _FollowedLeader:
             return True
         first_damaged = min(one.first_offset for one in damage)
         first_offset = log.log_start_offset if log.settings.is_compacted else first_damaged
-        tell(
+        log_event(
             "damaged replica is fetched from its leader again",
             level="warning",
             partition=str(copy.at),
@@ -362,12 +362,12 @@ class _FollowedLeader:
         log.advance_high_watermark(min(row.high_watermark, log.end_offset))
         if log.log_start_offset < row.log_start_offset <= log.high_watermark:
             log.advance_log_start(row.log_start_offset)
-        self._broker.nearby_reads.copied(copy.at, size)
+        self._broker.follower_fetching.copied(copy.at, size)
         return flushed
 
     def _cut(self, copy: Copy, act: Callable[[], object]) -> None:
         """Cut a copy beside everything else; until that is done nobody asks for it and nobody leads it."""
-        self._broker.nearby_reads.left(copy.at)
+        self._broker.follower_fetching.left(copy.at)
         over = self._busy[copy.at] = asyncio.get_running_loop().create_future()
 
         async def cut() -> None:
@@ -384,7 +384,7 @@ class _FollowedLeader:
 
     def _leave_out(self, copy: Copy, reason: str) -> None:
         self._left_out[copy.at] = asyncio.get_running_loop().time() + _LEFT_OUT_S
-        tell("copy cannot be kept up", level="error", partition=str(copy.at), leader=copy.leader, reason=reason)
+        log_event("copy cannot be kept up", level="error", partition=str(copy.at), leader=copy.leader, reason=reason)
 
     def _leave_out_briefly(self, at: TopicPartition) -> None:
         """What is in the way is probably over soon; if not, ask more and more seldom."""

@@ -25,7 +25,7 @@ FEW_ROWS = 200
 """So many rows are not worth a look at the clock."""
 
 
-class Breaths:
+class CooperativeYield:
     """One request's breaths; several loops over rows may share them."""
 
     __slots__ = ("_until", "taken")

@@ -6,7 +6,7 @@ import asyncio
 from typing import TypeVar
 
 from qanat.model.errors import QanatError
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 
 Result = TypeVar("Result")
 
@@ -24,7 +24,7 @@ def _note_outcome(work: asyncio.Task[Result]) -> None:
     if work.cancelled() or (fault := work.exception()) is None:
         return
     if isinstance(fault, QanatError):
-        tell("change failed after its client had gone", level="warning", reason=str(fault))
+        log_event("change failed after its client had gone", level="warning", reason=str(fault))
     else:
         context = {"message": "work without a client failed", "exception": fault, "task": work}
         work.get_loop().call_exception_handler(context)

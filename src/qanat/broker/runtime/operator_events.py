@@ -10,13 +10,13 @@ from qanat.cluster.topic_configs import ConfigPlan
 from qanat.log.partition_log import PartitionLog
 from qanat.log.segments.batch_scan import Damage
 from qanat.model.errors import StorageError
-from qanat.telemetry.events import event
+from qanat.telemetry.events import log_event
 
 
 def damage(log: PartitionLog, found: Iterable[Damage]) -> None:
     """Records that cannot be read any more."""
     for one in found:
-        event(
+        log_event(
             "partition is damaged",
             level="error",
             partition=str(log.topic_partition),
@@ -31,7 +31,7 @@ def damage(log: PartitionLog, found: Iterable[Damage]) -> None:
 
 def directory_failure(error: StorageError) -> None:
     """A disk that can no longer be trusted."""
-    event(
+    log_event(
         "data directory given up: nothing is accepted any more",
         level="error",
         reason=str(error),
@@ -43,9 +43,9 @@ def change(plan: ConfigPlan | PartitionPlan | LevelPlan) -> None:
     """Somebody asked for something, and it is done."""
     match plan:
         case LevelPlan():
-            event("format level raised", level_now=plan.level)
+            log_event("format level raised", level_now=plan.level)
         case PartitionPlan():
             at, after = f"{plan.topic.name}-{plan.number}", plan.after
-            event("partition changed", partition=at, replicas=list(after.replicas), leader=after.leader)
+            log_event("partition changed", partition=at, replicas=list(after.replicas), leader=after.leader)
         case ConfigPlan():
-            event("settings changed", of=plan.of, settings=dict(plan.overrides))
+            log_event("settings changed", of=plan.of, settings=dict(plan.overrides))

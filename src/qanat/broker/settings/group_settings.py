@@ -18,7 +18,7 @@ from qanat.groups.settings import GroupSettings
 from qanat.groups.share.beginning import parse_beginning
 from qanat.model.errors import InvalidSettingError
 from qanat.model.setting_meanings import meanings
-from qanat.telemetry.events import event as tell
+from qanat.telemetry.events import log_event
 
 _NAMES = dict(zip(OwnSettings.__struct_encode_fields__, OwnSettings.__struct_fields__, strict=True))
 _BOUNDED = (
@@ -55,7 +55,7 @@ class GroupConfigs:
             own = _with(common, overrides)
         except InvalidSettingError as fault:
             # Whoever set it knew other settings than we do: the group goes by what holds for all.
-            tell("settings of a group cannot be obeyed", level="error", group=group_id, reason=str(fault))
+            log_event("settings of a group cannot be obeyed", level="error", group=group_id, reason=str(fault))
             own = common
         self._made[group_id if overrides else ""] = own
         return own

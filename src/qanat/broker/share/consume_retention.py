@@ -22,7 +22,7 @@ _PAUSE_S = 0.2
 """Groups move on with every acknowledgement; logs need not follow at once."""
 
 
-class Consumption:
+class ConsumeRetention:
     """Lets logs begin where their groups stand."""
 
     def __init__(self, broker: Broker) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qanat.broker.replicas.partition import Partition
-from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
 from qanat.connection.faults import error_code
@@ -137,14 +137,14 @@ class DeadLetters:
         """
         await partition.have_high_watermark()
         found: list[Record] = []
-        breaths = Breaths()
+        yielder = CooperativeYield()
         offset, end_offset = max(dying.first_offset, partition.log.log_start_offset), dying.last_offset + 1
         while offset < end_offset:
             try:
                 part = await partition.read(offset, _READ_BYTES, partition.log.high_watermark)
             except OffsetOutOfRangeError:
                 break
-            async for batch in breaths.over(one for view in part.views() for one in split_batches(view)):
+            async for batch in yielder.over(one for view in part.views() for one in split_batches(view)):
                 header = read_header(batch)
                 if header.base_offset < end_offset and not header.is_control:
                     found += [

@@ -1,7 +1,7 @@
 """The state of share partitions that another broker keeps: the questions are Kafka's own (KIP-932), asked in order.
 
 The leader of a partition gives its records out; what is durable of that lies in a partition of `__share_group_state`,
-which another broker may lead. `StateKeeper` is what both have in common.
+which another broker may lead. `ShareStateKeeper` is what both have in common.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CALL_S = 10.0
 """How long the other broker may take: it waits for its disk, and for its followers."""
 
 
-class StateKeeper(Protocol):
+class ShareStateKeeper(Protocol):
     """Whoever keeps a partition's state."""
 
     @property

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.broker.share.share_partition import NOTHING, Handed, LedSharePartition
 from qanat.groups.share.partition import Take
 from qanat.model.error_codes import ErrorCode
@@ -70,7 +70,7 @@ class ShareFetch:
             return
         if not is_last and self._limits.min_bytes > 1 and not self._has_enough():
             return
-        async for led, found in Breaths().over(zip(self._wanted, self.found, strict=True)):
+        async for led, found in CooperativeYield().over(zip(self._wanted, self.found, strict=True)):
             if isinstance(led, ErrorCode) or not self._has_room():
                 continue
             await self._try_one(led, found)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from qanat.broker.replicas.partition import Partition
-from qanat.broker.share.remote_state import StateKeeper
+from qanat.broker.share.remote_state import ShareStateKeeper
 from qanat.groups.share.partition import (
     Acknowledgement,
     Change,
@@ -72,7 +72,7 @@ class LedSharePartition:
         self,
         key: ShareKey,
         partition: Partition,
-        keeper: StateKeeper,
+        keeper: ShareStateKeeper,
         state: ShareSnapshot,
         policy: Policy,
         bury: Callable[[LedSharePartition, Sequence[Dying]], None],

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from qanat.broker.coordinators.coordinator_shard import Clocks, HostedShard
+from qanat.broker.coordinators.coordinator_shard import Clocks, CoordinatorShard
 from qanat.broker.coordinators.internal_topic import InternalTopic, replay
 from qanat.broker.replicas.partition import Partition
-from qanat.broker.share.remote_state import RemoteShareState, StateKeeper
+from qanat.broker.share.remote_state import RemoteShareState, ShareStateKeeper
 from qanat.cluster.topic_names import SHARE_STATE_TOPIC
 from qanat.cluster.values import NO_LEADER
 from qanat.groups.decisions import coordinator_error
@@ -54,7 +54,7 @@ class ShareCoordinator:
         self._broker = broker
         self._updates_per_snapshot = settings.share_coordinator_snapshot_update_records_per_snapshot
         self._clocks = clocks
-        self.topic: InternalTopic[HostedShareState] = InternalTopic(
+        self.topic: InternalTopic[ShareStateShardHost] = InternalTopic(
             broker,
             SHARE_STATE_TOPIC,
             settings.share_coordinator_state_topic_num_partitions,
@@ -67,7 +67,7 @@ class ShareCoordinator:
     def close(self) -> None:
         self.topic.close()
 
-    async def keeper_of(self, key: ShareKey) -> StateKeeper | ErrorCode:
+    async def keeper_of(self, key: ShareKey) -> ShareStateKeeper | ErrorCode:
         """Who keeps a partition's state: a shard of ours, or another broker."""
         if (error := await self.topic.ensure()) is not ErrorCode.NONE:
             return error
@@ -99,7 +99,7 @@ class ShareCoordinator:
         answer.set_result(StateReply(shard))
         return answer
 
-    async def _host(self, partition: Partition) -> HostedShareState:
+    async def _host(self, partition: Partition) -> ShareStateShardHost:
         shard = ShareStateShard(self._updates_per_snapshot)
         places: dict[ShareKey, int] = {}
 
@@ -111,10 +111,10 @@ class ShareCoordinator:
                     _note(places, decoded, record.offset)
 
         await replay(partition, take)
-        return HostedShareState(shard, partition, self._clocks, places)
+        return ShareStateShardHost(shard, partition, self._clocks, places)
 
 
-class HostedShareState(HostedShard[StateRequest, StateReply, StateDecision]):
+class ShareStateShardHost(CoordinatorShard[StateRequest, StateReply, StateDecision]):
     """A shard with its partition, and where in it the snapshots lie."""
 
     def __init__(

@@ -133,7 +133,7 @@ def _follow(
 def _note_sight(turn: Turn, group: ConsumerGroup, member_id: str, sight: Sight) -> None:
     """What a member may see is not written down; where it is new, expressions are looked at again."""
     state, key = turn.state, (group.group_id, member_id)
-    state.is_guarded = True
+    state.is_authorized = True
     if state.sights.get(key) != sight:
         state.sights[key] = sight
         state.seen_revisions.pop(group.group_id, None)

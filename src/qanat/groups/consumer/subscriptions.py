@@ -68,7 +68,7 @@ def _resolve(turn: Turn, group: ConsumerGroup) -> None:
 def _visible(turn: Turn, group: ConsumerGroup, expression: str, present: tuple[str, ...]) -> tuple[str, ...]:
     """Topics that match and that all members who use the expression may see: they share what it stands for."""
     names = _matching(turn, expression)
-    if not turn.state.is_guarded:
+    if not turn.state.is_authorized:
         return names
     users = [member.member_id for member in group.members.values() if member.expression == expression]
     sights = dict.fromkeys(turn.state.sights.get((group.group_id, member_id)) for member_id in users)

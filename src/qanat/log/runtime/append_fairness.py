@@ -16,7 +16,7 @@ BYTES_PER_TURN = 512 * 1024
 """Well under a millisecond of writing; many times what one turn of many small batches brings."""
 
 
-class Turns:
+class AppendFairness:
     """Whose turn it is to write. Belongs to one event loop."""
 
     __slots__ = ("_bytes_per_turn", "_is_counting", "_room_bytes", "_waiting")

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 
 from qanat.log.log_reads import LogRead, Unready
-from qanat.log.page_warmup import HoldJob, LocateJob, WarmJob
+from qanat.log.page_warmup import HoldJob, LocateJob, PageWarmupJob
 from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery.state_replay import RebuildJob
 from qanat.log.runtime.workers import Workers
@@ -72,11 +72,11 @@ class ColdReads:
             job = (
                 LocateJob(what.segment, epochs)
                 if what.is_astray
-                else WarmJob(what.segment, what.offset, max_bytes, epochs)
+                else PageWarmupJob(what.segment, what.offset, max_bytes, epochs)
             )
             await self._workers.look(self._workers.reader, job)
         self._on_damage(log, job.damage)
-        if isinstance(job, WarmJob) and job.is_lost:
+        if isinstance(job, PageWarmupJob) and job.is_lost:
             async with self._changing(log):
                 await self._rebuild(self._workers.reader, log, what.segment)
 

@@ -21,7 +21,7 @@ from contextlib import suppress
 from qanat.log.directories.directory_state import DirectoryState
 from qanat.log.flush_state import FlushJob, begin_flush
 from qanat.log.partition_log import PartitionLog
-from qanat.log.runtime.sync_future import Prompt
+from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.errors import DiskFullError, StorageError
 from qanat.telemetry.log_counters import LogCounters
 
@@ -33,7 +33,7 @@ Launch = Callable[[list[FlushJob], Callable[[Postponed | None, BaseException | N
 Or does both at once, if it is told that somebody is alone."""
 ALONE_ROUNDS = 100
 """So many rounds in a row in which nobody else had asked for anything, and somebody is alone: some 15 ms."""
-_Waiters = deque[tuple[int, Prompt[None]]]
+_Waiters = deque[tuple[int, SyncFuture[None]]]
 
 
 class GroupCommit:
@@ -86,7 +86,7 @@ class GroupCommit:
         if flushed is not None:
             await flushed
 
-    def when(self, log: PartitionLog, end_offset: int) -> Prompt[None] | None:
+    def when(self, log: PartitionLog, end_offset: int) -> SyncFuture[None] | None:
         """A future of the same; None where everything below `end_offset` is on disk already."""
         if log.flushed_offset < end_offset:
             return self._next_round(log, end_offset)
@@ -102,17 +102,17 @@ class GroupCommit:
         """Return once no flush of a log is under way; none must be asked for any more."""
         while log.is_flushing:
             self._state.require_working()
-            over: Prompt[None] = Prompt()
+            over: SyncFuture[None] = SyncFuture()
             self._waiting.setdefault(log, deque()).append((0, over))
             with suppress(DiskFullError):
                 await over
 
-    def _next_round(self, log: PartitionLog, end_offset: int) -> Prompt[None]:
+    def _next_round(self, log: PartitionLog, end_offset: int) -> SyncFuture[None]:
         log.state.require_working()
         self._require_open()
         if end_offset > log.end_offset:
             raise StorageError(f"{log.topic_partition} ends at {log.end_offset}: the records after that were cut off")
-        flushed: Prompt[None] = Prompt()
+        flushed: SyncFuture[None] = SyncFuture()
         self._waiting.setdefault(log, deque()).append((end_offset, flushed))
         self.ask(log)
         return flushed

@@ -25,13 +25,13 @@ from qanat.log.runtime.cold_reads import ColdReads
 from qanat.log.runtime.fsync_thread import Flusher
 from qanat.log.runtime.group_commit import GroupCommit, Postponed
 from qanat.log.runtime.plain_appends import PlainAppends
-from qanat.log.runtime.sync_future import Prompt
+from qanat.log.runtime.sync_future import SyncFuture
 from qanat.log.runtime.waiting_appends import OPENED_ON_LOOP_BYTES, WRITTEN_ON_LOOP_BYTES, Appends
 from qanat.log.runtime.workers import Workers
 from qanat.log.segments.batch_scan import Damage
 from qanat.log.segments.recorded_damage import begin_noting
 from qanat.log.segments.segment import Segment
-from qanat.log.segments.segment_ingest import AdoptJob, find_taken_over, require_plain
+from qanat.log.segments.segment_ingest import IngestJob, find_taken_over, require_plain
 from qanat.log.settings import LogSettings
 from qanat.log.timestamp_lookup import TimestampedOffset
 from qanat.log.truncation import LookJob, begin_restart, begin_truncation, touched_segments
@@ -163,7 +163,7 @@ class LogRuntime(PlainAppends):
                     if not self._commits.has_room() and log.settings.is_flushed:
                         await self._commits.wait_for_room(self._unflushed)
                     find_taken_over(log, header, leader_epoch)  # Its transaction may have been ended meanwhile.
-                    job = AdoptJob(log, looked, header, leader_epoch, self.clock_ms())
+                    job = IngestJob(log, looked, header, leader_epoch, self.clock_ms())
                 except QanatError:
                     looked.file.close()
                     raise
@@ -211,7 +211,7 @@ class LogRuntime(PlainAppends):
         self._appended(log, appended, size)
         return size
 
-    def append_replicated(self, log: PartitionLog, batches: Buffer) -> Prompt[None] | None:
+    def append_replicated(self, log: PartitionLog, batches: Buffer) -> SyncFuture[None] | None:
         """Append what a leader has sent; returns what its being on disk waits for, None where nobody promised that."""
         count = log.append_replicated(batches, self.clock_ms())
         is_synced, end_offset = log.settings.is_synced, log.end_offset
@@ -227,7 +227,7 @@ class LogRuntime(PlainAppends):
         """Return once everything below `end_offset` is on disk."""
         await self._commits.wait(log, end_offset)
 
-    def when_flushed(self, log: PartitionLog, end_offset: int) -> Prompt[None] | None:
+    def when_flushed(self, log: PartitionLog, end_offset: int) -> SyncFuture[None] | None:
         """A future of the same; None where it is so already."""
         return self._commits.when(log, end_offset)
 

@@ -48,7 +48,7 @@ class Pacer:
         self._is_hurried = True
 
 
-class Upkeep:
+class Maintenance:
     """The periodic work of one directory. `pause` blocks a worker for so many seconds."""
 
     def __init__(self, runtime: LogRuntime, pause: Callable[[float], None]) -> None:

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from qanat.log.partition_log import PartitionLog
 
 
-class Loans:
+class SegmentLeases:
     """Who reads which log's segments on a worker. Belongs to one event loop."""
 
     def __init__(self) -> None:

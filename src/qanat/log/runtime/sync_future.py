@@ -14,17 +14,17 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
-class Prompt(asyncio.Future[Result]):
+class SyncFuture(asyncio.Future[Result]):
     """Settled by `settle`, `settle_with_fault` or `cancel`; whichever is first counts.
 
     One is made for every write that waits for the disk: what is seldom there is no attribute of its own until it is,
     and a listener is let go of when it was told, since it often holds this.
     """
 
-    at_once: Callable[[Prompt[Result]], object] | None = None
-    _keepers: list[Callable[[Prompt[Result]], object]] | None = None
+    at_once: Callable[[SyncFuture[Result]], object] | None = None
+    _keepers: list[Callable[[SyncFuture[Result]], object]] | None = None
 
-    def on_settled(self, forget: Callable[[Prompt[Result]], object]) -> None:
+    def on_settled(self, forget: Callable[[SyncFuture[Result]], object]) -> None:
         """Whoever keeps this until it is settled is told in the same turn, too, before `at_once`."""
         if self._keepers is None:
             self._keepers = [forget]

@@ -15,10 +15,10 @@ from qanat.log.append_state import Appended
 from qanat.log.files import Buffer
 from qanat.log.large_append import begin_append
 from qanat.log.partition_log import PartitionLog
-from qanat.log.runtime.append_fairness import Turns
+from qanat.log.runtime.append_fairness import AppendFairness
 from qanat.log.runtime.append_queue import Lines
 from qanat.log.runtime.workers import Workers
-from qanat.log.segments.segment_ingest import AdoptJob, Looked, look
+from qanat.log.segments.segment_ingest import IngestJob, Looked, look
 from qanat.log.settings import LogSettings
 from qanat.model.errors import InflatesTooFarError, QanatError, StorageError
 
@@ -41,7 +41,7 @@ class Appends:
         self._opened_bytes_max = opened_bytes_max
         self.opened_on_loop_bytes = min(INFLATED_ON_LOOP_BYTES, opened_bytes_max)
         self.lines = Lines()
-        self.turns = Turns()
+        self.turns = AppendFairness()
 
     async def admit(self, batch: Buffer, settings: LogSettings) -> Admitted:
         """Check a client's batch, on a worker where that takes long."""
@@ -103,7 +103,7 @@ class Appends:
         arguments = log, path, record_count, log.settings, self._clock_ms()
         return await self._workers.run(self._workers.makers, look, *arguments)
 
-    async def adopt(self, log: PartitionLog, job: AdoptJob, idle: Callable[[], Awaitable[None]]) -> Appended:
+    async def adopt(self, log: PartitionLog, job: IngestJob, idle: Callable[[], Awaitable[None]]) -> Appended:
         """Make a staged file the log's last segment. `idle` returns once no flush of the log is under way."""
         async with AsyncExitStack() as stack:
             try:

@@ -17,7 +17,7 @@ from qanat.log.background_jobs import Job
 from qanat.log.directories.directory_state import DirectoryState
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.fsync_thread import Flusher
-from qanat.log.runtime.segment_leases import Loans
+from qanat.log.runtime.segment_leases import SegmentLeases
 from qanat.model.errors import DiskFullError, StorageError
 
 Arguments = TypeVarTuple("Arguments")
@@ -39,7 +39,7 @@ class Workers:
         self.upkeeper = ThreadPoolExecutor(1, "log-upkeep")
         self.cleaner = ThreadPoolExecutor(1, "log-clean")
         self.makers = ThreadPoolExecutor(LOGS_MADE_AT_ONCE, "log-make")
-        self.loans = Loans()
+        self.loans = SegmentLeases()
         self._jobs: set[asyncio.Task[None]] = set()
 
     async def settle(self) -> None:

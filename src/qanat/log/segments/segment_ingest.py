@@ -86,7 +86,7 @@ def _headers(file: File, size: int, settings: LogSettings, now_ms: int) -> list[
     return headers
 
 
-class AdoptJob:
+class IngestJob:
     """Makes a staged file the last segment of a log. `finish` or `abandon` it; then `appended` tells where it is."""
 
     def __init__(

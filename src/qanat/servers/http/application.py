@@ -34,7 +34,7 @@ from qanat.servers.http.streams.websocket import serve_websocket
 from qanat.telemetry.events import failure
 
 if TYPE_CHECKING:
-    from qanat.servers.http.context import Door
+    from qanat.servers.http.context import HttpContext
 
 _ENCODE = msgspec.json.Encoder().encode
 
@@ -42,7 +42,7 @@ _ENCODE = msgspec.json.Encoder().encode
 class Application:
     """Answers every request of the door."""
 
-    def __init__(self, door: Door, routes: Routes) -> None:
+    def __init__(self, door: HttpContext, routes: Routes) -> None:
         self._door = door
         self._routes = routes
 

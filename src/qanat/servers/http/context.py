@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qanat.servers.http.caller import CLIENT_ID
 from qanat.servers.http.groups.members import Members
-from qanat.servers.http.kafka_gateway import Asking
+from qanat.servers.http.kafka_gateway import KafkaGateway
 from qanat.servers.http.records.idempotency import Idempotency
 from qanat.servers.http.records.partition_reads import Reading
 from qanat.servers.http.records.record_routing import Producing
@@ -19,10 +19,10 @@ from qanat.telemetry.http_counters import HttpCounters
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
     from qanat.servers.kafka.listener import KafkaListener
-    from qanat.servers.kafka.listener_security import Gate
+    from qanat.servers.kafka.listener_security import ListenerSecurity
 
 
-class Door:
+class HttpContext:
     """The parts, made once."""
 
     def __init__(
@@ -30,14 +30,14 @@ class Door:
         broker: Broker,
         kafka: KafkaListener,
         settings: HttpSettings,
-        gate: Gate | None = None,
+        gate: ListenerSecurity | None = None,
     ) -> None:
         self.broker = broker
         self.kafka = kafka
         self.settings = settings
         self.mechanisms = None if gate is None else gate.mechanisms
         """How callers authenticate; None where nobody has to."""
-        self.asking = Asking(broker, kafka.dispatcher, gate, settings.http_request_timeout_ms / 1000)
+        self.asking = KafkaGateway(broker, kafka.dispatcher, gate, settings.http_request_timeout_ms / 1000)
         self.topics = Topics(self.asking)
         self.producing = Producing(self.asking)
         self.reading = Reading(self.asking)

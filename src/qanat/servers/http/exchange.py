@@ -15,7 +15,7 @@ from qanat.servers.http.problems import Problem
 
 if TYPE_CHECKING:
     from qanat.servers.http.caller import Caller
-    from qanat.servers.http.context import Door
+    from qanat.servers.http.context import HttpContext
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -47,7 +47,7 @@ class Exchange:
 
     __slots__ = ("_headers", "_receive", "body", "caller", "door", "path", "query", "scope", "send")
 
-    def __init__(self, door: Door, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, door: HttpContext, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         self.door = door
         self.caller = caller
         self.scope = scope

@@ -37,7 +37,7 @@ from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
-    from qanat.servers.kafka.listener_security import Gate
+    from qanat.servers.kafka.listener_security import ListenerSecurity
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 """What coordinators keep."""
@@ -64,10 +64,10 @@ class _Elsewhere(ServedApi):
         return self.forward
 
 
-class Asking:
+class KafkaGateway:
     """Asks on behalf of callers."""
 
-    def __init__(self, broker: Broker, dispatcher: Dispatcher, gate: Gate | None, timeout_s: float) -> None:
+    def __init__(self, broker: Broker, dispatcher: Dispatcher, gate: ListenerSecurity | None, timeout_s: float) -> None:
         self.broker = broker
         self._dispatcher = dispatcher
         self._gate = gate
@@ -88,7 +88,7 @@ class Asking:
         return len(self.broker.metadata.image.brokers) <= 1
 
     @property
-    def is_guarded(self) -> bool:
+    def is_authorized(self) -> bool:
         """Whether somebody decides what callers may do."""
         return self._dispatcher.interceptor is not None
 
@@ -96,9 +96,9 @@ class Asking:
         """Raise where a caller may not write to a topic; for writes that go under the door's own name."""
         if self._gate is None or self._gate.authorizer is None:
             return
-        asker = self._gate.asker(self.broker, caller.principal, caller.host, _version(SERVED[ApiKey.PRODUCE]))
+        access = self._gate.access(self.broker, caller.principal, caller.host, _version(SERVED[ApiKey.PRODUCE]))
         for topic in topics:
-            if not asker.may_topic(Operation.WRITE, topic):
+            if not access.may_topic(Operation.WRITE, topic):
                 raise problem_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {topic}")
 
     def leader(self, topic: str, partition: int) -> int:

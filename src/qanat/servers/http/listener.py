@@ -10,7 +10,7 @@ from uvicorn.server import ServerState
 
 from qanat.model.errors import AddressInUseError
 from qanat.servers.http.application import Application
-from qanat.servers.http.context import Door
+from qanat.servers.http.context import HttpContext
 from qanat.servers.http.operation_table import OPERATIONS
 from qanat.servers.http.operations import Routes
 from qanat.servers.http.protocol import LOOK_S, HttpProtocol, WebSocketProtocol, http_date
@@ -19,7 +19,7 @@ from qanat.servers.http.settings import USUAL_PORT, HttpSettings
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
     from qanat.servers.kafka.listener import KafkaListener
-    from qanat.servers.kafka.listener_security import Gate
+    from qanat.servers.kafka.listener_security import ListenerSecurity
 
 _GRACE_S = 2.0
 """How long requests may take to their end when the door is closed."""
@@ -33,10 +33,10 @@ class HttpListener:
         broker: Broker,
         kafka: KafkaListener,
         settings: HttpSettings,
-        gate: Gate | None = None,
+        gate: ListenerSecurity | None = None,
     ) -> None:
         self._settings = settings
-        self.door = Door(broker, kafka, settings, gate)
+        self.door = HttpContext(broker, kafka, settings, gate)
         self._state = ServerState()
         self._config = Config(
             Application(self.door, Routes(OPERATIONS)),

@@ -17,7 +17,7 @@ from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
     from qanat.servers.http.caller import Caller
-    from qanat.servers.http.kafka_gateway import Asking
+    from qanat.servers.http.kafka_gateway import KafkaGateway
 
 _LISTED_MAX = 20
 _LOOK_AGAIN_S = 0.01
@@ -28,7 +28,7 @@ _HEARD_S = 2.0
 class Topics:
     """The topics that callers may see."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: KafkaGateway) -> None:
         self._asking = asking
         self._broker = asking.broker
 
@@ -36,12 +36,12 @@ class Topics:
         """A topic, created where it is missing and topics may be created so; raises a problem otherwise."""
         image = self._broker.metadata.image
         found = image.topics.get(name)
-        if found is not None and not self._asking.is_guarded:
+        if found is not None and not self._asking.is_authorized:
             await self._until_hosted(found)
             return found
         if found is None and not self._asking.is_alone and name_problem(name) is None:
             await self._hear_of(name)
-            if name in image.topics and not self._asking.is_guarded:
+            if name in image.topics and not self._asking.is_authorized:
                 return await self.find(caller, name)
         request = MetadataRequest(
             [MetadataRequestTopic(name=name)],
@@ -97,7 +97,7 @@ class Topics:
     async def names(self, caller: Caller) -> list[str]:
         """The names of all topics that the caller may see, but internal ones."""
         image = self._broker.metadata.image
-        if not self._asking.is_guarded:
+        if not self._asking.is_authorized:
             return sorted(topic.name for topic in image.topics.values() if not topic.is_internal)
         response: MetadataResponse = await self._asking.ask(caller, ApiKey.METADATA, MetadataRequest(None))
         return sorted(topic.name for topic in response.topics if topic.name and not topic.is_internal)

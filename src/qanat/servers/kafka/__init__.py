@@ -18,6 +18,6 @@ Rule 1: answers leave in the order of their requests, whatever is parked in betw
 Rule 2: a request takes effect before the next one of its connection is looked at;
         only its answer may wait.
 Rule 3: nobody works at one request for long. One of very many rows is read and answered beside the loop
-        (`Context.is_long`), and whoever goes through many rows takes breaths (`Context.breaths`); what others
+        (`Context.is_long`), and whoever goes through many rows takes breaths (`Context.yielder`); what others
         must see as one happens between two of them.
 """

@@ -19,7 +19,7 @@ ON_LOOP_UNITS = 4_000
 """What reading a request may take on the loop (see `wire.kafka.reading`): about a millisecond, some hundred rows."""
 
 
-class Beside:
+class CodecWorker:
     """The worker; there is none before the first long message. `close` at the end."""
 
     def __init__(self) -> None:

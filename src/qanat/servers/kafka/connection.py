@@ -18,12 +18,12 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, cast
 
-from qanat.log.runtime.sync_future import Prompt
-from qanat.model.ordered_set import InOrder
+from qanat.log.runtime.sync_future import SyncFuture
+from qanat.model.ordered_set import OrderedSet
 from qanat.security.authentication import ANONYMOUS
 from qanat.security.conversation import Conversation
 from qanat.servers.kafka.connection_limits import ConnectionLimits
-from qanat.servers.kafka.fast_replies import LoneAnswers
+from qanat.servers.kafka.fast_replies import FastReplies
 from qanat.wire.kafka.writing import Chunk
 
 Answer = list[Chunk] | None
@@ -75,7 +75,7 @@ class _Slot:
         self.is_done = False
 
 
-class KafkaConnection(LoneAnswers, asyncio.BufferedProtocol):
+class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
     """Serves one client. `handle` takes a frame and this connection."""
 
     def __init__(
@@ -93,7 +93,7 @@ class KafkaConnection(LoneAnswers, asyncio.BufferedProtocol):
         self._unsent: list[Chunk] = []
         """Small answers of this turn, which leave as one write: a write costs more than making the answer."""
         self._held_by: asyncio.Task[Answer | Parked] | None = None
-        self._fleeting: InOrder[Fleeting] = InOrder()
+        self._fleeting: OrderedSet[Fleeting] = OrderedSet()
         """What is waited for on this client's behalf alone."""
         self.is_reading = True
         self.conversation: Conversation | None = None
@@ -222,7 +222,7 @@ class KafkaConnection(LoneAnswers, asyncio.BufferedProtocol):
     def wait_with(self, waiting: asyncio.Future[Any]) -> None:
         """Give up waiting for this when the client is gone: it has no effect but the answer."""
         self._fleeting.add(waiting)
-        if isinstance(waiting, Prompt):
+        if isinstance(waiting, SyncFuture):
             waiting.on_settled(self._fleeting.discard)
         else:
             waiting.add_done_callback(self._fleeting.discard)

@@ -19,16 +19,16 @@ from msgspec import Struct
 
 from qanat.api.api_table import SERVED, ServedApi
 from qanat.api.request_context import RequestContext
-from qanat.log.runtime.sync_future import Prompt
+from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError, TooManyElementsError
-from qanat.servers.kafka.codec_worker import ON_LOOP_UNITS, Beside
+from qanat.servers.kafka.codec_worker import ON_LOOP_UNITS, CodecWorker
 from qanat.servers.kafka.connection import Answer, KafkaConnection, Later, Outcome, Parked
-from qanat.servers.kafka.fast_dispatch import ShortWays
-from qanat.servers.kafka.fetch_fast_path import LoneFetches
-from qanat.servers.kafka.produce_fast_path import LoneProduces
+from qanat.servers.kafka.fast_dispatch import FastDispatch
+from qanat.servers.kafka.fetch_fast_path import FetchFastPath
+from qanat.servers.kafka.produce_fast_path import ProduceFastPath
 from qanat.telemetry.events import Rarely
-from qanat.telemetry.listener_counters import ApiCounters, DoorCounters
+from qanat.telemetry.listener_counters import ApiCounters, ListenerCounters
 from qanat.wire.kafka.headers import RequestHeader, frame_response, read_request_header
 from qanat.wire.kafka.registry import ApiKey
 
@@ -55,22 +55,22 @@ _WAITS_BY_DESIGN = (ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.
 """APIs whose answer may take as long as the client allows: a long wait says nothing."""
 
 
-class Dispatcher(ShortWays):
+class Dispatcher(FastDispatch):
     """Answers the frames of all connections of one listener."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.counters = DoorCounters(SERVED)
-        lone_produces = LoneProduces(broker, self.counters.by_api[ApiKey.PRODUCE])
-        lone_fetches = LoneFetches(broker, self.counters.by_api[ApiKey.FETCH], self._handle_anew)
-        super().__init__(broker.runtime, lone_produces, lone_fetches)
+        self.counters = ListenerCounters(SERVED)
+        produce_fast_path = ProduceFastPath(broker, self.counters.by_api[ApiKey.PRODUCE])
+        fetch_fast_path = FetchFastPath(broker, self.counters.by_api[ApiKey.FETCH], self._handle_anew)
+        super().__init__(broker.runtime, produce_fast_path, fetch_fast_path)
         self._tell_slow = Rarely("slow request")
-        self.beside = Beside()
+        self.beside = CodecWorker()
 
     def close(self) -> None:
         """Nothing more will be asked."""
         self.beside.close()
-        self._lone_produces.close()
+        self._produce_fast_path.close()
 
     def _handle_anew(self, frame: memoryview, connection: KafkaConnection) -> Answer | Parked | Later:
         """What could not be answered the short way after all."""
@@ -110,7 +110,7 @@ class Dispatcher(ShortWays):
 
     def _later(self, response: Any, asked: Asked) -> Outcome:
         """What is not answered at once: parked, or to be waited for by the requests behind it."""
-        if isinstance(response, Prompt):
+        if isinstance(response, SyncFuture):
             asked.counters.loop_s += perf_counter() - asked.began
             return _Promptly(self._answer, response, asked)
         if isinstance(response, asyncio.Future):
@@ -162,7 +162,7 @@ class Dispatcher(ShortWays):
     async def _after_reading(self, frame: memoryview, asked: Asked) -> Answer | Parked:
         """Read beside the loop, with the requests behind it waiting; whatever handles it sees that it is long."""
         request = await self.beside.read(asked.served, asked.header, frame)
-        await asked.context.breaths.take()
+        await asked.context.yielder.take()
         if self.interceptor is None:
             response = asked.served.handle(request, asked.context)
         else:
@@ -204,10 +204,10 @@ class _Promptly(Later):
 
     __slots__ = ("_answer", "_asked", "_response", "_send")
 
-    def __init__(self, answer: Callable[[Any, Asked], Answer], response: Prompt[Any], asked: Asked) -> None:
+    def __init__(self, answer: Callable[[Any, Asked], Answer], response: SyncFuture[Any], asked: Asked) -> None:
         self._answer = answer
         self._asked = asked
-        self._response: Prompt[Any] | None = response
+        self._response: SyncFuture[Any] | None = response
 
     def then(self, send: Callable[[Answer], None]) -> None:
         response, self._response = self._response, None
@@ -216,7 +216,7 @@ class _Promptly(Later):
         self._asked.counters.parked += 1
         response.at_once = self._done
 
-    def _done(self, response: Prompt[Any]) -> None:
+    def _done(self, response: SyncFuture[Any]) -> None:
         asked = self._asked
         asked.counters.parked -= 1
         if response.cancelled():

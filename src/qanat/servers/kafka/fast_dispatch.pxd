@@ -1,11 +1,11 @@
 # The C types of short_ways.py, for Cython; nothing here changes what the code means.
 cimport cython
 from qanat.log.runtime.plain_appends cimport PlainAppends
-from qanat.servers.kafka.produce_fast_path cimport LoneProduces
+from qanat.servers.kafka.produce_fast_path cimport ProduceFastPath
 
-cdef class ShortWays:
+cdef class FastDispatch:
     cdef public PlainAppends _runtime
-    cdef public LoneProduces _lone_produces
-    cdef public object _lone_fetches, interceptor
+    cdef public ProduceFastPath _produce_fast_path
+    cdef public object _fetch_fast_path, interceptor
     @cython.locals(began=double)
     cpdef handle(self, frame, connection)

@@ -10,22 +10,22 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from qanat.servers.kafka import unauthenticated
-from qanat.servers.kafka.produce_fast_path import LONG_WAY, LoneProduces
+from qanat.servers.kafka.produce_fast_path import LONG_WAY, ProduceFastPath
 
 if TYPE_CHECKING:
     from qanat.log.runtime.log_runtime import LogRuntime
     from qanat.servers.kafka.connection import KafkaConnection, Outcome
     from qanat.servers.kafka.dispatch import Interceptor
-    from qanat.servers.kafka.fetch_fast_path import LoneFetches
+    from qanat.servers.kafka.fetch_fast_path import FetchFastPath
 
 
-class ShortWays:
+class FastDispatch:
     """Tries the short ways first."""
 
-    def __init__(self, runtime: LogRuntime, lone_produces: LoneProduces, lone_fetches: LoneFetches) -> None:
+    def __init__(self, runtime: LogRuntime, produce_fast_path: ProduceFastPath, fetch_fast_path: FetchFastPath) -> None:
         self._runtime = runtime
-        self._lone_produces = lone_produces
-        self._lone_fetches = lone_fetches
+        self._produce_fast_path = produce_fast_path
+        self._fetch_fast_path = fetch_fast_path
         self.interceptor: Interceptor | None = None
         """Set where somebody decides what askers may do (`gate`), and by tests that want trouble (`qanat.testing`)."""
 
@@ -36,9 +36,9 @@ class ShortWays:
         if connection.conversation is not None and (answer := unauthenticated.admit(frame, connection)) is not None:
             return answer
         if self.interceptor is None:
-            if (taken := self._lone_produces.take(frame, began)) is not LONG_WAY:
+            if (taken := self._produce_fast_path.take(frame, began)) is not LONG_WAY:
                 return taken
-            if (outcome := self._lone_fetches.take(frame, connection, began)) is not None:
+            if (outcome := self._fetch_fast_path.take(frame, connection, began)) is not None:
                 return outcome
         return self._handle(frame, connection, began)
 

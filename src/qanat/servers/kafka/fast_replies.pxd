@@ -2,7 +2,7 @@
 cimport cython
 from qanat.wire.frames cimport FrameReader
 
-cdef class LoneAnswers:
+cdef class FastReplies:
     cdef public object _handle, _limits, _transport
     cdef public FrameReader _frames
     cdef public long long _begun_bytes, _unanswered_bytes

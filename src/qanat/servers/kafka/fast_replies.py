@@ -22,7 +22,7 @@ TRICKLE_BYTES = 4096
 """What is still taken of one who could not be stopped before the bound was reached."""
 
 
-class LoneAnswers:
+class FastReplies:
     """Receives frames, and answers one that is alone."""
 
     def __init__(self, handle: Callable[[memoryview, Any], Any], limits: ConnectionLimits) -> None:

@@ -18,7 +18,7 @@ from qanat.broker.replicas.partition import Partition
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import Answer, KafkaConnection, Later, Outcome, Parked
 from qanat.telemetry.listener_counters import ApiCounters
-from qanat.wire.kafka.lone_fetch import LoneFetch, read_lone_fetch, write_lone_head
+from qanat.wire.kafka.lone_fetch import FastFetch, read_fast_fetch, write_fast_fetch_head
 
 if TYPE_CHECKING:
     from qanat.wire.kafka.writing import Chunk
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Handle = Callable[[memoryview, KafkaConnection], Answer | Parked | Later]
 
 
-class LoneFetches:
+class FetchFastPath:
     """Answers lone fetches of all connections of one listener."""
 
     def __init__(self, broker: Broker, counters: ApiCounters, handle: Handle) -> None:
@@ -38,7 +38,7 @@ class LoneFetches:
 
     def take(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome:
         """What a lone fetch is answered with, now or once there is enough; None where it goes the long way."""
-        request = read_lone_fetch(frame)
+        request = read_fast_fetch(frame)
         if request is None:
             return None
         partition = self._leading.get((request.topic, request.partition))
@@ -53,7 +53,7 @@ class LoneFetches:
             self.note(len(frame), answer, began)
         return answer
 
-    def look(self, request: LoneFetch, partition: Partition) -> tuple[list[Chunk] | None, int]:
+    def look(self, request: FastFetch, partition: Partition) -> tuple[list[Chunk] | None, int]:
         """What can be answered now, and how many bytes of records it has; None where it goes the long way."""
         if partition.is_retired or (request.leader_epoch >= 0 and request.leader_epoch != partition.leader_epoch):
             return None, 0
@@ -70,7 +70,7 @@ class LoneFetches:
         if views and request.is_committed and log.may_have_aborted(offset):
             return None, 0
         size = sum(map(len, views))
-        return [write_lone_head(request, high, stable, log.log_start_offset, size), *views], size
+        return [write_fast_fetch_head(request, high, stable, log.log_start_offset, size), *views], size
 
     def note(self, frame_bytes: int, answer: list[Chunk], began: float) -> None:
         """Count a request that was answered."""
@@ -99,9 +99,9 @@ class _Waiting(Later):
 
     def __init__(
         self,
-        fetches: LoneFetches,
+        fetches: FetchFastPath,
         frame: memoryview,
-        request: LoneFetch,
+        request: FastFetch,
         partition: Partition,
         connection: KafkaConnection,
         size: int,

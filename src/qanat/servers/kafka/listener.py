@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
-from qanat.model.ordered_set import InOrder
+from qanat.model.ordered_set import OrderedSet
 from qanat.servers.kafka.connection import KafkaConnection, untouched
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.telemetry.events import Rarely
 
 if TYPE_CHECKING:
-    from qanat.servers.kafka.listener_security import Gate
+    from qanat.servers.kafka.listener_security import ListenerSecurity
 
 OnFault = Callable[[KafkaConnection, BaseException], None]
 
@@ -27,7 +27,7 @@ class KafkaListener:
         self,
         broker: Broker,
         on_fault: OnFault,
-        gate: Gate | None = None,
+        gate: ListenerSecurity | None = None,
         *,
         inter_broker_port: int | None = None,
     ) -> None:
@@ -51,7 +51,7 @@ class KafkaListener:
             settings.max_unsent_bytes,
             untouched,
         )
-        self._connections: InOrder[KafkaConnection] = InOrder()
+        self._connections: OrderedSet[KafkaConnection] = OrderedSet()
         self._server: asyncio.Server | None = None
 
     @property

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from qanat.api.api_table import ServedApi
-from qanat.api.authorization import Asker, ask_guarded
-from qanat.api.authorization_table import GUARDS
+from qanat.api.authorization import AccessCheck, handle_authorized
+from qanat.api.authorization_table import AUTHORIZATION_RULES
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
 from qanat.model.errors import MalformedMessageError
@@ -24,7 +24,7 @@ def _nothing() -> None:
     pass
 
 
-class Gate:
+class ListenerSecurity:
     """One listener's. `mechanisms` is None where nobody has to authenticate."""
 
     def __init__(
@@ -41,19 +41,19 @@ class Gate:
         """What a new connection has to go through first, if anything."""
         return None if self.mechanisms is None else Conversation(self.mechanisms)
 
-    def asker(
+    def access(
         self, broker: Broker, principal: Principal, host: str, version: int, hang_up: Callable[[], None] = _nothing
-    ) -> Asker:
+    ) -> AccessCheck:
         """Somebody, to be asked about."""
         assert self.authorizer is not None, "an authoriser is configured"
-        return Asker(self.authorizer, self._super_users, principal, host, version, broker, hang_up)
+        return AccessCheck(self.authorizer, self._super_users, principal, host, version, broker, hang_up)
 
     def ask(self, served: ServedApi, request: Any, context: RequestContext) -> Any:
         """A request, as far as its asker is allowed to make it; the dispatcher's interceptor."""
-        guard = GUARDS.get(served.key)
+        guard = AUTHORIZATION_RULES.get(served.key)
         if guard is None:
             raise MalformedMessageError(f"nobody may ask for {served.api.name}: it has no rule of authorisation")
         connection = context.caller
-        asker = self.asker(context.broker, connection.principal, connection.host, context.version, connection.close)
-        context.sight = asker.sight
-        return ask_guarded(guard, lambda: served.handle(request, context), request, asker)
+        access = self.access(context.broker, connection.principal, connection.host, context.version, connection.close)
+        context.sight = access.sight
+        return handle_authorized(guard, lambda: served.handle(request, context), request, access)

@@ -2,15 +2,15 @@
 cimport cython
 from qanat.broker.replicas.partition_end cimport PartitionEnd
 from qanat.telemetry.listener_counters cimport ApiCounters
-from qanat.wire.kafka.lone_produce cimport LoneProduce, read_lone
+from qanat.wire.kafka.lone_produce cimport FastProduce, read_fast_produce
 
 cdef int ALL, NONE
 
-cdef class LoneProduces:
+cdef class ProduceFastPath:
     cdef object _broker, _patience
     cdef dict _writable
     cdef ApiCounters _counters
-    @cython.locals(request=LoneProduce, partition=PartitionEnd, counters=ApiCounters, acks=int, elapsed_s=double)
+    @cython.locals(request=FastProduce, partition=PartitionEnd, counters=ApiCounters, acks=int, elapsed_s=double)
     cpdef take(self, frame, double began)
 
-cpdef bint is_plain(LoneProduce request, batch) except -1
+cpdef bint is_plain(FastProduce request, batch) except -1

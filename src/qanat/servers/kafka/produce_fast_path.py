@@ -14,7 +14,7 @@ from enum import Enum
 from time import perf_counter
 from typing import Final, NamedTuple
 
-from qanat.api.records.ack_timeouts import Patience
+from qanat.api.records.ack_timeouts import AckTimeouts
 from qanat.api.records.leader_hints import name_leaders
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.partition import Partition
@@ -26,7 +26,7 @@ from qanat.telemetry.listener_counters import ApiCounters
 from qanat.wire.batch_header import CRC_FROM
 from qanat.wire.crc import crc32c
 from qanat.wire.kafka.headers import frame_response
-from qanat.wire.kafka.lone_produce import LoneProduce, read_lone, write_lone
+from qanat.wire.kafka.lone_produce import FastProduce, read_fast_produce, write_fast_produce
 from qanat.wire.kafka.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
@@ -40,38 +40,38 @@ PLAIN_BYTES = 16 * 1024
 """In larger batches nobody feels the few steps less; their checksum is taken once, by whoever admits them."""
 
 
-class LongWay(Enum):
+class SlowPath(Enum):
     """Said of a request that is not taken here: nothing has happened yet."""
 
     LONG_WAY = 0
 
 
-LONG_WAY: Final = LongWay.LONG_WAY
+LONG_WAY: Final = SlowPath.LONG_WAY
 
 
 class Taken(NamedTuple):
     """A request whose batch is in its log, and not yet on disk."""
 
-    request: LoneProduce
+    request: FastProduce
     partition: Partition
     written: Written
 
 
-class LoneProduces:
+class ProduceFastPath:
     """Takes lone requests of all connections of one listener."""
 
     def __init__(self, broker: Broker, counters: ApiCounters) -> None:
         self._broker = broker
         self._writable = broker.hosting.writable
         self._counters = counters
-        self._patience = Patience()
+        self._patience = AckTimeouts()
 
     def close(self) -> None:
         self._patience.close()
 
-    def take(self, frame: memoryview, began: float) -> Outcome | LongWay:
+    def take(self, frame: memoryview, began: float) -> Outcome | SlowPath:
         """Append the batch of a lone request; what it is answered with, now or once its batch is on disk."""
-        request = read_lone(frame)
+        request = read_fast_produce(frame)
         if request is None:
             return LONG_WAY
         partition = self._writable.get((request.name.decode(), request.index))
@@ -99,7 +99,9 @@ class LoneProduces:
             counters.loop_s += perf_counter() - began
             return _OnceDurable(Taken(request, partition, written), counters, began, self._patience, self._broker)
         else:
-            answer = write_lone(request, written.base_offset, written.append_time_ms, partition.log.log_start_offset)
+            answer = write_fast_produce(
+                request, written.base_offset, written.append_time_ms, partition.log.log_start_offset
+            )
             counters.response_bytes += len(answer)
             outcome = [answer]
         elapsed_s = perf_counter() - began
@@ -108,7 +110,7 @@ class LoneProduces:
         return outcome
 
 
-def is_plain(request: LoneProduce, batch: memoryview) -> bool:
+def is_plain(request: FastProduce, batch: memoryview) -> bool:
     """Whether a batch may be appended by what its request says of it."""
     return (
         request.record_count > 0
@@ -123,7 +125,9 @@ class _OnceDurable(Later):
 
     __slots__ = ("_began", "_broker", "_counters", "_patience", "_send", "_taken")
 
-    def __init__(self, taken: Taken, counters: ApiCounters, began: float, patience: Patience, broker: Broker) -> None:
+    def __init__(
+        self, taken: Taken, counters: ApiCounters, began: float, patience: AckTimeouts, broker: Broker
+    ) -> None:
         self._broker = broker
         self._taken = taken
         self._counters = counters
@@ -143,7 +147,7 @@ class _OnceDurable(Later):
         elif (fault := durable.exception()) is None:
             request, partition, written = self._taken
             start = partition.log.log_start_offset
-            self._answer(write_lone(request, written.base_offset, written.append_time_ms, start))
+            self._answer(write_fast_produce(request, written.base_offset, written.append_time_ms, start))
         elif isinstance(fault, QanatError):
             self._refuse(fault.code, str(fault))
         else:

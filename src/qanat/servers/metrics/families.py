@@ -222,14 +222,14 @@ FAMILIES: tuple[_Family, ...] = (
         "qanat_is_controller",
         "gauge",
         "1 where this broker is the controller.",
-        lambda o: int(o.broker.controlling.is_controller),
+        lambda o: int(o.broker.controller_loop.is_controller),
     ),
     _one(
         "qanat_elections_waiting",
         "gauge",
         "Partitions whose election waits for proofs, for brokers to come back, or for an operator; 0 unless this is "
         "the controller.",
-        lambda o: len(o.broker.controlling.waiting) if o.broker.controlling.is_controller else 0,
+        lambda o: len(o.broker.controller_loop.waiting) if o.broker.controller_loop.is_controller else 0,
     ),
     _one(
         "qanat_topics_created_total",

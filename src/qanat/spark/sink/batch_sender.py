@@ -26,7 +26,7 @@ from qanat.spark.sink.outgoing_columns import EncodedBatch, RowsError
 if TYPE_CHECKING:
     from pyarrow import RecordBatch  # type: ignore[import-untyped]
 
-    from qanat.spark.sink.local_ingest import NearFiles
+    from qanat.spark.sink.local_ingest import LocalIngestFiles
     from qanat.spark.sink.row_batches import Encoder
 
 Result = TypeVar("Result")
@@ -127,7 +127,7 @@ class Sender:
             view = await self._cluster.topic(topic, self._cluster.deadline(), may_create=True)
             encoder.know(topic, len(view.leaders))
 
-    def send_rows(self, rows: Iterable[RecordBatch], encoder: Encoder, near: NearFiles) -> int:
+    def send_rows(self, rows: Iterable[RecordBatch], encoder: Encoder, near: LocalIngestFiles) -> int:
         """Encode and send in order and wait for all; how many rows there were.
 
         What is kept in files beside brokers is named to them at the end.

@@ -28,7 +28,7 @@ _LEFT_BEHIND_S = 7 * 24 * 3600.0
 """What a driver that died has staged is deleted after so long."""
 
 
-class Nearby:
+class LocalBrokers:
     """Where rows for partitions can be staged beside the brokers that lead them."""
 
     def __init__(self, cluster: Cluster) -> None:

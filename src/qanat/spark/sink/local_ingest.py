@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from qanat.model.errors import CorruptBatchError, StorageError
 from qanat.model.ids import TopicPartition
-from qanat.spark.sink.local_brokers import Nearby
+from qanat.spark.sink.local_brokers import LocalBrokers
 from qanat.spark.sink.outgoing_columns import EncodedBatch
 from qanat.wire.staged import BATCHES_MAX, hide, show, staged_batch
 
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NearFile:
+class LocalIngestFile:
     """Batches of one partition, in a file beside the broker that leads it."""
 
     location: str
@@ -86,10 +86,10 @@ class NearFile:
         shutil.rmtree(self.path.parent, ignore_errors=True)
 
 
-class NearFiles:
+class LocalIngestFiles:
     """The files of one task. `find` where a partition is before `take`; `close` or `drop` them at the end."""
 
-    def __init__(self, nearby: Nearby | None, folder: str) -> None:
+    def __init__(self, nearby: LocalBrokers | None, folder: str) -> None:
         """Without `nearby`, nothing is kept here."""
         self._nearby = nearby
         self._folder = folder
@@ -117,7 +117,7 @@ class NearFiles:
         files[-1].write(one)
         return True
 
-    def close(self) -> tuple[NearFile, ...]:
+    def close(self) -> tuple[LocalIngestFile, ...]:
         """What there is; those of a partition in their order."""
         return tuple(file.close() for files in self._files.values() for file in files)
 
@@ -171,10 +171,10 @@ class _Growing:
         self._entries.append(entry_of(one))
         self._size += len(one.batch)
 
-    def close(self) -> NearFile:
+    def close(self) -> LocalIngestFile:
         with _told(self._location):
             self._file.close()
-        return NearFile(self._location, self._name, tuple(self._entries))
+        return LocalIngestFile(self._location, self._name, tuple(self._entries))
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from pyarrow import ArrowInvalid, fs  # type: ignore[import-untyped]
 
 from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
-from qanat.spark.sink.local_ingest import Entry, NearFile, NearFiles, entry_of, slices
+from qanat.spark.sink.local_ingest import Entry, LocalIngestFile, LocalIngestFiles, entry_of, slices
 from qanat.spark.sink.outgoing_columns import EncodedBatch
 from qanat.wire.batch_header import check_extent
 
@@ -41,7 +41,7 @@ class Staged:
     entries: tuple[Entry, ...]
     inline: bytes | None
     path: str | None
-    near: tuple[NearFile, ...] = ()
+    near: tuple[LocalIngestFile, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -54,7 +54,7 @@ class Staging:
     def __init__(self, location: str) -> None:
         self._location = location
 
-    def stage(self, folder: str, batches: Iterable[EncodedBatch], near: NearFiles | None = None) -> Staged:
+    def stage(self, folder: str, batches: Iterable[EncodedBatch], near: LocalIngestFiles | None = None) -> Staged:
         """Keep batches until they are committed or dropped."""
         entries: list[Entry] = []
         held: list[bytearray | memoryview] = []

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch  # type: ignore[import-untyped]
 
     from qanat.spark.sink.batch_sender import Sender
-    from qanat.spark.sink.local_ingest import NearFiles
+    from qanat.spark.sink.local_ingest import LocalIngestFiles
     from qanat.spark.sink.outgoing_columns import EncodedBatch
     from qanat.spark.sink.row_batches import Encoder
     from qanat.spark.sink.staging import Staged
@@ -73,8 +73,8 @@ class _Writing:
     def write_rows(self, rows: Iterator[RecordBatch]) -> WriterCommitMessage:
         from qanat.connection.producer import ALL
         from qanat.spark.sink.batch_sender import Sender
-        from qanat.spark.sink.local_brokers import Nearby
-        from qanat.spark.sink.local_ingest import NearFiles
+        from qanat.spark.sink.local_brokers import LocalBrokers
+        from qanat.spark.sink.local_ingest import LocalIngestFiles
         from qanat.spark.sink.row_batches import Encoder
         from qanat.spark.sink.staging import Staging
 
@@ -86,8 +86,8 @@ class _Writing:
                 query = self._write_id or context.getLocalProperty(_QUERY_ID) or uuid4().hex
                 folder = self._folder(int(context.getLocalProperty(_BATCH_ID) or 0))
                 # The driver must be able to send what a broker does not take over.
-                nearby = Nearby(sender.cluster) if this_machine() == self._driver else None
-                near = NearFiles(nearby, folder if self._write_id else f"{query}-{folder}")
+                nearby = LocalBrokers(sender.cluster) if this_machine() == self._driver else None
+                near = LocalIngestFiles(nearby, folder if self._write_id else f"{query}-{folder}")
                 encoded = self._encoded(rows, sender, Encoder(self._target), near)
                 try:
                     return Waiting(context.partitionId(), query, Staging(self._staging).stage(folder, encoded, near))
@@ -98,8 +98,8 @@ class _Writing:
             if self._options.acks == ALL:
                 sender.be_idempotent()
             # A broker that does not answer cannot say that it does not take a file over.
-            nearby = Nearby(sender.cluster) if self._options.acks else None
-            near = NearFiles(nearby, f"task-{uuid4().hex}")
+            nearby = LocalBrokers(sender.cluster) if self._options.acks else None
+            near = LocalIngestFiles(nearby, f"task-{uuid4().hex}")
             try:
                 return Sent(sender.send_rows(rows, Encoder(self._target), near))
             finally:
@@ -107,7 +107,7 @@ class _Writing:
 
     @staticmethod
     def _encoded(
-        rows: Iterator[RecordBatch], sender: Sender, encoder: Encoder, near: NearFiles
+        rows: Iterator[RecordBatch], sender: Sender, encoder: Encoder, near: LocalIngestFiles
     ) -> Iterator[EncodedBatch]:
         for some in rows:
             if encoder.unknown_topics(some):

@@ -37,7 +37,7 @@ _write_tail = _TAIL.pack
 _BYTES_AROUND_NAME = _HEAD.size - 4 + _TAIL.size
 
 
-class LoneFetch(NamedTuple):
+class FastFetch(NamedTuple):
     """What such a request says."""
 
     correlation_id: int
@@ -51,7 +51,7 @@ class LoneFetch(NamedTuple):
     offset: int
 
 
-def read_lone_fetch(data: Buffer) -> LoneFetch | None:
+def read_fast_fetch(data: Buffer) -> FastFetch | None:
     """The request in a frame, if it is a lone Fetch."""
     try:
         key, version, correlation_id, length = _read_header(data)
@@ -74,11 +74,11 @@ def read_lone_fetch(data: Buffer) -> LoneFetch | None:
         return None
     room = min(max_bytes, most_bytes)
     is_committed = isolation == _READ_COMMITTED
-    return LoneFetch(correlation_id, max_wait_ms, min_bytes, room, is_committed, name, number, leader_epoch, offset)
+    return FastFetch(correlation_id, max_wait_ms, min_bytes, room, is_committed, name, number, leader_epoch, offset)
 
 
-def write_lone_head(
-    request: LoneFetch, high_watermark: int, last_stable_offset: int, log_start_offset: int, size: int
+def write_fast_fetch_head(
+    request: FastFetch, high_watermark: int, last_stable_offset: int, log_start_offset: int, size: int
 ) -> bytes:
     """Everything of the answer that is before the records, of which there are `size` bytes."""
     name = request.topic.encode()

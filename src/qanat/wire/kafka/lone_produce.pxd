@@ -8,7 +8,7 @@ cdef int FIRST_VERSION, FLEXIBLE_FROM, LAST_VERSION, ZSTD_FROM, START_FROM, ERRO
 cdef int LENGTH_AT, BYTES_BEFORE_LENGTH, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, LAST_DELTA_AT, MAX_TIMESTAMP_AT, PRODUCER_ID_AT, COUNT_AT
 
 @cython.final
-cdef class LoneProduce:
+cdef class FastProduce:
     cdef readonly int32_t version, correlation_id, acks, timeout_ms, index, record_count
     cdef readonly uint32_t crc
     cdef readonly int64_t max_timestamp
@@ -26,16 +26,16 @@ cdef int64_t int64_at(const unsigned char* data, Py_ssize_t position) noexcept
 cdef inline const unsigned char* native_bytes(view) noexcept:
     return <const unsigned char*> PyMemoryView_GET_BUFFER(view).buf
 
-cpdef LoneProduce read_lone(frame)
-@cython.locals(version=int, length=int, position=Py_ssize_t, at=Py_ssize_t, request=LoneProduce)
-cdef LoneProduce _read(const unsigned char* data, Py_ssize_t size)
+cpdef FastProduce read_fast_produce(frame)
+@cython.locals(version=int, length=int, position=Py_ssize_t, at=Py_ssize_t, request=FastProduce)
+cdef FastProduce _read(const unsigned char* data, Py_ssize_t size)
 @cython.locals(length=Py_ssize_t)
-cdef LoneProduce _plain(const unsigned char* data, Py_ssize_t position, Py_ssize_t size, LoneProduce request)
+cdef FastProduce _plain(const unsigned char* data, Py_ssize_t position, Py_ssize_t size, FastProduce request)
 @cython.locals(length=Py_ssize_t, shift=int)
-cdef LoneProduce _flexible(const unsigned char* data, Py_ssize_t position, Py_ssize_t size, LoneProduce request)
+cdef FastProduce _flexible(const unsigned char* data, Py_ssize_t position, Py_ssize_t size, FastProduce request)
 @cython.locals(at=Py_ssize_t)
 cdef bint _is_plain_name(const unsigned char* data, Py_ssize_t position, Py_ssize_t length) noexcept
 @cython.locals(attributes=int)
-cdef bint _is_usual(const unsigned char* data, LoneProduce request) noexcept
+cdef bint _is_usual(const unsigned char* data, FastProduce request) noexcept
 @cython.locals(at=Py_ssize_t, count=int32_t)
-cdef void _look_at_batch(const unsigned char* data, LoneProduce request, int attributes) noexcept
+cdef void _look_at_batch(const unsigned char* data, FastProduce request, int attributes) noexcept

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False, initializedcheck=False
 """The commonest request of all, a Produce of one batch for one partition outside transactions, read natively.
 
-A client that does not batch sends nothing else, and what it waits for is mostly the interpreter. `read_lone` looks
+A client that does not batch sends nothing else, and what it waits for is mostly the interpreter. `read_fast_produce` looks
 at a frame once and says where the batch is. It decides nothing: whatever is unusual, wrong or too new for it is None,
 and goes the way of all requests (`messages/produce`), which also finds the words for what is wrong.
 
@@ -40,7 +40,7 @@ def is_compiled() -> bool:
     return COMPILED
 
 
-class LoneProduce:
+class FastProduce:
     """What such a request says; the batch is `frame[start:end]`.
 
     `record_count` is more than 0 where the batch is plain: sound as far as its header says, but for the checksum, and
@@ -94,7 +94,7 @@ def int64_at(data: Buffer, position: int) -> int:
     return high * 0x100000000 + uint32_at(data, position + 4)
 
 
-def read_lone(frame: Buffer) -> LoneProduce | None:
+def read_fast_produce(frame: Buffer) -> FastProduce | None:
     """The request in a frame, if it is a lone Produce of today."""
     view = frame if isinstance(frame, memoryview) else memoryview(frame)
     if COMPILED:
@@ -102,7 +102,7 @@ def read_lone(frame: Buffer) -> LoneProduce | None:
     return _read(view, len(view))
 
 
-def _read(data: Buffer, size: int) -> LoneProduce | None:
+def _read(data: Buffer, size: int) -> FastProduce | None:
     if size < 10 or data[0] != 0 or data[1] != 0:
         return None
     version = int16_at(data, 2)
@@ -120,7 +120,7 @@ def _read(data: Buffer, size: int) -> LoneProduce | None:
     for at in range(10, position):
         if data[at] >= 0x80:
             return None
-    request = LoneProduce()
+    request = FastProduce()
     request.version = version
     request.correlation_id = int32_at(data, 4)
     if version >= FLEXIBLE_FROM:
@@ -128,7 +128,7 @@ def _read(data: Buffer, size: int) -> LoneProduce | None:
     return _plain(data, position, size, request)
 
 
-def _plain(data: Buffer, position: int, size: int, request: LoneProduce) -> LoneProduce | None:
+def _plain(data: Buffer, position: int, size: int, request: FastProduce) -> FastProduce | None:
     if int16_at(data, position) != -1 or int32_at(data, position + 8) != 1:
         return None
     request.acks = int16_at(data, position + 2)
@@ -150,7 +150,7 @@ def _plain(data: Buffer, position: int, size: int, request: LoneProduce) -> Lone
     return request if _is_usual(data, request) else None
 
 
-def _flexible(data: Buffer, position: int, size: int, request: LoneProduce) -> LoneProduce | None:
+def _flexible(data: Buffer, position: int, size: int, request: FastProduce) -> FastProduce | None:
     # No tags, no transactional id; then acks, timeout, and a list of one topic.
     if data[position] != 0 or data[position + 1] != 0 or data[position + 8] != 2:
         return None
@@ -191,7 +191,7 @@ def _is_plain_name(data: Buffer, position: int, length: int) -> bool:
     return True
 
 
-def _is_usual(data: Buffer, request: LoneProduce) -> bool:
+def _is_usual(data: Buffer, request: FastProduce) -> bool:
     """Whether the batch is in no transaction, and in a codec that the version has."""
     if request.end - request.start < SMALLEST_BATCH or not -1 <= request.acks <= 1 or request.index < 0:
         return False
@@ -202,7 +202,7 @@ def _is_usual(data: Buffer, request: LoneProduce) -> bool:
     return True
 
 
-def _look_at_batch(data: Buffer, request: LoneProduce, attributes: int) -> None:
+def _look_at_batch(data: Buffer, request: FastProduce, attributes: int) -> None:
     """Note what a log wants to know of a plain batch, so that nobody has to take its header apart."""
     at = request.start
     if data[at + MAGIC_AT] != 2 or int32_at(data, at + LENGTH_AT) != request.end - at - BYTES_BEFORE_LENGTH:
@@ -227,7 +227,7 @@ _with_errors = Struct(">ihqqqihi").pack
 _flexible_tail = Struct(">BihqqqBBBBiB").pack
 
 
-def write_lone(request: LoneProduce, base_offset: int, append_time_ms: int, log_start_offset: int) -> bytes:
+def write_fast_produce(request: FastProduce, base_offset: int, append_time_ms: int, log_start_offset: int) -> bytes:
     """The answer to a request that was taken in, size and header included."""
     name, index, version = request.name, request.index, request.version
     if version >= FLEXIBLE_FROM:

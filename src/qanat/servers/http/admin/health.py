@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from qanat.broker.runtime.cooperative_yield import Breaths
+from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster import values
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.proofs import Evidence
@@ -16,7 +16,7 @@ from qanat.servers.http.exchange import Exchange, Reply
 from qanat.servers.http.operations import Operation
 
 if TYPE_CHECKING:
-    from qanat.servers.http.context import Door
+    from qanat.servers.http.context import HttpContext
 
 Status = Literal["HEALTHY", "DEGRADED", "UNHEALTHY"]
 _TOLD_MAX = 100
@@ -55,12 +55,12 @@ class Alive(msgspec.Struct):
     live: bool
 
 
-async def health_of(door: Door) -> Health:
+async def health_of(door: HttpContext) -> Health:
     broker = door.broker
     image = broker.metadata.image
     degraded: list[DegradedPartition] = []
     count = partitions = 0
-    async for topic in Breaths().over(list(image.topics.values())):
+    async for topic in CooperativeYield().over(list(image.topics.values())):
         if topic.name not in image.topics:
             continue
         partitions += len(topic.partitions)
@@ -94,7 +94,7 @@ async def health_of(door: Door) -> Health:
     )
 
 
-def _problem(door: Door, name: str, number: int) -> str | None:
+def _problem(door: HttpContext, name: str, number: int) -> str | None:
     """What is wrong with a partition, as far as it is seen from here."""
     broker = door.broker
     image = broker.metadata.image

@@ -5,7 +5,7 @@ any node can answer. What a client was told last it is taken to obey: a partitio
 counts as let go with its next heartbeat.
 
 Rule: a member that is silent for `http.session.timeout.ms` is out, whichever nodes it spoke to: the group's coordinator
-      sees to it, which knows this door's members by their client id (`Door`).
+      sees to it, which knows this door's members by their client id (`HttpContext`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from qanat.wire.kafka.messages.consumer_group_heartbeat import (
 from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
-    from qanat.servers.http.context import Door
+    from qanat.servers.http.context import HttpContext
     from qanat.servers.http.exchange import Exchange
 
 _LEAVE, _JOIN = -1, 0
@@ -49,7 +49,7 @@ class Membership(msgspec.Struct):
 class Members:
     """Joins, beats and leaves on behalf of clients."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: HttpContext) -> None:
         self._door = door
 
     async def find(self, exchange: Exchange, group: str, member_id: str) -> MemberView:

@@ -42,7 +42,7 @@ from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import INT32_MAX, give_producer
 
 if TYPE_CHECKING:
-    from qanat.servers.http.kafka_gateway import Asking
+    from qanat.servers.http.kafka_gateway import KafkaGateway
     from qanat.servers.http.records.record_parsing import Outgoing
 
 _PAUSE_S = 0.05
@@ -99,7 +99,7 @@ class _Parcel:
 class Forwarding:
     """All lanes of this node."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: KafkaGateway) -> None:
         self.asking = asking
         self._lanes: dict[TopicPartition, Lane] = {}
         self._ask_again_at = 0.0

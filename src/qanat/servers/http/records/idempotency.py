@@ -40,7 +40,7 @@ from qanat.servers.http.records.record_parsing import Outgoing, now_ms
 from qanat.servers.http.records.transactional_producer import FENCED, Transactions
 
 if TYPE_CHECKING:
-    from qanat.servers.http.context import Door
+    from qanat.servers.http.context import HttpContext
 
 _SHARDS = 16
 _REPLICAS = 3
@@ -86,7 +86,7 @@ def fingerprint_of(*parts: bytes) -> str:
 class Idempotency:
     """All keys."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: HttpContext) -> None:
         self._door = door
         self._shards: dict[int, Shard] = {}
         self._making = asyncio.Lock()
@@ -130,7 +130,7 @@ class Idempotency:
 class Shard:
     """The keys of one partition, one request after the other."""
 
-    def __init__(self, door: Door, number: int) -> None:
+    def __init__(self, door: HttpContext, number: int) -> None:
         self._door = door
         self._at = TopicPartition(TOPIC, number)
         self._notes: dict[int, dict[bytes, int]] = {}

@@ -28,7 +28,7 @@ from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
     from qanat.servers.http.caller import Caller
-    from qanat.servers.http.kafka_gateway import Asking
+    from qanat.servers.http.kafka_gateway import KafkaGateway
 
 EARLIEST, LATEST = -2, -1
 _NO_SESSION_EPOCH = -1
@@ -73,7 +73,7 @@ class Cursor:
 class Reading:
     """Reads on behalf of callers."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: KafkaGateway) -> None:
         self._asking = asking
 
     # Where

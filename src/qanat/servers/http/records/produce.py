@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from qanat.broker.runtime.cooperative_yield import FEW_ROWS, Breaths
+from qanat.broker.runtime.cooperative_yield import FEW_ROWS, CooperativeYield
 from qanat.cluster import values
 from qanat.servers.http.application import media_type_of, require_json
 from qanat.servers.http.exchange import JSON, NDJSON, Exchange, Reply, check_document
@@ -97,7 +97,7 @@ async def _produce_one(exchange: Exchange, record: RecordIn, topic: str | None, 
     ready = outgoing(record, topic, now_ms())
     require_open(ready.topic)
     found = door.broker.metadata.image.topics.get(ready.topic)
-    if found is None or door.asking.is_guarded:
+    if found is None or door.asking.is_authorized:
         found = await door.topics.find(exchange.caller, ready.topic)
     door.producing.place(ready, len(found.partitions))
     if (ready.topic, ready.partition) not in door.broker.hosting.writable:
@@ -145,11 +145,11 @@ async def _produce_once(
 async def made_ready(exchange: Exchange, incoming: Incoming, topic: str | None) -> list[Outgoing | Problem]:
     """Every record with its partition, or what is wrong with it."""
     door = exchange.door
-    now, breaths = now_ms(), Breaths()
+    now, yielder = now_ms(), CooperativeYield()
     topics: dict[str, values.Topic] = {}
     ready: list[Outgoing | Problem] = []
     place = door.producing.place
-    async for piece in breaths.pieces(incoming.records):
+    async for piece in yielder.pieces(incoming.records):
         for record in piece:
             try:
                 one = outgoing(record, topic, now)
@@ -179,7 +179,7 @@ async def _produce_many(exchange: Exchange, incoming: Incoming, topic: str | Non
             assert isinstance(one, Outgoing)
             results.append(ProducedOrNot(one.partition, outcome if acks else None))
         if number % FEW_ROWS == FEW_ROWS - 1 and number % _ONE_PIECE > _ONE_PIECE - FEW_ROWS:
-            await Breaths().take()
+            await CooperativeYield().take()
     return told_many(results, failed)
 
 

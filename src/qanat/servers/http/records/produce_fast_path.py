@@ -18,7 +18,7 @@ from qanat.servers.http.protocol import write_whole
 from qanat.servers.http.records.record_parsing import RecordIn, now_ms, outgoing
 
 if TYPE_CHECKING:
-    from qanat.servers.http.context import Door
+    from qanat.servers.http.context import HttpContext
 
 PATH = "/produce"
 _ONE = msgspec.json.Decoder(RecordIn)
@@ -30,9 +30,9 @@ _SMALL = 64 * 1024
 _ALL = -1
 
 
-def is_usual(door: Door, scope: Scope) -> bool:
+def is_usual(door: HttpContext, scope: Scope) -> bool:
     """Whether the short way may be tried."""
-    if scope["method"] != "POST" or scope["query_string"] or door.mechanisms is not None or door.asking.is_guarded:
+    if scope["method"] != "POST" or scope["query_string"] or door.mechanisms is not None or door.asking.is_authorized:
         return False
     is_json = False
     for name, value in scope["headers"]:
@@ -43,7 +43,7 @@ def is_usual(door: Door, scope: Scope) -> bool:
     return is_json and door.settings.http_acks == "all"
 
 
-async def produce_quickly(door: Door, scope: Scope, receive: Receive) -> Receive | None:
+async def produce_quickly(door: HttpContext, scope: Scope, receive: Receive) -> Receive | None:
     """Answer; or, where that is not possible so, what the long way reads the body from."""
     message = await receive()
     body = message.get("body", b"")

@@ -36,7 +36,7 @@ from qanat.wire.key_hash import partition_of
 
 if TYPE_CHECKING:
     from qanat.servers.http.caller import Caller
-    from qanat.servers.http.kafka_gateway import Asking
+    from qanat.servers.http.kafka_gateway import KafkaGateway
     from qanat.servers.http.records.record_parsing import Outgoing
 
 ACKS = {"all": -1, "leader": 1, "none": 0}
@@ -150,7 +150,7 @@ def _acknowledge(
 class Producing:
     """Writes callers' records."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: KafkaGateway) -> None:
         self._asking = asking
         self._broker = asking.broker
         self._forwarding = Forwarding(asking)
@@ -188,7 +188,7 @@ class Producing:
         What waits for followers may see another become leader meanwhile. `forwarding` sends it there again; only
         records in bulk are too many to be sent one batch after the other.
         """
-        if self._asking.is_guarded:
+        if self._asking.is_authorized:
             return None
         found = self._broker.hosting.writable.get((topic, number))
         if found is None or acks != -1 or found.leader is None:

@@ -25,7 +25,7 @@ from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import give_producer
 
 if TYPE_CHECKING:
-    from qanat.servers.http.kafka_gateway import Asking
+    from qanat.servers.http.kafka_gateway import KafkaGateway
 
 _TIMEOUT_MS = 60_000
 FENCED = (
@@ -43,7 +43,7 @@ FENCED = (
 class Transactions:
     """One after the other, under one transactional id."""
 
-    def __init__(self, asking: Asking, transactional_id: str) -> None:
+    def __init__(self, asking: KafkaGateway, transactional_id: str) -> None:
         self._asking = asking
         self._name = transactional_id
         self._producer_id = self._epoch = -1
@@ -83,7 +83,7 @@ class Transactions:
         if isinstance(partition, ErrorCode):
             return await self.write(at, batch)
         self._sign(at, batch)
-        gate = self._asking.broker.transaction_gate
+        gate = self._asking.broker.transaction_verification
         outcome = await gate.pass_first_write(
             self._name, self._producer_id, self._epoch, [partition], EPOCH_PER_TRANSACTION
         )

@@ -15,7 +15,7 @@ from qanat.servers.http.records.partition_reads import Cursor
 from qanat.servers.http.records.record_json import Encoding, Message
 from qanat.servers.http.streams.stream_limits import limit_kernel
 from qanat.servers.http.streams.stream_writer import Pump, SlowReaderError
-from qanat.telemetry.events import event
+from qanat.telemetry.events import log_event
 
 _ENCODE = msgspec.json.Encoder().encode
 _STILL_THERE = b": still connected\n\n"
@@ -70,7 +70,7 @@ async def _send_all(exchange: Exchange, pump: Pump) -> None:
             async for piece in pieces:
                 await send({"type": "http.response.body", "body": b"".join(piece) or _STILL_THERE, "more_body": True})
     except SlowReaderError:
-        event("stream closed: its client takes nothing", level="info", peer=exchange.caller.peer)
+        log_event("stream closed: its client takes nothing", level="info", peer=exchange.caller.peer)
         exchange.abort()
     except Problem as problem:
         # The answer has begun: the problem is its last event.

@@ -16,7 +16,7 @@ from qanat.servers.http.streams.multi_leader_fetch import Following
 
 if TYPE_CHECKING:
     from qanat.servers.http.caller import Caller
-    from qanat.servers.http.context import Door
+    from qanat.servers.http.context import HttpContext
     from qanat.wire.kafka.messages.fetch import PartitionData
 
 FETCH_BYTES = 256 * 1024
@@ -45,7 +45,7 @@ class Pump:
 
     def __init__(
         self,
-        door: Door,
+        door: HttpContext,
         caller: Caller,
         topic: str,
         cursor: Cursor,

@@ -24,7 +24,7 @@ from qanat.servers.http.streams.stream_limits import limit_kernel
 from qanat.servers.http.streams.stream_writer import Pump, SlowReaderError
 
 if TYPE_CHECKING:
-    from qanat.servers.http.context import Door
+    from qanat.servers.http.context import HttpContext
 
 _ENCODE = msgspec.json.Encoder().encode
 _TRY_AGAIN_LATER, _POLICY = 1013, 1008
@@ -70,7 +70,7 @@ class _Flow:
         await self._writable.wait()
 
 
-async def serve_websocket(door: Door, scope: Scope, receive: Receive, send: Send) -> None:
+async def serve_websocket(door: HttpContext, scope: Scope, receive: Receive, send: Send) -> None:
     """One WebSocket, from its handshake to its end."""
     assert (await receive())["type"] == "websocket.connect"
     caller = Caller(scope["client"])
