@@ -102,14 +102,14 @@ def _measured(
     """Rows of the chosen workloads; new servers for those that leave much behind."""
     workloads = [one.quick() if is_quick else one for one in WORKLOADS if one.name in chosen]
     growths = [one.quick() if is_quick else one for one in GROWTHS if one.name in chosen]
-    beside = [one for one in growths if not one.needs_new_servers]
+    codec_worker = [one for one in growths if not one.needs_new_servers]
     rows: list[Row] = []
-    if workloads or beside:
+    if workloads or codec_worker:
         with _going_on(notes), rounds.both(client) as pair:
             for workload in workloads:
                 if clock.has_time_for(workload.name):
                     rows += rounds.measure(workload, pair)
-            for growth in beside:
+            for growth in codec_worker:
                 if clock.has_time_for(growth.name):
                     rows += rounds.measure_growth(growth, pair)
             rows += rounds.loaded_memory(pair)
@@ -145,7 +145,7 @@ def _other(asked: argparse.Namespace) -> tuple[Server, list[str]]:
 
 def _settings(asked: argparse.Namespace, client: Client, other: Server) -> dict[str, str]:
     return {
-        "beside": str(other),
+        "codec_worker": str(other),
         "client": client.what,
         "rounds": f"{asked.rounds}, after one that warms up",
         "run": "quick" if asked.quick else "full",

@@ -84,7 +84,7 @@ def _run(asked: argparse.Namespace) -> Result:
         notes: list[str] = []
         rounds = Rounds(QanatCluster(), kafka, asked.rounds, folder, _tell, is_judged=True, notes=notes)
         settings = {
-            "beside": str(kafka),
+            "codec_worker": str(kafka),
             "client": client.what,
             "rounds": f"{asked.rounds}, after one that warms up",
             "processors": f"{', '.join(map(str, affinity()))} for all six brokers and the client",

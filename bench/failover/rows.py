@@ -24,18 +24,18 @@ def of_kills(found: Losses) -> list[Row]:
     ]
 
 
-def of_kills_beside(found: Losses, beside: Losses, beside_name: str) -> Row:
+def of_kills_beside(found: Losses, codec_worker: Losses, beside_name: str) -> Row:
     """The same beside somebody else's; the spread is the best and the worst that the ratio may have been."""
     return Row(
         "kill",
-        f"{_killed(found)}, beside Kafka's of {len(beside.gaps_s)} tries",
+        f"{_killed(found)}, beside Kafka's of {len(codec_worker.gaps_s)} tries",
         "s",
         found.typical_s,
-        min(found.gaps_s) / max(beside.gaps_s),
-        max(found.gaps_s) / min(beside.gaps_s),
-        beside.typical_s,
+        min(found.gaps_s) / max(codec_worker.gaps_s),
+        max(found.gaps_s) / min(codec_worker.gaps_s),
+        codec_worker.typical_s,
         beside_name,
-        found.typical_s / beside.typical_s,
+        found.typical_s / codec_worker.typical_s,
         Required("ratio", "<=", KILL_RATIO),
         Required("ratio", "<=", KILL_RATIO_GOAL),
     )

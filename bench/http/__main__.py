@@ -78,8 +78,8 @@ async def measure(ours: Side, other: Side, seconds: float, rounds: int) -> list[
     await requests_per_second(ours.port, SINGLE, 32, 0.5)
     pairs: list[tuple[Found, Found]] = []
     for _ in range(rounds):
-        beside = await timed(other, requests_per_second(other.port, SINGLE, 32, seconds))
-        pairs.append((await timed(ours, requests_per_second(ours.port, SINGLE, 32, seconds)), beside))
+        codec_worker = await timed(other, requests_per_second(other.port, SINGLE, 32, seconds))
+        pairs.append((await timed(ours, requests_per_second(ours.port, SINGLE, 32, seconds)), codec_worker))
     share = median(one.per_second / two.per_second for one, two in pairs)
     of_cpu = median(two.cpu_us / one.cpu_us for one, two in pairs)
     await lines_per_second(ours.port, 10_000, 2, 0.5)

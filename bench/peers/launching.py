@@ -25,7 +25,7 @@ class Launch:
     question: bytes
     answer: bytes = b""
     environment: Mapping[str, str] = field(default_factory=dict)
-    beside: Sequence[str] = ()
+    codec_worker: Sequence[str] = ()
     """A program that must run first, if any; it is neither measured nor left behind."""
 
 
@@ -46,8 +46,8 @@ def launched(folder: Path, prepare: Callable[[Path, int], Launch]) -> Iterator[R
             ending.callback(stop, process)
             return process
 
-        if launch.beside:
-            begin(launch.beside)
+        if launch.codec_worker:
+            begin(launch.codec_worker)
         started_at = time.perf_counter()
         process = begin(launch.command)
         _wait(process, port, launch, output)

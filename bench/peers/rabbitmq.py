@@ -51,7 +51,7 @@ def prepare(is_durable: bool, program: str, folder: Path, port: int) -> Launch:
     }
     command = str(WRAPPED if WRAPPED.exists() else program)
     names = ["epmd", "-port", names_port, "-address", "127.0.0.1"]
-    return Launch([command], _FIRST_REQUEST, environment=environment, beside=names)
+    return Launch([command], _FIRST_REQUEST, environment=environment, codec_worker=names)
 
 
 def settings(is_durable: bool) -> str:

@@ -127,8 +127,8 @@ def _rows(
     rows = []
     for name, bound in (("kafka", _TWICE), ("ceiling", _MOST)):
         if name in taken[alike]:
-            beside = Limit([records / one.work_s for one in taken[alike][name]], names[name])
-            rows.append(row(f"spark-{workload}", what, "rows/s", ours, beside, Required("ratio", ">=", bound)))
+            codec_worker = Limit([records / one.work_s for one in taken[alike][name]], names[name])
+            rows.append(row(f"spark-{workload}", what, "rows/s", ours, codec_worker, Required("ratio", ">=", bound)))
     return rows
 
 

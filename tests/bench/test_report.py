@@ -26,7 +26,7 @@ def figure(name: str, what: str, unit: str, ours: float, theirs: float, **more: 
 FLUSHED = {"required": {"of": "ratio", "comparison": ">=", "bound": 1.0}, "goal": None}
 BROKER = {
     "machine": {"processor": "two cores", "load": "0.1"},
-    "settings": {"beside": KAFKA},
+    "settings": {"codec_worker": KAFKA},
     "figures": [
         figure("produce-100", "produce 100 B in batches", "messages/s", 1_500_000, 1_000_000),
         figure("produce-100", "produce 100 B in batches, broker CPU per message", "µs", 0.2, 0.25),

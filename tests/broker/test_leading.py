@@ -47,13 +47,15 @@ async def leads(image: MetadataImage) -> bool:
         tasks.append(asyncio.create_task(work))
 
     async with running(opened(MemoryFiles())) as runtime:
-        hosting = LocalReplicas(ME, runtime, image, lambda _: topic_settings.parse({}), spawn, lambda: 0, lambda: 1)
-        await hosting.start(image.revision)
-        assert AT in hosting.logs
+        local_replicas = LocalReplicas(
+            ME, runtime, image, lambda _: topic_settings.parse({}), spawn, lambda: 0, lambda: 1
+        )
+        await local_replicas.start(image.revision)
+        assert AT in local_replicas.logs
         for task in tasks:  # A checkpoint is due some time later.
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        return AT in hosting.partitions
+        return AT in local_replicas.partitions
 
 
 def state(*in_sync: values.Member, leader: int = ME, replicas: tuple[int, ...] = (ME, OTHER)) -> values.PartitionState:

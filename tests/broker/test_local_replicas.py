@@ -276,15 +276,15 @@ async def test_a_topic_that_is_made_again_while_a_broker_starts_is_hosted(
         append(node.broker, AT)
     host_topic, is_made_again = LocalReplicas.host_topic, False
 
-    async def made_again_meanwhile(hosting: LocalReplicas, name: str) -> None:
+    async def made_again_meanwhile(local_replicas: LocalReplicas, name: str) -> None:
         nonlocal is_made_again
         if name == "orders" and not is_made_again:
             is_made_again = True
             await _commit_elsewhere(tmp_path, lambda image: decide_delete(image, "orders"))
             await _commit_elsewhere(tmp_path, _creation("orders"))
-            topics = hosting._image.topics
+            topics = local_replicas._image.topics
             await eventually(lambda: "orders" in topics and topics["orders"].identity != before)
-        await host_topic(hosting, name)
+        await host_topic(local_replicas, name)
 
     monkeypatch.setattr(LocalReplicas, "host_topic", made_again_meanwhile)
     async with running(tmp_path) as node:
@@ -338,8 +338,8 @@ async def test_a_topic_that_comes_back_with_fewer_partitions_is_taken_in(tmp_pat
         smaller = values.Topic(name="orders", topic_id=str(TopicId(uuid.uuid4())), partitions=((0,),))
         known = image.topics["orders"]
         image.topics["orders"] = smaller
-        broker.hosting.take_part_in_all()
-        await eventually(lambda: AT not in broker.hosting.logs)
+        broker.local_replicas.take_part_in_all()
+        await eventually(lambda: AT not in broker.local_replicas.logs)
         image.topics["orders"] = known
 
 
@@ -347,9 +347,9 @@ async def test_changes_while_logs_are_made_are_looked_at_once(tmp_path: Path, mo
     """Each was a look at the whole topic when it was made: minutes of work after a topic of 5,000 partitions."""
     host_topic, make, may_go_on, looks = LocalReplicas.host_topic, LogRuntime.create, asyncio.Event(), list[str]()
 
-    async def counted(hosting: LocalReplicas, name: str) -> None:
+    async def counted(local_replicas: LocalReplicas, name: str) -> None:
         looks.append(name)
-        await host_topic(hosting, name)
+        await host_topic(local_replicas, name)
 
     async def made_late(*told: object) -> object:
         await may_go_on.wait()
@@ -358,19 +358,19 @@ async def test_changes_while_logs_are_made_are_looked_at_once(tmp_path: Path, mo
     async with running(tmp_path) as node:
         monkeypatch.setattr(LocalReplicas, "host_topic", counted)
         monkeypatch.setattr(LogRuntime, "create", made_late)
-        hosting, making = node.broker.hosting, asyncio.create_task(create(node, "orders"))
-        topics = hosting._image.topics
+        local_replicas, making = node.broker.local_replicas, asyncio.create_task(create(node, "orders"))
+        topics = local_replicas._image.topics
         await eventually(lambda: "orders" in topics and bool(looks))
         for _ in range(100):
-            hosting.take_part(topics["orders"], 1)
+            local_replicas.take_part(topics["orders"], 1)
             await asyncio.sleep(0)
         assert len(looks) <= 3, "the one who makes it, the one who hears of that, one for all that has changed since"
         may_go_on.set()
         await making
-        await eventually(lambda: TopicPartition("orders", 1) in hosting.logs)
+        await eventually(lambda: TopicPartition("orders", 1) in local_replicas.logs)
         await asyncio.sleep(0.1)
         before = len(looks)
-        hosting.follow("orders")  # And what changes later is looked at again.
+        local_replicas.follow("orders")  # And what changes later is looked at again.
         await eventually(lambda: len(looks) == before + 1)
 
 

@@ -54,9 +54,9 @@ def test_segments_that_compaction_emptied_do_not_keep_later_ones_from_expiring(t
     writer.log.roll()
     writer.flush()
     # Each in a segment of its own, as larger ones would be.
-    writer.log.obey(LogWriter(tmp_path / "other", segment_bytes=100).settings)
+    writer.log.apply_settings(LogWriter(tmp_path / "other", segment_bytes=100).settings)
     compact(writer, COMPACTED_MS)
-    writer.log.obey(writer.settings)
+    writer.log.apply_settings(writer.settings)
     assert [segment.max_timestamp < 0 for segment in writer.log.segments] == [True, True, False, True]
 
     run_now(begin_retention(writer.log, NOW + HOUR_MS // 2))

@@ -262,7 +262,7 @@ def test_c19_a_replica_that_slept_through_deletion_and_recreation_brings_nothing
         await stage.whole_again()
         assert await stage.read() == [b"of the second"]
         assert sleeper.node is not None
-        log = sleeper.node.broker.hosting.logs.get(AT)
+        log = sleeper.node.broker.local_replicas.logs.get(AT)
         assert log is None or log.end_offset <= 1
 
     play(script)
@@ -333,7 +333,7 @@ def test_c23_a_follower_without_room_for_a_new_leader_epoch_goes_on_when_there_i
         await stage.until(lambda: stage.state.leader_epoch > epoch and stage.state.leader >= 0, "another leads")
         full = next(machine for machine in stage.followers if machine.is_up)
         assert full.node is not None
-        log = full.node.broker.hosting.logs[AT]
+        log = full.node.broker.local_replicas.logs[AT]
         # The batch fits, the list of leader epochs that is flushed with it does not.
         full.disk.faults = DiskFaults(capacity_bytes=full.disk.content_bytes + log.active.size)
         stage.loop.create_task(stage.send(b"one", 2.0))
@@ -368,7 +368,7 @@ def test_c24_the_check_of_every_step_sees_a_member_that_lacks_what_is_committed(
         node = stage.followers[0].node
         assert node is not None
         _cut_off(stage, stage.followers[0])
-        await node.broker.runtime.truncate(node.broker.hosting.logs[AT], 0)
+        await node.broker.runtime.truncate(node.broker.local_replicas.logs[AT], 0)
         found = believed_leader_problems(stage.machines, stage._truth, TOPIC, is_synced=True)
         assert len(found) == 1
         assert found[0].startswith("not on the in-sync set")

@@ -216,7 +216,9 @@ def test_c20_a_partition_is_moved_to_others_while_its_leader_is_killed_and_keeps
         await stage.whole_again()
 
         assert await stage.read() == [f"{number}".encode() for number in range(6)]
-        assert not any(AT in machine.node.broker.hosting.logs for machine in _machines(stage, before) if machine.node)
+        assert not any(
+            AT in machine.node.broker.local_replicas.logs for machine in _machines(stage, before) if machine.node
+        )
 
     play(script, brokers=4, replicas=2)
 
@@ -237,7 +239,9 @@ def test_c20_a_move_that_is_taken_back_half_way_leaves_everything_where_it_was()
         await stage.whole_again()
 
         assert await stage.read() == [b"before", b"meanwhile"]
-        assert not any(AT in machine.node.broker.hosting.logs for machine in _machines(stage, target) if machine.node)
+        assert not any(
+            AT in machine.node.broker.local_replicas.logs for machine in _machines(stage, target) if machine.node
+        )
 
     play(script, brokers=4, replicas=2)
 
@@ -250,10 +254,14 @@ def test_c20_a_move_that_is_taken_back_while_the_newcomer_makes_its_log_leaves_n
         stage.loop._work_s = 0.2  # Making a log takes a while.
         await _reassign(stage, target)
         await _reassign(stage, None)
-        assert not any(AT in machine.node.broker.hosting.logs for machine in _machines(stage, target) if machine.node)
+        assert not any(
+            AT in machine.node.broker.local_replicas.logs for machine in _machines(stage, target) if machine.node
+        )
         await asyncio.sleep(10.0)
 
-        assert not any(AT in machine.node.broker.hosting.logs for machine in _machines(stage, target) if machine.node)
+        assert not any(
+            AT in machine.node.broker.local_replicas.logs for machine in _machines(stage, target) if machine.node
+        )
         await stage.whole_again()
 
     play(script, brokers=4, replicas=2)
@@ -300,7 +308,7 @@ def test_c21_where_a_log_starts_never_goes_back_when_the_leader_that_was_told_di
         assert new.node.broker.partitions[AT].log.log_start_offset == 3
         await old.start()
         await stage.whole_again()
-        assert all(one.node.broker.hosting.logs[AT].log_start_offset == 3 for one in stage.machines if one.node)
+        assert all(one.node.broker.local_replicas.logs[AT].log_start_offset == 3 for one in stage.machines if one.node)
 
     play(script)
 

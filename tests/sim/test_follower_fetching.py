@@ -75,7 +75,7 @@ def _cut(stage: Stage, machine: Machine, other: Machine) -> None:
 
 def _high_watermark(machine: Machine) -> int:
     assert machine.node is not None
-    return machine.node.broker.hosting.logs[AT].high_watermark
+    return machine.node.broker.local_replicas.logs[AT].high_watermark
 
 
 def test_a_leader_sends_a_consumer_to_the_follower_in_its_rack_which_serves_it() -> None:
@@ -128,7 +128,7 @@ def test_c22_a_follower_shows_consumers_nothing_beyond_its_high_watermark() -> N
         _cut(stage, stage.leader, far)
         assert await stage.send(b"two", seconds=2.0) is None, "one member of the in-sync set lacks it"
         assert near.node is not None
-        assert near.node.broker.hosting.logs[AT].end_offset == 2, "the follower has it"
+        assert near.node.broker.local_replicas.logs[AT].end_offset == 2, "the follower has it"
 
         assert _values(await _fetch(near, 0)) == [b"one"]
         row = await _fetch(near, 1)

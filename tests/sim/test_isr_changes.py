@@ -50,7 +50,7 @@ def test_c08_a_broker_that_is_not_registered_any_more_keeps_fetching_and_does_no
             assert zombie.node_id not in stage.state.in_sync_nodes
         assert zombie.node is not None
         assert leader.node is not None
-        ends = [one.broker.hosting.logs[AT].end_offset for one in (zombie.node, leader.node)]
+        ends = [one.broker.local_replicas.logs[AT].end_offset for one in (zombie.node, leader.node)]
         assert ends[0] == ends[1], "it fetches all the while, and has everything"
         zombie.store.heal()
         await stage.whole_again()

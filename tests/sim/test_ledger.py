@@ -67,7 +67,7 @@ def test_c24_a_member_that_lacks_what_was_ever_committed_is_seen_though_its_lead
         assert stage._ledger.missing(AT, state) == []
         for other in stage.machines:
             stage.network.cut(stage.followers[0].host, other.host)
-        await follower.broker.runtime.truncate(follower.broker.hosting.logs[AT], 0)
+        await follower.broker.runtime.truncate(follower.broker.local_replicas.logs[AT], 0)
 
         (problem,) = stage._ledger.missing(AT, state)
 

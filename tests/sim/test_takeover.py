@@ -48,7 +48,7 @@ _LATEST, _ALL_COMMITTED = -1, -1
 
 def _log_of(machine: Machine, at: TopicPartition) -> Any:
     assert machine.node is not None
-    return machine.node.broker.hosting.logs[at]
+    return machine.node.broker.local_replicas.logs[at]
 
 
 def _leader_of(stage: Stage, at: TopicPartition) -> int:

@@ -110,11 +110,11 @@ def test_a_throttled_move_is_taken_back_and_leaves_nothing_behind() -> None:
         before, new = stage.state.replicas, _newcomer(stage)
         assert new.node is not None
         await _reassign(stage, [new.node_id, stage.leader.node_id])
-        await stage.until(lambda: AT in new.node.broker.hosting.logs, "it has begun")  # type: ignore[union-attr]
+        await stage.until(lambda: AT in new.node.broker.local_replicas.logs, "it has begun")  # type: ignore[union-attr]
         await _reassign(stage, None)
         assert sorted(stage.state.replicas) == sorted(before)
         assert not stage.state.adding
-        await stage.until(lambda: AT not in new.node.broker.hosting.logs, "the copy is gone")  # type: ignore[union-attr]
+        await stage.until(lambda: AT not in new.node.broker.local_replicas.logs, "the copy is gone")  # type: ignore[union-attr]
         assert await stage.send(b"after") is not None
 
     _play(script, {"reassignment_throttled_rate": _RATE}, {})

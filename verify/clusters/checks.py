@@ -95,7 +95,7 @@ def _problems_of(
         other = next(one for one in machines if one.node_id == member.node_id)
         if other.node is None or other is machine or not is_vouched_for(truth, other, member, is_synced=is_synced):
             continue
-        log = other.node.broker.hosting.logs.get(at)
+        log = other.node.broker.local_replicas.logs.get(at)
         if log is None:
             continue
         if log.end_offset < committed:
@@ -159,7 +159,7 @@ def _disagreements(at: TopicPartition, led: Partition, machines: Sequence[Machin
         return problems
     content = _content(log)
     for machine in machines:
-        copy = None if machine.node is None else machine.node.broker.hosting.logs.get(at)
+        copy = None if machine.node is None else machine.node.broker.local_replicas.logs.get(at)
         if copy is not None and copy is not log and _content(copy) != content:
             problems.append(f"{at} is another on {machine.host}: {copy!r} beside {log!r}")
     return problems

@@ -331,7 +331,7 @@ class Faults:
         led: set[TopicPartition] = set()
         for machine in self._machines:
             if machine.node is not None:
-                held |= machine.node.broker.hosting.logs.keys()
+                held |= machine.node.broker.local_replicas.logs.keys()
                 led |= machine.node.broker.partitions.keys()
                 for partition in machine.node.broker.partitions.values():
                     if partition.leader is not None:

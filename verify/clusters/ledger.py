@@ -107,4 +107,4 @@ class Ledger:
 
     def _log(self, node_id: int, at: TopicPartition) -> PartitionLog | None:
         node = next(machine.node for machine in self._machines if machine.node_id == node_id)
-        return None if node is None else node.broker.hosting.logs.get(at)
+        return None if node is None else node.broker.local_replicas.logs.get(at)

@@ -191,8 +191,8 @@ def gap_before(segment: StoredSegment, previous: StoredSegment | None) -> tuple[
 
 
 def _sidecar(path: Path) -> Sidecar | None:
-    beside = path.with_suffix(file_names.SIDECAR)
-    sidecar = decode_sidecar(beside.read_bytes(), str(beside)) if beside.exists() else None
+    codec_worker = path.with_suffix(file_names.SIDECAR)
+    sidecar = decode_sidecar(codec_worker.read_bytes(), str(codec_worker)) if codec_worker.exists() else None
     if sidecar is not None:
-        sidecar.require_key(None, str(beside))
+        sidecar.require_key(None, str(codec_worker))
     return sidecar

@@ -2,11 +2,11 @@
 
 - `settings`           what a broker may be told
 - `broker`             the partitions it hosts, the picture of its cluster, what doors ask of both
-- `hosting`            which partitions we host, and what becomes of logs that nobody knows
+- `local_replicas`            which partitions we host, and what becomes of logs that nobody knows
 - `metadata`           the picture of the cluster, kept true by watching the store
 - `membership`         our registration in the cluster, and its lease
 - `controller_loop`        the controller's part, played by one broker at a time
-- `arranging`          what the controller moves by itself
+- `auto_rebalance`          what the controller moves by itself
 - `failure_detection`  brokers whose process has ended: two witnesses evict them before their lease runs out
 - `confirmed_lease`    whether our lease was renewed lately enough to act in its name
 - `replica_logs`       what our own logs hold, for whoever elects
@@ -34,7 +34,7 @@
 - `share_policies`     what holds for the deliveries of each share group
 - `share_administration` how far share groups are, for those who look, move, or delete them
 - `dead_letters`       records that a share group has given up, on their way to another topic
-- `consumption`        `cleanup.policy=consume`: records go once share groups are past them
+- `consume_retention`        `cleanup.policy=consume`: records go once share groups are past them
 - `internal_topic`     a topic in which a coordinator keeps its state
 - `unwaited`           work that goes on to its end when its client has gone
 - `yielder`            work of one request, in pieces that keep nobody waiting

@@ -106,7 +106,7 @@ class Broker:
         self.membership = Membership(
             self.metadata, node_id, runtime.directory, settings.broker_session_timeout_ms, rack=settings.broker_rack
         )
-        self.hosting = LocalReplicas(
+        self.local_replicas = LocalReplicas(
             node_id,
             runtime,
             self.metadata.image,
@@ -115,9 +115,12 @@ class Broker:
             steady_ms,
             lambda: self.membership.running_since,
         )
-        self.hosting.lag_max_ms = settings.replica_lag_time_max_ms
-        self.hosting.on_leading, self.hosting.on_resigned = partial(take_over, self), partial(let_go, self)
-        self.partitions = self.hosting.partitions
+        self.local_replicas.lag_max_ms = settings.replica_lag_time_max_ms
+        self.local_replicas.on_leading, self.local_replicas.on_resigned = (
+            partial(take_over, self),
+            partial(let_go, self),
+        )
+        self.partitions = self.local_replicas.partitions
         self.membership.on_joined = self._on_joined
         self.controller_loop = ControllerLoop(self, self.membership, self.rules_of)
         self.isr_changes = IsrChanges(self)
@@ -125,7 +128,7 @@ class Broker:
         self.throttles = ReplicationThrottles(self)
         self.replica_logs = ReplicaLogs(self)
         self.replica_faults = ReplicaFaults(self)
-        self.hosting.on_faults = self.replica_faults.report
+        self.local_replicas.on_faults = self.replica_faults.report
         self.failure_detection = FailureDetection(self)
         self.peers = Peers(self)
         self._random = random.Random(seed)
@@ -136,13 +139,13 @@ class Broker:
         """Answers that wait, and whatever else is under way: cancelled in the end."""
         self._news = asyncio.Event()
         """Set whenever the picture of the cluster has changed."""
-        self._obeying: asyncio.Task[None] | None = None
+        self._applying_settings: asyncio.Task[None] | None = None
         """Topics on their way to changed defaults."""
         self.storage_faults = StorageFaults(self)
         self._group_settings = self.at_start.groups
         self._assignors = assignors
         self.transaction_settings = transaction_settings or TransactionSettings()
-        self.hosting.is_gated = self.transaction_settings.transaction_partition_verification_enable
+        self.local_replicas.is_gated = self.transaction_settings.transaction_partition_verification_enable
 
     # Coordinators: made when somebody needs them, since their code takes a fifth of the time to start
 
@@ -192,7 +195,7 @@ class Broker:
         return SharePartitions(self, policies, Clocks(steady_ms, self.runtime.clock_ms))
 
     @cached_property
-    def consumption(self) -> ConsumeRetention:
+    def consume_retention(self) -> ConsumeRetention:
         from qanat.broker.share.consume_retention import ConsumeRetention
 
         return ConsumeRetention(self)
@@ -230,12 +233,12 @@ class Broker:
         if inter_broker is not None:
             from qanat.broker.replicas.replica_fetchers import ReplicaFetchers
 
-            self.hosting.followers = ReplicaFetchers(self)
+            self.local_replicas.followers = ReplicaFetchers(self)
         await self.membership.join(listeners, inter_broker)
         self.park(self.membership.stay())
         await self.controller_loop.stand()
         self.replica_faults.note()  # Before a damaged copy is followed, and could count as in sync.
-        await self.hosting.start(revision)
+        await self.local_replicas.start(revision)
         self.replica_faults.report()
         self.park(self.controller_loop.run())
         self.park(self.isr_changes.watch())
@@ -284,7 +287,7 @@ class Broker:
 
     def _on_joined(self) -> None:
         """We are registered, as another than before if this is not the first time."""
-        self.hosting.take_part_in_all()
+        self.local_replicas.take_part_in_all()
         self.replica_faults.report()
         self.controller_loop.wake()
 
@@ -300,7 +303,7 @@ class Broker:
         """A partition that we lead, or why not."""
         at = TopicPartition(topic, number)
         found = self.partitions.get(at)
-        return self.hosting.why_missing(at) if found is None else found
+        return self.local_replicas.why_missing(at) if found is None else found
 
     def readable_copy(self, topic: str, topic_id: bytes, number: int) -> CopyReader | None:
         """Our copy of a partition that another leads, for consumers to read; named by `topic`, or by id without it."""
@@ -311,7 +314,7 @@ class Broker:
 
     def writable_partition(self, topic: str, number: int) -> Partition | ErrorCode:
         """The same for clients' records: internal topics are written by their owners only."""
-        found = self.hosting.writable.get((topic, number))
+        found = self.local_replicas.writable.get((topic, number))
         if found is not None:
             return found
         known = self.metadata.image.topics.get(topic)
@@ -320,13 +323,13 @@ class Broker:
         return self.partition(topic, number)
 
     def partition_by_id(self, topic_id: bytes, number: int) -> Partition | ErrorCode:
-        found = self.hosting.by_id.get((topic_id, number))
+        found = self.local_replicas.by_id.get((topic_id, number))
         if found is not None:
             return found
         known = self.metadata.image.topics_by_id.get(TopicId(uuid.UUID(bytes=topic_id)))
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        return self.hosting.why_missing(TopicPartition(known.name, number))
+        return self.local_replicas.why_missing(TopicPartition(known.name, number))
 
     def topic_settings(self, topic: str) -> TopicSettings:
         return topic_settings.parse({**self.topic_defaults, **self.metadata.image.overrides(topic)})
@@ -340,17 +343,17 @@ class Broker:
                 case keys.BrokerKey(node_id) if node_id == self.node_id:
                     self.membership.note()
                     # What we may lead hangs on our epoch, which we may hear of later than of what was given to it.
-                    self.hosting.take_part_in_all()
+                    self.local_replicas.take_part_in_all()
                 case keys.PartitionKey(topic_id, number):
                     self._on_partition(topic_id, number)
                 case keys.TopicConfigKey(name):
-                    self.hosting.obey(name)
+                    self.local_replicas.apply_settings(name)
                 case keys.TopicKey(name):
-                    self.hosting.follow(name)
+                    self.local_replicas.follow(name)
                     if event.kind is EventKind.DELETE and "groups" in self.__dict__:
                         self.park(self.groups.forget_topic(name))
                 case keys.BrokerConfigKey(node_id) if node_id in (None, self.node_id):
-                    self._obey()
+                    self._apply_settings()
                 case keys.GroupConfigKey():
                     self.group_configs.forget()
                 case keys.FormatKey():
@@ -370,9 +373,9 @@ class Broker:
     def _on_partition(self, topic_id: TopicId, number: int) -> None:
         topic = self.metadata.image.topics_by_id.get(topic_id)
         if topic is not None and number < len(topic.partitions):
-            self.hosting.take_part(topic, number)
+            self.local_replicas.take_part(topic, number)
 
-    def _obey(self) -> None:
+    def _apply_settings(self) -> None:
         """Take over what was set for this broker or for all, with effect from now on."""
         image = self.metadata.image
         try:
@@ -388,15 +391,15 @@ class Broker:
         self._group_settings = in_force.groups
         self.group_configs.forget()
         if "groups" in self.__dict__:
-            self.groups.obey(in_force.groups)
+            self.groups.apply_settings(in_force.groups)
         if in_force.topic_defaults != self.topic_defaults:
             self.topic_defaults = in_force.topic_defaults
-            self._obeying = self.park(self._obey_topics())
+            self._applying_settings = self.park(self._apply_topic_settings())
 
-    async def _obey_topics(self) -> None:
+    async def _apply_topic_settings(self) -> None:
         """Let every topic go by the new defaults, a few at a time: there may be very many."""
         for name in list(self.metadata.image.topics):
-            self.hosting.obey(name)
+            self.local_replicas.apply_settings(name)
             await asyncio.sleep(0)
 
     def check_topic(self, overrides: Mapping[str, str]) -> TopicSettings:
@@ -444,11 +447,11 @@ class Broker:
         if not await self.metadata.commit(plan.compares, plan.operations):
             return False
         if isinstance(plan, TopicPlan):
-            await self.hosting.host_topic(plan.topic.name)
+            await self.local_replicas.host_topic(plan.topic.name)
             self._tell_topic(plan.topic.name, before)
             return True
-        if isinstance(plan, ConfigPlan) and self._obeying is not None:
-            await self._obeying
+        if isinstance(plan, ConfigPlan) and self._applying_settings is not None:
+            await self._applying_settings
         operator_events.change(plan)
         return True
 

@@ -94,7 +94,7 @@ class GroupShard:
     def __repr__(self) -> str:
         return f"GroupShard({len(self._state.groups)} groups, {len(self._state.timers)} timers)"
 
-    def obey(self, settings: GroupSettings) -> None:
+    def apply_settings(self, settings: GroupSettings) -> None:
         """Take over changed settings; sessions and rebalances that are under way keep their deadlines."""
         self._state.settings = settings
 

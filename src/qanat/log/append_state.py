@@ -134,7 +134,7 @@ class LogEnd:
         log_start_offset: int,
         state: DirectoryState,
     ) -> None:
-        self.obey(settings)
+        self.apply_settings(settings)
         self.segments = segments
         self.epochs = epochs
         self.log_start_offset = log_start_offset
@@ -152,7 +152,7 @@ class LogEnd:
         self._first_epoch = 0
         """Nothing is appended in the name of an earlier leader epoch."""
 
-    def obey(self, settings: LogSettings) -> None:
+    def apply_settings(self, settings: LogSettings) -> None:
         """Settings may change while the log is open; what every append asks for is kept at hand."""
         self.settings = settings
         self._segment_bytes = settings.segment_bytes

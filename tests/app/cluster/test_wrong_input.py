@@ -56,10 +56,10 @@ def test_a_second_broker_with_a_number_that_is_taken_does_not_start(tmp_path: Pa
             found = _start(tmp_path / "other", "--node-id", "0", *words)
             assert "has the node id 0: choose another one (--node-id), or stop that broker first" in _last_line(found)
             assert brokers.processes[0].poll() is None
-        beside = BrokerProcesses(tmp_path / "beside", 1)
-        beside.folder.mkdir()
-        with beside:
-            found = _start(beside.folder, "--node-id", "0", "--data-dir", str(beside.folder / "data"))
+        codec_worker = BrokerProcesses(tmp_path / "codec_worker", 1)
+        codec_worker.folder.mkdir()
+        with codec_worker:
+            found = _start(codec_worker.folder, "--node-id", "0", "--data-dir", str(codec_worker.folder / "data"))
             assert "data/broker-0" in _last_line(found)
 
 

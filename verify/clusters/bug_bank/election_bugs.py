@@ -89,8 +89,8 @@ def let_eligible_replicas_stay(patches: Patches) -> None:
         dropped = [one for one in (*state.in_sync, *state.eligible) if one.node_id not in in_sync]
         return replace(after, eligible=tuple(dropped))
 
-    def told(hosting: LocalReplicas, partition: Any, leader: Any, state: PartitionState) -> None:
-        tell_leader(hosting, partition, leader, replace(state, eligible=()))
+    def told(local_replicas: LocalReplicas, partition: Any, leader: Any, state: PartitionState) -> None:
+        tell_leader(local_replicas, partition, leader, replace(state, eligible=()))
 
     patches.put(elections, "with_in_sync", kept)
     patches.put(_module_of(IsrChanges), "with_in_sync", kept)

@@ -167,8 +167,8 @@ def lead_on_after_a_restart(patches: Patches) -> None:
     """C02: a leader that comes back goes on in the epoch that it had."""
     from qanat.cluster import elections
 
-    def leads(hosting: LocalReplicas, state: PartitionState) -> bool:
-        return state.leader == hosting._node_id
+    def leads(local_replicas: LocalReplicas, state: PartitionState) -> bool:
+        return state.leader == local_replicas._node_id
 
     patches.put(LocalReplicas, "_leads", leads)
     patches.put(elections, "_still_leads", lambda leader, before, nodes, rules: leader in nodes.alive)
@@ -205,12 +205,12 @@ def mix_topics_of_one_name(patches: Patches) -> None:
     """C19: a topic that was deleted and made again is taken for the same."""
     host_topic = LocalReplicas.host_topic
 
-    async def hosted(hosting: LocalReplicas, name: str) -> None:
-        topic, logs = hosting._image.topics.get(name), hosting._by_topic.get(name, {})
+    async def hosted(local_replicas: LocalReplicas, name: str) -> None:
+        topic, logs = local_replicas._image.topics.get(name), local_replicas._by_topic.get(name, {})
         if topic is None:
             return  # It may come back.
         for at in logs:
             logs[at] = topic.identity.value.bytes
-        await host_topic(hosting, name)
+        await host_topic(local_replicas, name)
 
     patches.put(LocalReplicas, "host_topic", hosted)

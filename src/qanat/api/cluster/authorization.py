@@ -26,12 +26,12 @@ from qanat.wire.kafka.messages import (
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def guard_nothing(request: Any, access: AccessCheck) -> Verdict:
+def authorize_nothing(request: Any, access: AccessCheck) -> Verdict:
     """For what everybody may ask."""
     return GRANTED
 
 
-def guard_describe_configs(request: describe_configs.DescribeConfigsRequest, access: AccessCheck) -> Verdict:
+def authorize_describe_configs(request: describe_configs.DescribeConfigsRequest, access: AccessCheck) -> Verdict:
     kept, denied = sifted(request.resources, lambda one: _may(access, Operation.DESCRIBE_CONFIGS, one))
     request.resources = kept
 
@@ -82,13 +82,13 @@ def _code(resource: Any) -> ErrorCode:
             return _DENIED
 
 
-def guard_describe_log_dirs(request: describe_log_dirs.DescribeLogDirsRequest, access: AccessCheck) -> Verdict:
+def authorize_describe_log_dirs(request: describe_log_dirs.DescribeLogDirsRequest, access: AccessCheck) -> Verdict:
     if access.may_cluster(Operation.DESCRIBE):
         return GRANTED
     return Denied(describe_log_dirs.DescribeLogDirsResponse(error_code=_DENIED, results=[]))
 
 
-def guard_replica_log_info(request: get_replica_log_info.GetReplicaLogInfoRequest, access: AccessCheck) -> Verdict:
+def authorize_replica_log_info(request: get_replica_log_info.GetReplicaLogInfoRequest, access: AccessCheck) -> Verdict:
     """Brokers may; and so may operators that only look, as with log directories."""
     if access.may_cluster(Operation.CLUSTER_ACTION) or access.may_cluster(Operation.DESCRIBE):
         return GRANTED
@@ -104,20 +104,20 @@ def needs_cluster(operation: Operation, refusal: Callable[[], Any]) -> Authoriza
     return guard
 
 
-guard_elect_leaders = needs_cluster(
+authorize_elect_leaders = needs_cluster(
     Operation.ALTER, lambda: elect_leaders.ElectLeadersResponse(error_code=_DENIED, replica_election_results=[])
 )
-guard_alter_reassignments = needs_cluster(
+authorize_alter_reassignments = needs_cluster(
     Operation.ALTER,
     lambda: alter_partition_reassignments.AlterPartitionReassignmentsResponse(
         error_code=_DENIED, error_message=None, responses=[]
     ),
 )
-guard_update_features = needs_cluster(
+authorize_update_features = needs_cluster(
     Operation.ALTER,
     lambda: update_features.UpdateFeaturesResponse(error_code=_DENIED, error_message=None, results=[]),
 )
-guard_list_reassignments = needs_cluster(
+authorize_list_reassignments = needs_cluster(
     Operation.DESCRIBE,
     lambda: list_partition_reassignments.ListPartitionReassignmentsResponse(
         error_code=_DENIED, error_message=None, topics=[]
@@ -125,7 +125,7 @@ guard_list_reassignments = needs_cluster(
 )
 
 
-def guard_describe_cluster(request: describe_cluster.DescribeClusterRequest, access: AccessCheck) -> Verdict:
+def authorize_describe_cluster(request: describe_cluster.DescribeClusterRequest, access: AccessCheck) -> Verdict:
     if not request.include_cluster_authorized_operations:
         return GRANTED
 
@@ -139,7 +139,7 @@ def guard_describe_cluster(request: describe_cluster.DescribeClusterRequest, acc
     return Granted(complete)
 
 
-def guard_init_producer_id(request: init_producer_id.InitProducerIdRequest, access: AccessCheck) -> Verdict:
+def authorize_init_producer_id(request: init_producer_id.InitProducerIdRequest, access: AccessCheck) -> Verdict:
     """A plain idempotent producer needs no more than somewhere to write to (KIP-679)."""
     if request.transactional_id is not None:
         if access.may(Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, request.transactional_id):

@@ -37,7 +37,7 @@ def reads_group(response: type[Any]) -> AuthorizationRule:
     return guard
 
 
-def guard_offset_commit(request: offset_commit.OffsetCommitRequest, access: AccessCheck) -> Verdict:
+def authorize_offset_commit(request: offset_commit.OffsetCommitRequest, access: AccessCheck) -> Verdict:
     code = _TOPIC_DENIED
     kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
     if not access.may_group(Operation.READ, request.group_id):
@@ -63,7 +63,7 @@ def guard_offset_commit(request: offset_commit.OffsetCommitRequest, access: Acce
     return Granted(complete)
 
 
-def guard_offset_fetch(request: offset_fetch.OffsetFetchRequest, access: AccessCheck) -> Verdict:
+def authorize_offset_fetch(request: offset_fetch.OffsetFetchRequest, access: AccessCheck) -> Verdict:
     return _fetch_of_many(request, access) if access.version >= 8 else _fetch_of_one(request, access)
 
 
@@ -119,7 +119,7 @@ def _fetch_of_many(request: offset_fetch.OffsetFetchRequest, access: AccessCheck
     return Granted(complete)
 
 
-def guard_find_coordinator(request: find_coordinator.FindCoordinatorRequest, access: AccessCheck) -> Verdict:
+def authorize_find_coordinator(request: find_coordinator.FindCoordinatorRequest, access: AccessCheck) -> Verdict:
     if request.key_type == _SHARE_STATE and not access.may_cluster(Operation.CLUSTER_ACTION):
         return _unfound(request, access.version)
     is_transaction = request.key_type == _TRANSACTION
@@ -152,7 +152,7 @@ def _unfound(request: find_coordinator.FindCoordinatorRequest, version: int) -> 
     return Denied(find_coordinator.FindCoordinatorResponse(coordinators=rows))
 
 
-def guard_describe_groups(request: describe_groups.DescribeGroupsRequest, access: AccessCheck) -> Verdict:
+def authorize_describe_groups(request: describe_groups.DescribeGroupsRequest, access: AccessCheck) -> Verdict:
     kept, denied = sifted(request.groups, lambda group: access.may_group(Operation.DESCRIBE, group))
     request.groups = kept
 
@@ -167,7 +167,7 @@ def guard_describe_groups(request: describe_groups.DescribeGroupsRequest, access
     return Granted(complete)
 
 
-def guard_consumer_heartbeat(
+def authorize_consumer_heartbeat(
     request: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest, access: AccessCheck
 ) -> Verdict:
     """Topics that are named must be visible; an expression stands for those that are (`Context.sight`)."""
@@ -180,7 +180,7 @@ def guard_consumer_heartbeat(
     return Denied(consumer_group_heartbeat.ConsumerGroupHeartbeatResponse(error_code=code)) if code else GRANTED
 
 
-def guard_describe_consumers(
+def authorize_describe_consumers(
     request: consumer_group_describe.ConsumerGroupDescribeRequest, access: AccessCheck
 ) -> Verdict:
     kept, denied = sifted(request.group_ids, lambda group: access.may_group(Operation.DESCRIBE, group))
@@ -218,7 +218,7 @@ def _shown(
     return consumer_group_describe.DescribedGroup(_TOPIC_DENIED, None, group.group_id)
 
 
-def guard_list_groups(request: list_groups.ListGroupsRequest, access: AccessCheck) -> Verdict:
+def authorize_list_groups(request: list_groups.ListGroupsRequest, access: AccessCheck) -> Verdict:
     if access.may_cluster(Operation.DESCRIBE):
         return GRANTED
 
@@ -229,7 +229,7 @@ def guard_list_groups(request: list_groups.ListGroupsRequest, access: AccessChec
     return Granted(complete)
 
 
-def guard_delete_groups(request: delete_groups.DeleteGroupsRequest, access: AccessCheck) -> Verdict:
+def authorize_delete_groups(request: delete_groups.DeleteGroupsRequest, access: AccessCheck) -> Verdict:
     kept, denied = sifted(request.groups_names, lambda group: access.may_group(Operation.DELETE, group))
     request.groups_names = kept
 
@@ -240,7 +240,7 @@ def guard_delete_groups(request: delete_groups.DeleteGroupsRequest, access: Acce
     return Granted(complete) if denied else GRANTED
 
 
-def guard_offset_delete(request: offset_delete.OffsetDeleteRequest, access: AccessCheck) -> Verdict:
+def authorize_offset_delete(request: offset_delete.OffsetDeleteRequest, access: AccessCheck) -> Verdict:
     if not access.may_group(Operation.DELETE, request.group_id):
         return Denied(offset_delete.OffsetDeleteResponse(error_code=_DENIED))
     kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))

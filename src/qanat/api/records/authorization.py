@@ -25,7 +25,7 @@ def _may(access: AccessCheck, operation: Operation, name: str | None, topic_id: 
     return found is None or access.may_topic(operation, found)
 
 
-def guard_produce(request: produce.ProduceRequest, access: AccessCheck) -> Verdict:
+def authorize_produce(request: produce.ProduceRequest, access: AccessCheck) -> Verdict:
     code = _DENIED
     transactional_id = request.transactional_id
     kept, denied = sifted(request.topic_data, lambda topic: _may(access, Operation.WRITE, topic.name, topic.topic_id))
@@ -49,7 +49,7 @@ def guard_produce(request: produce.ProduceRequest, access: AccessCheck) -> Verdi
     return Granted(complete)
 
 
-def guard_fetch(request: fetch.FetchRequest, access: AccessCheck) -> Verdict:
+def authorize_fetch(request: fetch.FetchRequest, access: AccessCheck) -> Verdict:
     """No sessions: what a session remembers would have to be asked about anew with every fetch."""
     if request.session_id == 0:
         request.session_epoch = -1
@@ -71,7 +71,7 @@ def guard_fetch(request: fetch.FetchRequest, access: AccessCheck) -> Verdict:
     return Granted(complete)
 
 
-def guard_list_offsets(request: list_offsets.ListOffsetsRequest, access: AccessCheck) -> Verdict:
+def authorize_list_offsets(request: list_offsets.ListOffsetsRequest, access: AccessCheck) -> Verdict:
     kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.name))
     request.topics = kept
 
@@ -84,7 +84,7 @@ def guard_list_offsets(request: list_offsets.ListOffsetsRequest, access: AccessC
     return Granted(complete) if denied else GRANTED
 
 
-def guard_delete_records(request: delete_records.DeleteRecordsRequest, access: AccessCheck) -> Verdict:
+def authorize_delete_records(request: delete_records.DeleteRecordsRequest, access: AccessCheck) -> Verdict:
     kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.DELETE, topic.name))
     request.topics = kept
 
@@ -100,7 +100,9 @@ def guard_delete_records(request: delete_records.DeleteRecordsRequest, access: A
     return Granted(complete) if denied else GRANTED
 
 
-def guard_leader_epochs(request: offset_for_leader_epoch.OffsetForLeaderEpochRequest, access: AccessCheck) -> Verdict:
+def authorize_leader_epochs(
+    request: offset_for_leader_epoch.OffsetForLeaderEpochRequest, access: AccessCheck
+) -> Verdict:
     kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.topic))
     request.topics = kept
 
@@ -113,7 +115,7 @@ def guard_leader_epochs(request: offset_for_leader_epoch.OffsetForLeaderEpochReq
     return Granted(complete) if denied else GRANTED
 
 
-def guard_describe_producers(request: describe_producers.DescribeProducersRequest, access: AccessCheck) -> Verdict:
+def authorize_describe_producers(request: describe_producers.DescribeProducersRequest, access: AccessCheck) -> Verdict:
     kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
     request.topics = kept
 
@@ -126,7 +128,7 @@ def guard_describe_producers(request: describe_producers.DescribeProducersReques
     return Granted(complete) if denied else GRANTED
 
 
-def guard_write_markers(request: Any, access: AccessCheck) -> Verdict:
+def authorize_write_markers(request: Any, access: AccessCheck) -> Verdict:
     from qanat.wire.kafka.messages.write_txn_markers import (
         WritableTxnMarkerPartitionResult,
         WritableTxnMarkerResult,

@@ -18,7 +18,7 @@ _DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def guard_heartbeat(request: share_group_heartbeat.ShareGroupHeartbeatRequest, access: AccessCheck) -> Verdict:
+def authorize_heartbeat(request: share_group_heartbeat.ShareGroupHeartbeatRequest, access: AccessCheck) -> Verdict:
     code = ErrorCode.NONE
     if not access.may_group(Operation.READ, request.group_id):
         code = _DENIED
@@ -27,7 +27,7 @@ def guard_heartbeat(request: share_group_heartbeat.ShareGroupHeartbeatRequest, a
     return Denied(share_group_heartbeat.ShareGroupHeartbeatResponse(error_code=code)) if code else GRANTED
 
 
-def guard_describe(request: share_group_describe.ShareGroupDescribeRequest, access: AccessCheck) -> Verdict:
+def authorize_describe(request: share_group_describe.ShareGroupDescribeRequest, access: AccessCheck) -> Verdict:
     kept, denied = sifted(request.group_ids, lambda group: access.may_group(Operation.DESCRIBE, group))
     request.group_ids = kept
 
@@ -60,7 +60,7 @@ def _shown(group: share_group_describe.DescribedGroup, access: AccessCheck) -> s
     return share_group_describe.DescribedGroup(_TOPIC_DENIED, None, group.group_id)
 
 
-def guard_describe_offsets(
+def authorize_describe_offsets(
     request: describe_share_group_offsets.DescribeShareGroupOffsetsRequest, access: AccessCheck
 ) -> Verdict:
     kept, denied = sifted(request.groups, lambda group: access.may_group(Operation.DESCRIBE, group.group_id))
@@ -97,7 +97,7 @@ def _hidden_topic(
     return describe_share_group_offsets.DescribeShareGroupOffsetsResponseTopic(topic.topic_name, partitions=rows)
 
 
-def guard_alter_offsets(
+def authorize_alter_offsets(
     request: alter_share_group_offsets.AlterShareGroupOffsetsRequest, access: AccessCheck
 ) -> Verdict:
     if not access.may_group(Operation.READ, request.group_id):
@@ -126,7 +126,7 @@ def guard_alter_offsets(
     return Granted(complete) if denied else GRANTED
 
 
-def guard_delete_offsets(
+def authorize_delete_offsets(
     request: delete_share_group_offsets.DeleteShareGroupOffsetsRequest, access: AccessCheck
 ) -> Verdict:
     if not access.may_group(Operation.DELETE, request.group_id):

@@ -21,7 +21,7 @@ def _may_read(access: AccessCheck, topic_id: bytes) -> bool:
     return name is None or access.may_topic(Operation.READ, name)
 
 
-def guard_share_fetch(request: share_fetch.ShareFetchRequest, access: AccessCheck) -> Verdict:
+def authorize_share_fetch(request: share_fetch.ShareFetchRequest, access: AccessCheck) -> Verdict:
     """A topic that is denied never enters a session, so that what a session remembers need not be asked about again."""
     if not access.may_group(Operation.READ, request.group_id or ""):
         return Denied(share_fetch.ShareFetchResponse(error_code=_GROUP_DENIED))
@@ -42,7 +42,7 @@ def guard_share_fetch(request: share_fetch.ShareFetchRequest, access: AccessChec
     return Granted(complete)
 
 
-def guard_share_acknowledge(request: share_acknowledge.ShareAcknowledgeRequest, access: AccessCheck) -> Verdict:
+def authorize_share_acknowledge(request: share_acknowledge.ShareAcknowledgeRequest, access: AccessCheck) -> Verdict:
     if not access.may_group(Operation.READ, request.group_id or ""):
         return Denied(share_acknowledge.ShareAcknowledgeResponse(error_code=_GROUP_DENIED))
     request.topics, denied = sifted(request.topics, lambda topic: _may_read(access, bytes(topic.topic_id)))
@@ -56,7 +56,7 @@ def guard_share_acknowledge(request: share_acknowledge.ShareAcknowledgeRequest, 
     return Granted(complete) if denied else GRANTED
 
 
-def guard_state(messages: ModuleType, act: str) -> AuthorizationRule:
+def authorize_state(messages: ModuleType, act: str) -> AuthorizationRule:
     """The guard of what brokers ask each other about the state of share groups; the four APIs are alike."""
 
     def guard(request: Any, access: AccessCheck) -> Verdict:

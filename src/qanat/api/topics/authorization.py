@@ -19,7 +19,7 @@ _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _MESSAGE = "Authorization failed."
 
 
-def guard_metadata(request: metadata.MetadataRequest, access: AccessCheck) -> Verdict:
+def authorize_metadata(request: metadata.MetadataRequest, access: AccessCheck) -> Verdict:
     is_all = request.topics is None or (access.version == 0 and not request.topics)
     denied: list[metadata.MetadataRequestTopic] = []
     if not is_all:
@@ -68,7 +68,7 @@ def _hidden(topic: metadata.MetadataRequestTopic) -> metadata.MetadataResponseTo
     return metadata.MetadataResponseTopic(_DENIED, topic.name)
 
 
-def guard_describe_topic_partitions(
+def authorize_describe_topic_partitions(
     request: describe_topic_partitions.DescribeTopicPartitionsRequest, access: AccessCheck
 ) -> Verdict:
     if not request.topics:
@@ -97,7 +97,7 @@ def guard_describe_topic_partitions(
     return Granted(complete)
 
 
-def guard_create_topics(request: create_topics.CreateTopicsRequest, access: AccessCheck) -> Verdict:
+def authorize_create_topics(request: create_topics.CreateTopicsRequest, access: AccessCheck) -> Verdict:
     kept, denied = sifted(request.topics, lambda topic: _may_create(topic.name, access))
     request.topics = kept
 
@@ -116,7 +116,7 @@ def guard_create_topics(request: create_topics.CreateTopicsRequest, access: Acce
     return Granted(complete)
 
 
-def guard_create_partitions(request: create_partitions.CreatePartitionsRequest, access: AccessCheck) -> Verdict:
+def authorize_create_partitions(request: create_partitions.CreatePartitionsRequest, access: AccessCheck) -> Verdict:
     kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.ALTER, topic.name))
     request.topics = kept
 
@@ -129,7 +129,7 @@ def guard_create_partitions(request: create_partitions.CreatePartitionsRequest, 
     return Granted(complete) if denied else GRANTED
 
 
-def guard_delete_topics(request: delete_topics.DeleteTopicsRequest, access: AccessCheck) -> Verdict:
+def authorize_delete_topics(request: delete_topics.DeleteTopicsRequest, access: AccessCheck) -> Verdict:
     """A topic that was named by its id keeps its name to itself where it may not be described."""
     by_name, denied_names = sifted(request.topic_names, lambda name: access.may_topic(Operation.DELETE, name))
     kept, denied = sifted(request.topics, lambda topic: _may_delete(topic, access))

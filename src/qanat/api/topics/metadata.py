@@ -145,7 +145,7 @@ def whereabouts(
         for node_id in state.replicas
         if node_id not in brokers or (node_id in faults and faults[node_id].is_offline)
     ]
-    if broker.hosting.is_unavailable(topic.name, number) and broker.node_id not in offline:
+    if broker.local_replicas.is_unavailable(topic.name, number) and broker.node_id not in offline:
         offline.append(broker.node_id)
     return (-1 if state.leader in offline or state.leader not in brokers else state.leader), offline
 

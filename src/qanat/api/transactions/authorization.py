@@ -24,7 +24,7 @@ def _may(access: AccessCheck, operation: Operation, transactional_id: str) -> bo
     return access.may(operation, ResourceKind.TRANSACTIONAL_ID, transactional_id)
 
 
-def guard_add_partitions(request: add_partitions_to_txn.AddPartitionsToTxnRequest, access: AccessCheck) -> Verdict:
+def authorize_add_partitions(request: add_partitions_to_txn.AddPartitionsToTxnRequest, access: AccessCheck) -> Verdict:
     """Partitions are added all or none: one that is denied makes the others OPERATION_NOT_ATTEMPTED.
 
     From version 4 on, only brokers send it.
@@ -62,7 +62,7 @@ def _add_results(
     )
 
 
-def guard_add_offsets(request: add_offsets_to_txn.AddOffsetsToTxnRequest, access: AccessCheck) -> Verdict:
+def authorize_add_offsets(request: add_offsets_to_txn.AddOffsetsToTxnRequest, access: AccessCheck) -> Verdict:
     if not _may(access, Operation.WRITE, request.transactional_id):
         return Denied(add_offsets_to_txn.AddOffsetsToTxnResponse(error_code=_DENIED))
     if not access.may_group(Operation.READ, request.group_id):
@@ -70,13 +70,13 @@ def guard_add_offsets(request: add_offsets_to_txn.AddOffsetsToTxnRequest, access
     return GRANTED
 
 
-def guard_end(request: end_txn.EndTxnRequest, access: AccessCheck) -> Verdict:
+def authorize_end(request: end_txn.EndTxnRequest, access: AccessCheck) -> Verdict:
     if _may(access, Operation.WRITE, request.transactional_id):
         return GRANTED
     return Denied(end_txn.EndTxnResponse(error_code=_DENIED))
 
 
-def guard_offset_commit(request: txn_offset_commit.TxnOffsetCommitRequest, access: AccessCheck) -> Verdict:
+def authorize_offset_commit(request: txn_offset_commit.TxnOffsetCommitRequest, access: AccessCheck) -> Verdict:
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     kept, denied = sifted(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
     if not _may(access, Operation.WRITE, request.transactional_id):
@@ -103,7 +103,7 @@ def guard_offset_commit(request: txn_offset_commit.TxnOffsetCommitRequest, acces
     return Granted(complete)
 
 
-def guard_describe(request: describe_transactions.DescribeTransactionsRequest, access: AccessCheck) -> Verdict:
+def authorize_describe(request: describe_transactions.DescribeTransactionsRequest, access: AccessCheck) -> Verdict:
     kept, denied = sifted(request.transactional_ids, lambda one: _may(access, Operation.DESCRIBE, one))
     request.transactional_ids = kept
 
@@ -116,7 +116,7 @@ def guard_describe(request: describe_transactions.DescribeTransactionsRequest, a
     return Granted(complete)
 
 
-def guard_list(request: list_transactions.ListTransactionsRequest, access: AccessCheck) -> Verdict:
+def authorize_list(request: list_transactions.ListTransactionsRequest, access: AccessCheck) -> Verdict:
     def complete(response: list_transactions.ListTransactionsResponse) -> list_transactions.ListTransactionsResponse:
         response.transaction_states = [
             one for one in response.transaction_states if _may(access, Operation.DESCRIBE, one.transactional_id)

@@ -78,9 +78,9 @@ def write_note(data_dir: str, processes: Mapping[BrokerPlan, int]) -> None:
         "brokers": [{"id": one.node_id, "address": one.address, "pid": pid} for one, pid in processes.items()],
     }
     path = Path(data_dir) / NOTE_FILE
-    beside = path.with_suffix(".new")
-    beside.write_text(json.dumps(content, indent=2) + "\n")
-    beside.replace(path)
+    codec_worker = path.with_suffix(".new")
+    codec_worker.write_text(json.dumps(content, indent=2) + "\n")
+    codec_worker.replace(path)
 
 
 def read_note(data_dir: str) -> Note | None:

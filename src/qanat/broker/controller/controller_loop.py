@@ -56,7 +56,7 @@ class ControllerLoop:
         self._topics: dict[str, None] = {}
         self._arrived: dict[int, tuple[int, int]] = {}
         """Of each broker its epoch, and since when by our clock we know of it."""
-        self._arranging = AutoRebalance(broker, self._carry_out)
+        self._auto_rebalance = AutoRebalance(broker, self._carry_out)
         self.proofs = ReplicaProofs(broker, self.look_at)
         self.waiting = WaitingElections(broker, rules_of, self.proofs)
 
@@ -174,7 +174,7 @@ class ControllerLoop:
             self._await_proofs(piece)
             await asyncio.sleep(0)
         if is_all:
-            await self._arranging.complete_internal_topics()
+            await self._auto_rebalance.complete_internal_topics()
 
     def _await_proofs(self, topics: Sequence[str]) -> None:
         """Have brokers prove what elections need to know, and say what elections wait for."""
@@ -211,8 +211,8 @@ class ControllerLoop:
                 if self._broker.settings.auto_leader_rebalance_enable:
                     moves = leaders_to_move(self._image, self._rules_of, self.proofs.evidence, list(self._image.topics))
                     await self._carry_out([move for move in moves if self._is_settled(move.after.leader)])
-                await self._arranging.complete_internal_topics()
-                await self._arranging.spread()
+                await self._auto_rebalance.complete_internal_topics()
+                await self._auto_rebalance.spread()
             except StoreUnavailableError:
                 continue
 

@@ -66,11 +66,11 @@ class GroupCoordinator:
             coordinator_error,
         )
 
-    def obey(self, settings: GroupSettings) -> None:
+    def apply_settings(self, settings: GroupSettings) -> None:
         """Take over changed settings, with effect from now on."""
         self._settings = settings
         for shard in self.loaded():
-            shard.obey(settings)
+            shard.apply_settings(settings)
 
     def close(self) -> None:
         self.topic.close()

@@ -148,11 +148,11 @@ class FollowerFetching:
 
     def copy_of(self, at: TopicPartition) -> CopyReader | None:
         """Our copy of a partition for consumers to read; None where we have none that may be shown."""
-        followers, image = self._broker.hosting.followers, self._broker.metadata.image
+        followers, image = self._broker.local_replicas.followers, self._broker.metadata.image
         topic = image.topics.get(at.topic)
         if followers is None or topic is None or not 0 <= at.partition < len(topic.partitions):
             return None
-        if not self._broker.hosting.is_in_sync(image.state(topic, at.partition)) or at in followers.busy:
+        if not self._broker.local_replicas.is_in_sync(image.state(topic, at.partition)) or at in followers.busy:
             return None
         reader = self._readers.get(at)
         if reader is None and (copy := followers.copies.get(at)) is not None:

@@ -164,14 +164,14 @@ class LocalReplicas:
         is_here = state.leader == self._node_id and len(state.replicas) == 1
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_here else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def obey(self, topic: str) -> None:
+    def apply_settings(self, topic: str) -> None:
         """Let a topic's settings take effect."""
         settings = self._topic_settings(topic)
         for at in self._by_topic.get(topic, ()):
             if (partition := self.partitions.get(at)) is not None:
-                partition.obey(settings)
+                partition.apply_settings(settings)
             else:
-                self.logs[at].obey(settings.log)
+                self.logs[at].apply_settings(settings.log)
 
     def follow(self, name: str) -> None:
         """Bring a topic in line beside everything else: somebody has changed it."""
@@ -288,7 +288,7 @@ class LocalReplicas:
         if self._failed.pop(at, None) is not None:
             self._on_hosting_changed()
         log.producers.is_gated = self.is_gated
-        log.obey(self._topic_settings(at.topic).log)
+        log.apply_settings(self._topic_settings(at.topic).log)
         self.logs[at] = log
         self._by_topic.setdefault(at.topic, {})[at] = _raw(topic)
         # The picture may have changed while the log was made.
@@ -342,7 +342,7 @@ class LocalReplicas:
         partition = Partition(log, self._runtime, _raw(topic), state.leader_epoch, leader)
         if leader is not None:
             self._tell_leader(partition, leader, state)
-        partition.obey(self._topic_settings(at.topic))
+        partition.apply_settings(self._topic_settings(at.topic))
         self.partitions[at] = partition
         if not (topic.is_internal or topic.name in INTERNAL_TOPICS):
             self.writable[at.topic, at.partition] = partition

@@ -92,9 +92,9 @@ class Partition(PartitionEnd):
     def __repr__(self) -> str:
         return f"<Partition {self.at} epoch {self.leader_epoch} {self.log!r}>"
 
-    def obey(self, settings: TopicSettings) -> None:
+    def apply_settings(self, settings: TopicSettings) -> None:
         """Take over the topic's settings, with effect from now on."""
-        self.log.obey(settings.log)
+        self.log.apply_settings(settings.log)
         self.min_insync_replicas = settings.min_insync_replicas
         if self.leader is not None:
             self.leader.min_in_sync = settings.min_insync_replicas

@@ -61,7 +61,7 @@ class ReplicaFaults:
 
     def faulty(self) -> list[TopicPartition]:
         """Replicas of ours that are offline or damaged."""
-        return list(dict.fromkeys([*self._broker.hosting.offline_partitions(), *self.damaged]))
+        return list(dict.fromkeys([*self._broker.local_replicas.offline_partitions(), *self.damaged]))
 
     def report(self) -> None:
         """Bring the store in line with what we know, beside everything else."""
@@ -110,10 +110,10 @@ class ReplicaFaults:
         return tuple(told)
 
     def _offline(self) -> list[values.ReplicaFault]:
-        hosting = self._broker.hosting
-        ids = {at: self._topic_id(at) for at in hosting.offline_partitions()}
+        local_replicas = self._broker.local_replicas
+        ids = {at: self._topic_id(at) for at in local_replicas.offline_partitions()}
         return [
-            values.ReplicaFault(topic_id, at.partition, (), (hosting.why_offline(at) or "")[:_REASON_CHARACTERS])
+            values.ReplicaFault(topic_id, at.partition, (), (local_replicas.why_offline(at) or "")[:_REASON_CHARACTERS])
             for at, topic_id in ids.items()
             if topic_id is not None
         ]

@@ -312,7 +312,7 @@ class _ReplicaFetcher:
 
         Of a compacted topic nothing stays: where the leader has dropped a tombstone, what it deleted would come back.
         """
-        log, state = copy.log, self._broker.hosting.state_of(copy.at)
+        log, state = copy.log, self._broker.local_replicas.state_of(copy.at)
         if state is None or self._broker.node_id not in state.damaged or state.leader_epoch != copy.leader_epoch:
             return False
         damage = log.damage

@@ -66,7 +66,7 @@ class ReplicaLogs:
         if topic is None or topic.topic_id != ref[0] or at.partition >= len(topic.partitions):
             return None
         leader_epoch = image.state(topic, at.partition).leader_epoch
-        if (reason := self._broker.hosting.why_offline(at)) is not None:
+        if (reason := self._broker.local_replicas.why_offline(at)) is not None:
             return ReplicaLog(leader_epoch=leader_epoch, is_offline=True, reason=reason)
         log = self._broker.runtime.directory.logs.get(at)
         if log is None or self._is_being_cut(at, log):
@@ -84,7 +84,7 @@ class ReplicaLogs:
 
     def _is_being_cut(self, at: TopicPartition, log: PartitionLog) -> bool:
         """Whether a log is about to hold less than it does."""
-        followers = self._broker.hosting.followers
+        followers = self._broker.local_replicas.followers
         return log.job_in_hand == "truncation" or (followers is not None and at in followers.busy)
 
 

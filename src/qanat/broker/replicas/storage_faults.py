@@ -43,7 +43,7 @@ class StorageFaults:
 
     async def stand_aside(self) -> None:
         """Follow and lead nothing any more."""
-        if self._broker.hosting.followers is not None:
-            await self._broker.hosting.followers.close()
+        if self._broker.local_replicas.followers is not None:
+            await self._broker.local_replicas.followers.close()
         with suppress(StoreUnavailableError):
             await self._broker.membership.announce_stop()

@@ -97,7 +97,7 @@ class LedSharePartition:
     def __repr__(self) -> str:
         return f"<LedSharePartition {self.key.group_id} {self.partition.at} {self.records!r}>"
 
-    def obey(self, policy: Policy) -> None:
+    def apply_settings(self, policy: Policy) -> None:
         """Go by changed settings, with effect on what is given out from now on."""
         if policy is not self.policy:
             self.policy, self.records.rules = policy, policy.rules

@@ -63,15 +63,15 @@ class SharePartitions:
             shard = await self.states.topic.shard(partition.at.partition)
         if isinstance(shard, ErrorCode):
             return  # Whoever uses it next takes up what was under way.
-        topics, consumption = self._broker.metadata.image.topics_by_id, self._broker.consumption
+        topics, consume_retention = self._broker.metadata.image.topics_by_id, self._broker.consume_retention
         for key, state in list(shard.shard.states.items()):
             if TopicId.of(key.topic_id) not in topics:
                 await shard.ask(ForgetState(key))
             elif any(batch.state == RecordState.ARCHIVING for batch in state.batches):
                 await self.lead(key)
             at = self._broker.partition_by_id(key.topic_id, key.partition)
-            if isinstance(at, Partition) and consumption.concerns(at):
-                consumption.look_at(at)
+            if isinstance(at, Partition) and consume_retention.concerns(at):
+                consume_retention.look_at(at)
 
     def close(self) -> None:
         for led in self._led.values():
@@ -85,7 +85,7 @@ class SharePartitions:
         led = self._led.get(key)
         if led is None or not led.is_serving or led.partition.is_retired:
             return None
-        led.obey(self.policies.of(key.group_id))
+        led.apply_settings(self.policies.of(key.group_id))
         return led
 
     async def lead(self, key: ShareKey) -> LedSharePartition | ErrorCode:
@@ -122,9 +122,9 @@ class SharePartitions:
 
     def _on_durable(self, led: LedSharePartition) -> None:
         """A group is further in a partition, and will be after a crash."""
-        consumption = self._broker.consumption
-        if consumption.concerns(led.partition):
-            consumption.look_at(led.partition)
+        consume_retention = self._broker.consume_retention
+        if consume_retention.concerns(led.partition):
+            consume_retention.look_at(led.partition)
 
     def _drop(self, key: ShareKey) -> None:
         led = self._led.pop(key, None)

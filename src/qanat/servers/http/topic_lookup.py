@@ -82,7 +82,7 @@ class Topics:
             at not in broker.partitions
             and image.topics.get(topic.name) is topic
             and image.state(topic, number).leader == broker.node_id
-            and broker.hosting.why_missing(at) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            and broker.local_replicas.why_missing(at) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
 
     async def only(self, caller: Caller) -> values.Topic:

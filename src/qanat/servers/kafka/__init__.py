@@ -3,7 +3,7 @@
 - `connection` one client's socket: framing, order of answers, back-pressure
 - `connection_limits` what all connections may hold together, and who goes on when all of it is taken
 - `dispatch`   from a frame to the API that serves it; what unknown APIs and versions get
-- `beside`     reading and writing of long messages, on a worker
+- `codec_worker`     reading and writing of long messages, on a worker
 - `sasl`       what a client may say before it is authenticated
 - `gate`       who is let in and who decides what they may do; `guards` what each API asks of them
 - `lone_produce`, `lone_fetch` the short way of the two requests that a client repeats all day

@@ -65,11 +65,11 @@ class Dispatcher(FastDispatch):
         fetch_fast_path = FetchFastPath(broker, self.counters.by_api[ApiKey.FETCH], self._handle_anew)
         super().__init__(broker.runtime, produce_fast_path, fetch_fast_path)
         self._tell_slow = Rarely("slow request")
-        self.beside = CodecWorker()
+        self.codec_worker = CodecWorker()
 
     def close(self) -> None:
         """Nothing more will be asked."""
-        self.beside.close()
+        self.codec_worker.close()
         self._produce_fast_path.close()
 
     def _handle_anew(self, frame: memoryview, connection: KafkaConnection) -> Answer | Parked | Later:
@@ -161,7 +161,7 @@ class Dispatcher(FastDispatch):
 
     async def _after_reading(self, frame: memoryview, asked: Asked) -> Answer | Parked:
         """Read beside the loop, with the requests behind it waiting; whatever handles it sees that it is long."""
-        request = await self.beside.read(asked.served, asked.header, frame)
+        request = await self.codec_worker.read(asked.served, asked.header, frame)
         await asked.context.yielder.take()
         if self.interceptor is None:
             response = asked.served.handle(request, asked.context)
@@ -177,7 +177,7 @@ class Dispatcher(FastDispatch):
         """The same as `_answer`, for what is long."""
         if response is None:
             return self._answer(None, asked)
-        answer, errors = await self.beside.write(response, asked.served, asked.header)
+        answer, errors = await self.codec_worker.write(response, asked.served, asked.header)
         counters = asked.counters
         for code, count in errors.items():
             counters.errors[code] = counters.errors.get(code, 0) + count

@@ -31,7 +31,7 @@ class FetchFastPath:
 
     def __init__(self, broker: Broker, counters: ApiCounters, handle: Handle) -> None:
         """`handle` is the long way."""
-        self._leading = broker.hosting.writable
+        self._leading = broker.local_replicas.writable
         self._settings = broker.settings
         self.counters = counters
         self.handle = handle

@@ -62,7 +62,7 @@ class ProduceFastPath:
 
     def __init__(self, broker: Broker, counters: ApiCounters) -> None:
         self._broker = broker
-        self._writable = broker.hosting.writable
+        self._writable = broker.local_replicas.writable
         self._counters = counters
         self._patience = AckTimeouts()
 

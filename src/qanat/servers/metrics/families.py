@@ -200,7 +200,9 @@ FAMILIES: tuple[_Family, ...] = (
     ),
     # Topics and logs
     _one("qanat_topics", "gauge", "Topics, internal ones included.", lambda o: len(o.broker.metadata.image.topics)),
-    _one("qanat_partitions", "gauge", "Partitions that this broker holds.", lambda o: len(o.broker.hosting.logs)),
+    _one(
+        "qanat_partitions", "gauge", "Partitions that this broker holds.", lambda o: len(o.broker.local_replicas.logs)
+    ),
     _one("qanat_partitions_led", "gauge", "Partitions that this broker leads.", lambda o: len(o.broker.partitions)),
     _one(
         "qanat_partitions_under_replicated",
@@ -323,7 +325,7 @@ FAMILIES: tuple[_Family, ...] = (
         "qanat_log_partitions_offline",
         "gauge",
         "Replicas of this broker that could not be opened or made.",
-        lambda o: len(o.broker.hosting.offline_partitions()),
+        lambda o: len(o.broker.local_replicas.offline_partitions()),
     ),
     _one(
         "qanat_log_partitions_damaged",

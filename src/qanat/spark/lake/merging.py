@@ -23,8 +23,8 @@ MERGED_BYTES = 256 * 1024 * 1024
 def merge_small(lake: Lake, touched: list[LakeFile]) -> None:
     """Merge the files in the folders of these, where there are enough small ones; each merger is a commit."""
     folders = {_folder(one.path) for one in touched}
-    beside = [one for one in lake.contents.files.values() if _folder(one.path) in folders]
-    for files in by_partition(beside).values():
+    codec_worker = [one for one in lake.contents.files.values() if _folder(one.path) in folders]
+    for files in by_partition(codec_worker).values():
         by_folder: dict[str, list[LakeFile]] = {}
         for one in files:
             by_folder.setdefault(_folder(one.path), []).append(one)

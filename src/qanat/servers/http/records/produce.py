@@ -100,7 +100,7 @@ async def _produce_one(exchange: Exchange, record: RecordIn, topic: str | None, 
     if found is None or door.asking.is_authorized:
         found = await door.topics.find(exchange.caller, ready.topic)
     door.producing.place(ready, len(found.partitions))
-    if (ready.topic, ready.partition) not in door.broker.hosting.writable:
+    if (ready.topic, ready.partition) not in door.broker.local_replicas.writable:
         await door.topics.find(exchange.caller, ready.topic)
     offset = await door.producing.write_one(exchange.caller, ready, acks)
     if acks == 0:

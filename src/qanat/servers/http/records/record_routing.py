@@ -190,7 +190,7 @@ class Producing:
         """
         if self._asking.is_authorized:
             return None
-        found = self._broker.hosting.writable.get((topic, number))
+        found = self._broker.local_replicas.writable.get((topic, number))
         if found is None or acks != -1 or found.leader is None:
             return found
         return found if is_bulk and not found.lacks_replicas else None
