@@ -1,4 +1,4 @@
-"""The page of corner cases is true: every case has its tests where the page says, or is named as not covered."""
+"""The page of corner cases names the tests of every case, or lists it as not covered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents say what is so: packages, targets, links and decisions that exist."""
+"""Pages name only packages, sources, targets, links and decisions that exist, and name all of them."""
 
 from __future__ import annotations
 
@@ -49,9 +49,20 @@ def test_a_page_links_only_to_what_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_a_page_names_only_sources_that_exist(page: Path) -> None:
-    mentioned = re.findall(r"`((?:src|tests|tools)/[\w/.-]+)`", page.read_text())
+    mentioned = re.findall(r"`((?:src|tests|tools|bench|verify|demo)/[\w/.-]+)`", page.read_text())
 
     assert [path for path in mentioned if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_page_names_only_modules_that_exist(page: Path) -> None:
+    """`api/records/produce`, with or without `.py` or the name of something inside."""
+    mentioned = re.findall(rf"`((?:{'|'.join(PACKAGES)})/[\w/]+)(?:\.\w+)?`", page.read_text())
+    modules = {path: ROOT / "src" / "qanat" / path for path in mentioned}
+
+    assert [
+        path for path, module in modules.items() if not module.with_suffix(".py").exists() and not module.is_dir()
+    ] == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / ".ci" / "run"], ids=name)
@@ -62,7 +73,7 @@ def test_a_page_names_only_targets_that_exist(page: Path) -> None:
     assert mentioned <= TARGETS
 
 
-def test_the_continuous_integration_runs_what_the_readme_tells() -> None:
+def test_the_continuous_integration_runs_the_commands_of_the_readme() -> None:
     commands = re.findall(r"^make (\w+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     readme = (ROOT / "README.md").read_text()
 

@@ -1,4 +1,4 @@
-"""The layer picture holds, and the contracts that say so would notice if it did not."""
+"""Imports follow the layers, and a forbidden import breaks a contract."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ PACKAGE = ROOT / "src" / "qanat"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LONGEST_FILE_LINES = 500
-# One module per API of the protocol, generated: its length is the protocol's, and nobody edits it.
+LARGEST_FOLDER = 30
+# One module per API of the protocol, generated: its length is the protocol's, and no engineer edits it.
 GENERATED = PACKAGE / "wire" / "kafka" / "messages"
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "manager", "base", "impl", "misc"}
 
@@ -86,14 +87,22 @@ def test_source_files_are_short_enough_to_read() -> None:
     assert too_long == [], "split them by noun"
 
 
+def test_folders_are_small_enough_to_look_through() -> None:
+    tops = (PACKAGE, ROOT / "bench", ROOT / "verify", ROOT / "tools")
+    folders = [folder for top in tops for folder in (top, *sorted(top.rglob("*/"))) if folder != GENERATED]
+    sizes = {name(folder): len(list(folder.glob("*.py"))) for folder in folders}
+
+    assert {folder: size for folder, size in sizes.items() if size > LARGEST_FOLDER} == {}, "split them by noun"
+
+
 def test_every_module_says_what_it_is() -> None:
     assert [name(path) for path in SOURCES if not ast.get_docstring(parsed(path))] == []
 
 
-def test_every_module_is_a_room_and_not_a_drawer() -> None:
-    rooms = [path.parent if path.stem == "__init__" else path for path in SOURCES]
+def test_every_module_is_named_after_its_subject() -> None:
+    modules = [path.parent if path.stem == "__init__" else path for path in SOURCES]
 
-    assert [name(path) for path in rooms if path.stem.strip("_") in DRAWERS] == []
+    assert [name(path) for path in modules if path.stem.strip("_") in DRAWERS] == []
 
 
 def test_only_programs_print() -> None:

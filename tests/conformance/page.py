@@ -14,10 +14,10 @@ PAGE = table.HERE.parents[1] / "docs" / "protocols" / "differences.md"
 
 _HEAD = """# Where Qanat answers differently from Kafka
 
-Scripted conversations, every API that Qanat serves in every version and the ways to get each wrong, were held with
-Apache Kafka 4.1, and what Kafka said was written down. The tests hold the same {conversations} conversations, {steps}
-requests in all, with Qanat and compare the answers field by field. What follows is the whole list of what is not the
-same. Ids that a broker draws, times, addresses and the words of error messages are not compared.
+Scripted conversations cover every API that Qanat serves in every version, and the ways to get each wrong. Apache Kafka
+4.1 answered them, and its answers are recorded. The tests hold the same {conversations} conversations, {steps}
+requests in all, with Qanat and compare the answers field by field. This page lists all differences.
+The tests do not compare ids that a broker draws, times, addresses and the words of error messages.
 
 This page is generated from `tests/conformance/differences.yaml`.
 """
