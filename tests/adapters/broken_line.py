@@ -1,4 +1,4 @@
-"""A TCP line to somebody that can be cut, silenced or made to lose one direction."""
+"""A TCP proxy whose line can be cut, silenced or made to lose one direction."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Line:
         writer.close()
 
     def silence(self) -> None:
-        """Nothing gets through, and nobody is told."""
+        """Nothing gets through, without an error at either end."""
         self.loses_requests = self.loses_answers = True
 
     def cut(self) -> None:

@@ -106,7 +106,7 @@ class Load:
 async def load_on(access: EtcdAccess) -> AsyncIterator[Load]:
     store, watching = await EtcdStore.open(access), await EtcdStore.open(access)
     # Watchers need not sit where writers do.
-    watching._connection.move_on(0)
+    watching._connection.switch_member(0)
     load = Load(store, watching, (await store.list("/")).revision)
     tasks = [
         asyncio.create_task(load.watch_for_ever()),

@@ -342,7 +342,7 @@ async def test_members_of_two_clusters_are_not_mixed(etcd_member: EtcdMember) ->
     with etcd_members() as members:
         ways = (*access_to([etcd_member]).endpoints, *access_to(members).endpoints)
         async with opened(EtcdAccess(ways, prefix=own_prefix())) as store:
-            store._connection.move_on(store._connection._turn)
+            store._connection.switch_member(store._connection._switch_count)
             with pytest.raises(StoreUnavailableError, match="belongs to another etcd cluster"):
                 await store.get("/a")
 

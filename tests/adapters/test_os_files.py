@@ -170,7 +170,7 @@ def test_a_file_that_grows_is_mapped_ahead_and_no_further_read_than_it_is_long(t
     assert (bytes(first), bytes(second)) == (b"one", b"onetwo")
     assert bytes(third[-12:]) == b"002998002999"
     assert second.obj is third.obj, "one map for all that was appended since"
-    with pytest.raises(StorageError, match="cut from outside"):
+    with pytest.raises(StorageError, match="truncated from outside"):
         file.view(6 * 3001)
 
 

@@ -34,7 +34,7 @@ INDEX_ADDRESSES = re.compile(
 )
 
 IMPURE = {"asyncio", "os", "random", "secrets", "socket", "threading", "time"}
-CORES = ("model", "wire", "log", "replication", "groups", "transactions", "cluster", "security", "edge")
+CORES = ("model", "wire", "log", "replication", "groups", "transactions", "cluster", "security")
 SHELLS = set((PACKAGE / "log" / "runtime").glob("*.py"))
 
 

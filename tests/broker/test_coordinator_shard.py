@@ -35,11 +35,11 @@ DELAY_MS = 50
 
 @asynccontextmanager
 async def serving(
-    files: Files | None = None, *, is_alone: bool = True
+    files: Files | None = None, *, has_sole_client: bool = True
 ) -> AsyncIterator[tuple[LogRuntime, Partition, GroupCoordinatorShard]]:
     """A shard of groups on a partition that is led alone, or with a follower that has asked for nothing yet."""
     async with running_log(files) as (runtime, log):
-        partition = led(runtime, log, is_alone=is_alone)
+        partition = led(runtime, log, has_sole_client=has_sole_client)
         yield runtime, partition, hosted(partition)
 
 
@@ -84,7 +84,7 @@ async def test_c50_an_answer_waits_for_the_disk_and_so_does_every_answer_after_i
 
 
 async def test_c50_an_answer_waits_for_every_member_of_the_in_sync_set() -> None:
-    async with serving(is_alone=False) as (_, partition, shard):
+    async with serving(has_sole_client=False) as (_, partition, shard):
         answer = shard.ask(commit(17))
         await until(lambda: partition.log.flushed_offset == 1)
         assert not answer.done()
@@ -95,7 +95,7 @@ async def test_c50_an_answer_waits_for_every_member_of_the_in_sync_set() -> None
 
 
 async def test_answers_are_given_in_the_order_of_their_decisions() -> None:
-    async with serving(is_alone=False) as (_, partition, shard):
+    async with serving(has_sole_client=False) as (_, partition, shard):
         told: list[int] = []
         answers = [shard.ask(commit(offset)) for offset in range(3)]
         for number, answer in enumerate(answers):
@@ -111,7 +111,7 @@ async def test_answers_are_given_in_the_order_of_their_decisions() -> None:
 
 
 async def test_a_request_that_changes_nothing_is_answered_at_once_where_nothing_is_on_its_way() -> None:
-    async with serving(is_alone=False) as (_, partition, shard):
+    async with serving(has_sole_client=False) as (_, partition, shard):
         assert shard.ask(FetchOffsets(GROUP)).done()
         assert partition.log.end_offset == 0
 
@@ -146,7 +146,7 @@ async def test_what_follows_a_decision_is_done_when_it_is_durable_and_never_wher
 
 async def test_an_append_that_the_disk_refuses_ends_the_shard_and_refuses_whoever_waited_before_it() -> None:
     disk = SimDisk(1)
-    async with running_failing(disk, is_alone=False) as (partition, shard):
+    async with running_failing(disk, has_sole_client=False) as (partition, shard):
         waiting = shard.ask(commit(17))
         disk.faults = DiskFaults(is_read_only=True)
         refused = shard.ask(commit(18))
@@ -162,17 +162,17 @@ async def test_an_append_that_the_disk_refuses_ends_the_shard_and_refuses_whoeve
 
 @asynccontextmanager
 async def running_failing(
-    disk: SimDisk, *, is_alone: bool = True
+    disk: SimDisk, *, has_sole_client: bool = True
 ) -> AsyncIterator[tuple[Partition, GroupCoordinatorShard]]:
     """The same on a disk that fails: it cannot be closed cleanly, and need not be."""
-    manager = serving(disk, is_alone=is_alone)
+    manager = serving(disk, has_sole_client=has_sole_client)
     _, partition, shard = await manager.__aenter__()
     yield partition, shard
     shard.close()
 
 
 async def test_whoever_waits_is_told_to_look_elsewhere_when_the_partition_is_resigned() -> None:
-    async with serving(is_alone=False) as (_, partition, shard):
+    async with serving(has_sole_client=False) as (_, partition, shard):
         answers = [shard.ask(commit(17)), shard.ask(FetchOffsets(GROUP))]
         await until(lambda: partition.log.flushed_offset == 1)
 
@@ -187,7 +187,7 @@ async def test_whoever_waits_is_told_to_look_elsewhere_when_the_partition_is_res
 
 
 async def test_whoever_waits_is_refused_once_when_the_shard_is_closed_though_it_is_durable_later() -> None:
-    async with serving(is_alone=False) as (_, partition, shard):
+    async with serving(has_sole_client=False) as (_, partition, shard):
         answer = shard.ask(commit(17))
         shard.close()
         assert outcome(answer) is ErrorCode.NOT_COORDINATOR
@@ -237,7 +237,7 @@ async def test_a_shard_that_has_ended_ticks_no_more() -> None:
 
 
 async def test_whoever_has_gone_away_keeps_nobody_from_an_answer() -> None:
-    async with serving(is_alone=False) as (_, partition, shard):
+    async with serving(has_sole_client=False) as (_, partition, shard):
         gone, waiting = shard.ask(commit(17)), shard.ask(commit(18))
         await until(lambda: partition.log.flushed_offset == 2)
         gone.cancel()
@@ -248,7 +248,7 @@ async def test_whoever_has_gone_away_keeps_nobody_from_an_answer() -> None:
 
 
 async def test_whoever_has_gone_away_is_passed_over_when_the_shard_ends() -> None:
-    async with serving(is_alone=False) as (_, _, shard):
+    async with serving(has_sole_client=False) as (_, _, shard):
         gone, waiting = shard.ask(commit(17)), shard.ask(commit(18))
         gone.cancel()
         shard.close()

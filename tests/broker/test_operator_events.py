@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from qanat.broker.coordinators import group_events
 from qanat.groups.records import GroupTombstone, OffsetTombstone
 from qanat.model.errors import StorageError
-from qanat.telemetry.events import FIELDS, Rarely, log_event
+from qanat.telemetry.events import FIELDS, RateLimitedEvent, log_event
 from qanat.testing import EmbeddedBroker
 
 
@@ -81,12 +81,12 @@ def test_a_connection_too_many_is_told(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_what_strangers_can_cause_is_told_rarely(caplog: pytest.LogCaptureFixture) -> None:
-    tell = Rarely("oh", pause_s=3600)
+    tell = RateLimitedEvent("oh", pause_s=3600)
     for _ in range(5):
         tell(peer="x")
     assert lines(caplog) == [("oh", {"peer": "x"})]
 
-    quick = Rarely("ah", pause_s=0)
+    quick = RateLimitedEvent("ah", pause_s=0)
     quick()
     quick()
     assert names(caplog) == ["oh", "ah", "ah"]

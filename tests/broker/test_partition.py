@@ -27,16 +27,16 @@ EPOCH = 3
 
 @asynccontextmanager
 async def leading(
-    files: WatchedFiles | None = None, *, is_alone: bool = False, **settings: Any
+    files: WatchedFiles | None = None, *, has_sole_client: bool = False, **settings: Any
 ) -> AsyncIterator[tuple[LogRuntime, Partition]]:
     """A partition of two replicas, both in sync, of which the other has asked for nothing yet; or of one."""
     async with running_log(files, **settings) as (runtime, log):
-        yield runtime, led(runtime, log, is_alone=is_alone)
+        yield runtime, led(runtime, log, has_sole_client=has_sole_client)
 
 
-def led(runtime: LogRuntime, log: PartitionLog, *, is_alone: bool = False) -> Partition:
+def led(runtime: LogRuntime, log: PartitionLog, *, has_sole_client: bool = False) -> Partition:
     leader = None
-    if not is_alone:
+    if not has_sole_client:
         leader = Leader(ME, log.end_offset, lag_max_ms=1000)
         leader.stored((ME, OTHER), (ME, OTHER), 0)
     partition = Partition(log, runtime, TOPIC_ID, EPOCH, leader)
@@ -134,7 +134,7 @@ async def test_a_batch_that_waited_for_the_disk_while_the_partition_was_retired_
         WatchedFiles(MemoryFiles()),
         batch([(b"key", bytes(WRITTEN_ON_LOOP_BYTES))]),
     )
-    async with leading(files, is_alone=True, max_message_bytes=2 * len(large)) as (runtime, partition):
+    async with leading(files, has_sole_client=True, max_message_bytes=2 * len(large)) as (runtime, partition):
         files.before_write = gate
         writing = asyncio.create_task(partition.append(large))
         await until(lambda: gate.is_reached)
@@ -164,7 +164,7 @@ async def test_the_start_is_shared_when_every_member_has_it() -> None:
 
 async def test_a_sole_replica_acknowledges_what_is_on_disk_and_not_before() -> None:
     gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
-    async with leading(files, is_alone=True) as (_, partition):
+    async with leading(files, has_sole_client=True) as (_, partition):
         files.before_sync = gate
         durable = partition.append_own(batch(1)).durable
         assert durable is not None

@@ -67,7 +67,7 @@ async def test_a_copy_is_not_settled_while_it_is_being_cut() -> None:
         files.before_sync = gate
         cutting = asyncio.create_task(runtime.truncate(log, 2))
         await until(lambda: gate.is_reached)
-        assert log.job_in_hand == "truncation"
+        assert log.running_job == "truncation"
         assert not _is_settled(copy_of(log))
 
         gate.open()

@@ -103,7 +103,7 @@ def test_what_is_accepted_is_kept_by_the_other_broker() -> None:
         if durable is not None:
             await durable
         handed = led.hand_out("m", await led.read(1_000), Take(10))
-        assert [(one.first_offset, one.last_offset) for one in handed.given] == [(0, 3)]
+        assert [(one.first_offset, one.last_offset) for one in handed.acquired] == [(0, 3)]
         accept, release = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
         outcome = led.acknowledge("m", [Acknowledgement(0, 3, [accept, release, accept, release])])
         assert not isinstance(outcome, ErrorCode)

@@ -24,7 +24,7 @@ async def our_cluster(timeout_s: float = 15.0) -> AsyncIterator[Cluster]:
 
 @contextlib.asynccontextmanager
 async def bad_broker(serve: Served) -> AsyncIterator[Address]:
-    """A server that does what it is told with every connection."""
+    """A server that treats every connection as the test says."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):

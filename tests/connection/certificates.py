@@ -26,7 +26,7 @@ class Certificates:
 
 
 def certificates(folder: Path, host: str = "127.0.0.1") -> Certificates:
-    """A server's certificate for a host and a client's, both signed by an authority that nobody else trusts."""
+    """A server's certificate for a host and a client's, both signed by an authority of the test's own."""
     authority = trustme.CA()
     server, client = authority.issue_cert(host), authority.issue_cert("client@example.org")
     made = Certificates(*(folder / f"{name}.pem" for name in ("authority", "server", "client", "chain", "key")))

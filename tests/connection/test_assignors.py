@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qanat.connection.assignors import (
-    assign_in_turn,
     assign_range,
+    assign_round_robin,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -31,7 +31,7 @@ def test_ranges_are_neighbours_and_the_first_have_one_more() -> None:
 
 
 def test_turns_pass_over_who_does_not_want_a_topic() -> None:
-    assigned = assign_in_turn({"b": ["t", "u"], "a": ["t"]}, {"t": 3, "u": 2, "nobody": 4})
+    assigned = assign_round_robin({"b": ["t", "u"], "a": ["t"]}, {"t": 3, "u": 2, "nobody": 4})
 
     assert shares(assigned) == {"a": ["t-0", "t-2"], "b": ["t-1", "u-0", "u-1"]}
 
@@ -40,7 +40,7 @@ Assign = Callable[[dict[str, list[str]], dict[str, int]], dict[str, list[TopicPa
 TOPICS = st.lists(st.sampled_from("tuv"), unique=True)
 
 
-@pytest.mark.parametrize("assign", [assign_range, assign_in_turn])
+@pytest.mark.parametrize("assign", [assign_range, assign_round_robin])
 @given(
     st.dictionaries(st.text("abcde", min_size=1), TOPICS, min_size=1),
     st.dictionaries(st.sampled_from("tuvw"), st.integers(1, 9)),

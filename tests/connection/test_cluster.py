@@ -194,7 +194,10 @@ async def test_who_knows_that_a_cluster_is_there_waits_for_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     settings = NodeSettings(storage_engine="memory", broker=BrokerSettings(port=port))
-    async with Cluster([("127.0.0.1", port)], timeout_s=30, patience_s=30) as patient, asyncio.TaskGroup() as group:
+    async with (
+        Cluster([("127.0.0.1", port)], timeout_s=30, bootstrap_timeout_s=30) as patient,
+        asyncio.TaskGroup() as group,
+    ):
         asking = group.create_task(patient.call(ApiKey.METADATA, MetadataRequest([])))
         async with Cluster([("127.0.0.1", port)], timeout_s=30) as hasty:
             with pytest.raises(UnreachableError, match="nothing listens there"):

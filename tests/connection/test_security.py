@@ -1,4 +1,4 @@
-"""What a client may be told about TLS and SASL, in the names of Kafka's and librdkafka's clients."""
+"""Security settings of clients: TLS and SASL, in the names of Kafka's and librdkafka's clients."""
 
 from __future__ import annotations
 

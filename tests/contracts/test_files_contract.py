@@ -399,6 +399,6 @@ def test_what_was_synced_is_read_again_after_the_cache_was_let_go(file: File) ->
     file.write([b"kept"], 0)
     file.sync()
 
-    file.forget_cache()
+    file.drop_cache()
 
     assert content(file) == b"kept"

@@ -1,4 +1,4 @@
-"""What `MetadataStore.keep` owes its users, in real time: leases that live while nobody on the loop cares for them."""
+"""What `MetadataStore.keep` owes its users, in real time: leases that live without any work on the event loop."""
 
 from __future__ import annotations
 

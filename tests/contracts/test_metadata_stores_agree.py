@@ -57,7 +57,7 @@ class Clock:
 
 
 class Pair:
-    """The model and the store under test, told the same. `forget` compacts where the other does not by itself."""
+    """The model and the store under test, with the same calls. `forget` compacts where the other does not by itself."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Pair:
         assert await heard(self.model, prefix, start, end) == await heard(self.other, prefix, start, end)
 
     async def _forget_as_the_model(self) -> None:
-        """What the model has forgotten is what its oldest watcher is told."""
+        """The oldest watcher learns what the model has compacted."""
         if self._forget is None:
             return
         async with aclosing(self.model.watch("/", EMPTY_REVISION)) as watcher:

@@ -1,4 +1,4 @@
-"""Members of groups of the new protocol as clients play them: what they were told, what they still read."""
+"""Simulated members of groups of the new protocol: their assignments, and what they still read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def numbers(partitions: Iterable[TopicIdPartition] | None) -> list[int]:
 
 
 class Consumer:
-    """A member of the new protocol. It lets go when it is told to (`let_go`), and takes over when it has."""
+    """A member of the new protocol. It revokes when it is asked to (`let_go`), and then reads its new partitions."""
 
     def __init__(self, member_id: str, *topics: str, instance_id: str | None = None, expression: str = "") -> None:
         self.member_id = member_id
@@ -82,7 +82,7 @@ class Consumer:
                 self.let_go()
 
     def let_go(self) -> None:
-        """Done with what it should not read any more: from now on it reads what it was told."""
+        """Complete the revocation: from now on it reads its new assignment."""
         self.reads = dict.fromkeys(self.told)
 
     def forget(self) -> None:
@@ -90,7 +90,7 @@ class Consumer:
 
 
 class ClassicConsumer:
-    """A member that speaks the classic protocol and lets go of everything before it joins."""
+    """A member that uses the classic protocol and revokes everything before it joins."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
@@ -109,8 +109,8 @@ class ClassicConsumer:
             self.reads = {}
             return shell.join(self.member_id, protocols=(self.protocol,))
         if not self.is_synced:
-            given = dealt(shell, [member.member_id for member in self.joined.members])
-            request = SyncGroup(GROUP, self.member_id, self.generation_id, assignments=given)
+            assignments = dealt(shell, [member.member_id for member in self.joined.members])
+            request = SyncGroup(GROUP, self.member_id, self.generation_id, assignments=assignments)
             return shell.send(request)
         return shell.send(Heartbeat(GROUP, self.member_id, self.generation_id))
 

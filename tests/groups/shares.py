@@ -29,7 +29,7 @@ def group_of(shell: Shell) -> ShareGroup:
 
 
 class Worker:
-    """A member that does what it is told, and begins anew where it is fenced."""
+    """A member that follows its assignment, and joins again where it is fenced."""
 
     def __init__(self, member_id: str, *topics: str) -> None:
         self.member_id = member_id

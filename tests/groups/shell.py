@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from qanat.groups.decisions import Decision, Parked
+from qanat.groups.group_overrides import GroupOverrides
 from qanat.groups.ledger import Ledger
-from qanat.groups.own_settings import OwnSettings
 from qanat.groups.record_codec import decode_record, encode_record
 from qanat.groups.records import GroupRecord
 from qanat.groups.replies import JoinReply, Reply, SyncReply, refused
@@ -113,7 +113,7 @@ class Shell:
         self.settings = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
         self.topics = Topics()
         self.is_slow = is_slow
-        self.own_settings: Callable[[str], OwnSettings] | None = None
+        self.group_overrides: Callable[[str], GroupOverrides] | None = None
         """Of single groups; counts from the next load on."""
         self.steady_ms = 0
         self.wall_ms = WALL
@@ -139,7 +139,7 @@ class Shell:
 
     def _loaded(self) -> GroupShard:
         shard = GroupShard(
-            self.settings, self.topics, own_settings=self.own_settings, client_sessions_ms=self.client_sessions_ms
+            self.settings, self.topics, group_overrides=self.group_overrides, client_sessions_ms=self.client_sessions_ms
         )
         for entry in self.log:
             if isinstance(entry, Marker):
@@ -151,7 +151,7 @@ class Shell:
         return shard
 
     def crash(self) -> None:
-        """What is not durable is lost, and nobody gets an answer."""
+        """What is not durable is lost, and no request gets an answer."""
         self.load()
 
     def fail_append(self, error: ErrorCode) -> None:

@@ -303,18 +303,18 @@ def test_an_expression_stands_for_what_all_who_use_it_may_see() -> None:
         return lambda topic: topic in names
 
     both, orders = sees("orders", "payments"), sees("orders")
-    joining = join("a", expression=".*", sight=both, topics=None)
+    joining = join("a", expression=".*", visibility=both, topics=None)
     assert told(shell, joining).error is ErrorCode.NONE
     assert group_of(shell).expressions[".*"].topics == ("orders", "payments")
 
-    assert told(shell, join("b", expression=".*", sight=orders, topics=None)).error is ErrorCode.NONE
+    assert told(shell, join("b", expression=".*", visibility=orders, topics=None)).error is ErrorCode.NONE
     assert group_of(shell).expressions[".*"].topics == ("orders",)
 
     # After a load nobody knows what a silent member may see: nothing is added for it.
     shell.crash()
     shell.topics.make("later", 1)
     epoch = group_of(shell).current_of("a").epoch
-    told(shell, beat("a", epoch, sight=sees("orders", "later")))
+    told(shell, beat("a", epoch, visibility=sees("orders", "later")))
     assert group_of(shell).expressions[".*"].topics == ("orders",)
-    told(shell, beat("b", group_of(shell).current_of("b").epoch, sight=sees("orders", "later")))
+    told(shell, beat("b", group_of(shell).current_of("b").epoch, visibility=sees("orders", "later")))
     assert group_of(shell).expressions[".*"].topics == ("later", "orders")

@@ -100,7 +100,7 @@ class ConsumerHistories(RuleBasedStateMachine):
 
     @rule(who=WHO)
     def joins_late(self, who: int) -> None:
-        """A copy of its join, long under way; the answer goes to nobody."""
+        """A delayed copy of its join; the answer is lost."""
         client, group = self.consumers[who], self.group
         if client.epoch > 0 and group is not None and client.member_id in group.members:
             late = Consumer(
@@ -182,7 +182,7 @@ class ConsumerHistories(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """Whoever waited hears nothing, and asks again."""
+        """Waiting members get no answer, and send again."""
         self.shell.crash()
         for client, call in self.calls:
             if isinstance(client, ClassicConsumer) and not call.is_answered:
@@ -251,8 +251,8 @@ class ConsumerHistories(RuleBasedStateMachine):
     def targets_give_each_partition_once(self) -> None:
         group = self.group
         if group is not None and group.epoch == group.target_epoch:
-            given = [at for member_id in group.members for at in group.target_of(member_id)]
-            assert len(given) == len(dict.fromkeys(given))
+            assigned = [at for member_id in group.members for at in group.target_of(member_id)]
+            assert len(assigned) == len(dict.fromkeys(assigned))
 
     @invariant()
     def the_ledger_is_what_the_records_say(self) -> None:
@@ -288,7 +288,7 @@ class ConsumerHistories(RuleBasedStateMachine):
                 assert Timer(TimerKind.REVOCATION, GROUP, member_id) in timers
 
     def teardown(self) -> None:
-        """In the end everything that somebody wants is read by somebody."""
+        """In the end every subscribed partition has a reader."""
         if not hasattr(self, "shell"):
             return
         self.shell.flush()

@@ -158,14 +158,14 @@ class GroupHistories(RuleBasedStateMachine):
         if client.join is None:
             return
         self.nonce += 1
-        given = tuple(
+        assignments = tuple(
             (member.member_id, f"{client.generation_id}/{self.nonce}/{member.instance_id or member.member_id}".encode())
             for member in client.join.members
         )
         group = self.group_of(client)
         before = group.state if group else None
         request = SyncGroup(
-            client.group_id, client.member_id, client.generation_id, client.instance_id, assignments=given
+            client.group_id, client.member_id, client.generation_id, client.instance_id, assignments=assignments
         )
         self.send(client, self.shell.send(request))
         if group and before is GroupState.COMPLETING_REBALANCE and group.state is GroupState.STABLE:

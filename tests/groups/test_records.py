@@ -1,4 +1,4 @@
-"""Records as bytes: Kafka's layouts, every version that may lie in a log, and what is somebody else's."""
+"""Records as bytes: Kafka's layouts, every version that may be in a log, and kinds of other owners."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class ShareHistories(RuleBasedStateMachine):
         assert assigned <= kept
 
     def teardown(self) -> None:
-        """In the end everything that somebody wants is worked on, and nobody who could work is idle."""
+        """In the end every subscribed partition has a member, and no member that could have one is idle."""
         if not hasattr(self, "shell"):
             return
         self.shell.flush()

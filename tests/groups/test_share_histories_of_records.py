@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from qanat.groups.share.partition import Acknowledgement, Change, Dying, Given, Read, SharePartition, Span, Take
+from qanat.groups.share.partition import (
+    Acknowledgement,
+    AcquiredRange,
+    ArchivingRange,
+    Change,
+    Read,
+    SharePartition,
+    Span,
+    Take,
+)
 from qanat.groups.share.record_states import AcknowledgeType, RecordState
 from qanat.groups.share.rules import ShareRules
 from qanat.groups.share.state_codec import decode_record, encode_record
@@ -27,13 +36,13 @@ ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, Ackno
 
 @dataclass
 class Fate:
-    """What is known of one record, by what members saw and were told."""
+    """The model of one record, from what members received and were answered."""
 
     holder: str = ""
     until_ms: int = 0
     deliveries: int = 0
     is_accepted: bool = False
-    """And the member was told so."""
+    """And the member got that answer."""
     is_buried: bool = False
 
 
@@ -88,7 +97,7 @@ class Bench:
         assert state is not None
         self.durable = len(self.log)
         self.share = SharePartition(state.start_offset, self.rules, state.batches)
-        self.letters = list(self.share.dying())
+        self.letters = list(self.share.archiving())
 
     def decide(self, request: Any) -> Any:
         decision = self.shard.decide(request, Now(self.now_ms, self.now_ms))
@@ -110,11 +119,11 @@ class Bench:
         for _, change, accepted in self.waiting:
             for offset in accepted:
                 self.fates[offset].is_accepted = True
-            self.letters += change.dying
+            self.letters += change.archiving
         self.waiting.clear()
 
     def take(self, change: Change | ErrorCode | None, accepted: list[int] | None = None) -> None:
-        """Write a change down; nobody hears of it yet."""
+        """Write a change; it is not answered yet."""
         if isinstance(change, Change):
             reply = self.decide(WriteState(KEY, 0, 0, change.start_offset, change.batches))
             assert reply.error is ErrorCode.NONE
@@ -131,21 +140,21 @@ class Bench:
         member = self.random.choice(MEMBERS)
         read = Read(offset, spans, spans[-1].last_offset + 1)
         take = Take(self.random.randint(1, 12), self.random.randint(1, 5), self.random.random() < 0.3)
-        for given in self.share.acquire(member, read, take, self.now_ms):
-            self.hold(member, given)
+        for acquired in self.share.acquire(member, read, take, self.now_ms):
+            self.hold(member, acquired)
 
-    def hold(self, member: str, given: Given) -> None:
-        for offset in range(given.first_offset, given.last_offset + 1):
+    def hold(self, member: str, acquired: AcquiredRange) -> None:
+        for offset in range(acquired.first_offset, acquired.last_offset + 1):
             fate = self.fates.get(offset)
             assert fate is not None, f"{offset} is no record"
             assert not fate.holder, f"{offset} is held by {fate.holder}"
             assert not fate.is_accepted, f"{offset} was accepted"
             assert not fate.is_buried, f"{offset} lies in the dead-letter topic"
             fate.deliveries += 1
-            assert given.delivery_count <= fate.deliveries
-            assert given.delivery_count <= LIMIT
+            assert acquired.delivery_count <= fate.deliveries
+            assert acquired.delivery_count <= LIMIT
             fate.holder, fate.until_ms = member, self.now_ms + LOCK_MS
-            self.seen["delivery" if given.delivery_count == 1 else "redelivery"] += 1
+            self.seen["delivery" if acquired.delivery_count == 1 else "redelivery"] += 1
 
     def speak(self) -> None:
         member = self.random.choice(MEMBERS)
@@ -165,7 +174,7 @@ class Bench:
         self.take(change, accepted)
 
     def speak_out_of_turn(self) -> None:
-        """Of what others hold, or nobody: nothing of it may be taken."""
+        """An acknowledgement of records of other members, or of none: all of it is refused."""
         member = self.random.choice(MEMBERS)
         others = [offset for offset, fate in self.fates.items() if fate.holder not in ("", member)]
         if others:
@@ -199,11 +208,11 @@ class Bench:
     def bury(self) -> None:
         """The dead-letter topic has taken some."""
         if self.letters:
-            letter: Dying = self.letters.pop(0)
+            letter: ArchivingRange = self.letters.pop(0)
             for offset in range(letter.first_offset, letter.last_offset + 1):
                 self.fates[offset].is_buried = True
                 self.seen["dead letter"] += 1
-            self.take(self.share.buried(letter.first_offset, letter.last_offset))
+            self.take(self.share.finish_archiving(letter.first_offset, letter.last_offset))
 
     def check(self) -> None:
         runs = [batch for batch, _ in self.share.runs()]

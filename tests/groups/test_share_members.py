@@ -7,7 +7,7 @@ from tests.groups import consumers
 from tests.groups.shares import GROUP, Worker, beat, group_of, join
 from tests.groups.shell import DAY, SECOND, Entry, Shell
 
-from qanat.groups.own_settings import OwnSettings
+from qanat.groups.group_overrides import GroupOverrides
 from qanat.groups.replies import (
     CommitReply,
     ConsumerHeartbeatReply,
@@ -99,8 +99,8 @@ def test_silence_ends_a_membership_and_heartbeats_prolong_it() -> None:
 
 def test_a_group_may_have_times_of_its_own() -> None:
     shell = Shell()
-    own = OwnSettings(share_session_timeout_ms=2_000, share_heartbeat_interval_ms=700)
-    shell.own_settings = lambda group_id: own if group_id == GROUP else OwnSettings()
+    own = GroupOverrides(share_session_timeout_ms=2_000, share_heartbeat_interval_ms=700)
+    shell.group_overrides = lambda group_id: own if group_id == GROUP else GroupOverrides()
     shell.load()
     assert told(shell, join("a")).heartbeat_interval_ms == 700
     shell.advance(3 * SECOND)

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from qanat.groups.share.partition import Acknowledgement, Change, Dying, Given, Read, SharePartition, Span, Take
+from qanat.groups.share.partition import (
+    Acknowledgement,
+    AcquiredRange,
+    ArchivingRange,
+    Change,
+    Read,
+    SharePartition,
+    Span,
+    Take,
+)
 from qanat.groups.share.record_states import AcknowledgeType, RecordState, StateBatch, overlaid
 from qanat.groups.share.rules import ShareRules
 from qanat.groups.share.runs import Cause
@@ -25,7 +34,7 @@ def partition(start: int = 0, batches: tuple[StateBatch, ...] = (), **rules: Any
 
 def fetch(
     share: SharePartition, member: str, *spans: Span, now: int = 0, most: int = 100, size: int = 1, exact: bool = False
-) -> list[Given]:
+) -> list[AcquiredRange]:
     """Read these batches from where the partition wants to be read, and take what there is."""
     offset = share.next_fetch_offset(now)
     if offset is None:
@@ -40,24 +49,28 @@ def say(share: SharePartition, member: str, first: int, last: int, *kinds: int, 
 
 def test_a_batch_is_given_to_one_member_only() -> None:
     share = partition()
-    assert fetch(share, "a", Span(0, 9), Span(10, 19), most=10) == [Given(0, 9, 1)]
-    assert fetch(share, "b", Span(0, 9), Span(10, 19), most=10) == [Given(10, 19, 1)]
+    assert fetch(share, "a", Span(0, 9), Span(10, 19), most=10) == [AcquiredRange(0, 9, 1)]
+    assert fetch(share, "b", Span(0, 9), Span(10, 19), most=10) == [AcquiredRange(10, 19, 1)]
     assert share.next_fetch_offset(0) == 20
 
 
 def test_a_batch_is_given_whole_where_the_limit_lies_in_it() -> None:
-    assert fetch(partition(), "a", Span(0, 9), Span(10, 19), most=3) == [Given(0, 9, 1)]
+    assert fetch(partition(), "a", Span(0, 9), Span(10, 19), most=3) == [AcquiredRange(0, 9, 1)]
 
 
 def test_a_batch_is_cut_for_who_wants_exactly_so_many() -> None:
     share = partition()
-    assert fetch(share, "a", Span(0, 9), most=3, exact=True) == [Given(0, 2, 1)]
-    assert fetch(share, "b", Span(0, 9), most=3, exact=True) == [Given(3, 5, 1)]
+    assert fetch(share, "a", Span(0, 9), most=3, exact=True) == [AcquiredRange(0, 2, 1)]
+    assert fetch(share, "b", Span(0, 9), most=3, exact=True) == [AcquiredRange(3, 5, 1)]
 
 
 def test_ranges_are_named_in_about_the_size_that_is_asked_for() -> None:
     spans = [Span(first, first + 1) for first in range(0, 10, 2)]
-    assert fetch(partition(), "a", *spans, size=4) == [Given(0, 3, 1), Given(4, 7, 1), Given(8, 9, 1)]
+    assert fetch(partition(), "a", *spans, size=4) == [
+        AcquiredRange(0, 3, 1),
+        AcquiredRange(4, 7, 1),
+        AcquiredRange(8, 9, 1),
+    ]
 
 
 def test_what_is_accepted_in_order_moves_the_start_and_leaves_nothing_to_write_but_that() -> None:
@@ -88,7 +101,7 @@ def test_every_record_may_have_its_own_fate() -> None:
             StateBatch(4, 4, ACKNOWLEDGED, 0),
         ),
     )
-    assert fetch(share, "b", Span(0, 4)) == [Given(1, 1, 2)]
+    assert fetch(share, "b", Span(0, 4)) == [AcquiredRange(1, 1, 2)]
 
 
 @pytest.mark.parametrize(("member", "first", "last"), [("b", 0, 4), ("a", 4, 12), ("nobody", 5, 5)], ids=str)
@@ -143,7 +156,7 @@ def test_a_record_is_not_held_longer_than_its_lock() -> None:
     assert share.tick(1_000) == Change(0, (StateBatch(0, 9, AVAILABLE, 1),))
     assert share.next_deadline_ms == 1_500
     assert say(share, "a", 0, 9, ACCEPT, now=1_000) is ErrorCode.INVALID_RECORD_STATE
-    assert fetch(share, "b", Span(0, 9), now=1_000) == [Given(0, 9, 2)]
+    assert fetch(share, "b", Span(0, 9), now=1_000) == [AcquiredRange(0, 9, 2)]
     assert say(share, "b", 10, 19, ACCEPT, now=1_499) is not None
 
 
@@ -161,7 +174,7 @@ def test_a_record_is_given_up_after_its_last_delivery(ends_by: str) -> None:
     share = partition(delivery_count_limit=3)
     change: Change | None = None
     for delivery in (1, 2, 3):
-        assert fetch(share, "a", Span(0, 0), now=0) == [Given(0, 0, delivery)]
+        assert fetch(share, "a", Span(0, 0), now=0) == [AcquiredRange(0, 0, delivery)]
         match ends_by:
             case "release":
                 change = say(share, "a", 0, 0, RELEASE)
@@ -176,7 +189,7 @@ def test_a_record_is_given_up_after_its_last_delivery(ends_by: str) -> None:
 def test_a_good_bye_is_no_delivery() -> None:
     share = partition(delivery_count_limit=2)
     for _ in range(5):
-        assert fetch(share, "a", Span(0, 0)) == [Given(0, 0, 1)]
+        assert fetch(share, "a", Span(0, 0)) == [AcquiredRange(0, 0, 1)]
         assert share.release_member("a", 0, is_attempt=False) == Change(0, (StateBatch(0, 0, AVAILABLE, 0),))
 
 
@@ -184,11 +197,11 @@ def test_what_is_rejected_goes_to_the_dead_letters_before_it_is_forgotten() -> N
     share = partition(has_dead_letters=True)
     fetch(share, "a", Span(0, 2))
     change = say(share, "a", 0, 2, ACCEPT, REJECT, ACCEPT)
-    dying = (Dying(1, 1, 1, Cause.REJECTED),)
-    assert change == Change(1, (StateBatch(1, 1, ARCHIVING, 1), StateBatch(2, 2, ACKNOWLEDGED, 0)), dying)
+    archiving = (ArchivingRange(1, 1, 1, Cause.REJECTED),)
+    assert change == Change(1, (StateBatch(1, 1, ARCHIVING, 1), StateBatch(2, 2, ACKNOWLEDGED, 0)), archiving)
     assert share.next_fetch_offset(0) == 3
-    assert share.buried(1, 1) == Change(3, ())
-    assert share.buried(1, 1) is None
+    assert share.finish_archiving(1, 1) == Change(3, ())
+    assert share.finish_archiving(1, 1) is None
 
 
 def test_what_is_worn_out_goes_to_the_dead_letters() -> None:
@@ -197,14 +210,17 @@ def test_what_is_worn_out_goes_to_the_dead_letters() -> None:
         fetch(share, "a", Span(0, 2))
         change = share.release_member("a", 0, is_attempt=True)
     assert change is not None
-    assert change.dying == (Dying(0, 2, 2, Cause.DELIVERED_TOO_OFTEN),)
+    assert change.archiving == (ArchivingRange(0, 2, 2, Cause.DELIVERED_TOO_OFTEN),)
     assert share.start_offset == 0
 
 
 def test_dead_letters_are_gone_on_with_after_a_crash() -> None:
     batches = (StateBatch(3, 4, ARCHIVING, 5), StateBatch(6, 6, ARCHIVING, 2))
     share = partition(3, batches, has_dead_letters=True)
-    assert share.dying() == (Dying(3, 4, 5, Cause.DELIVERED_TOO_OFTEN), Dying(6, 6, 2, Cause.REJECTED))
+    assert share.archiving() == (
+        ArchivingRange(3, 4, 5, Cause.DELIVERED_TOO_OFTEN),
+        ArchivingRange(6, 6, 2, Cause.REJECTED),
+    )
     assert share.next_fetch_offset(0) == 5
 
 
@@ -228,24 +244,27 @@ def test_no_more_is_given_out_while_too_many_are_not_done() -> None:
     assert share.next_fetch_offset(0) is None
     say(share, "a", 9, 9, ACCEPT)
     assert share.next_fetch_offset(0) == 10
-    assert fetch(share, "b", Span(10, 10), Span(11, 11)) == [Given(10, 10, 1)]
+    assert fetch(share, "b", Span(10, 10), Span(11, 11)) == [AcquiredRange(10, 10, 1)]
     assert share.next_fetch_offset(0) is None
     say(share, "a", 3, 3, RELEASE)
-    assert fetch(share, "b", Span(0, 9)) == [Given(3, 3, 2)]
+    assert fetch(share, "b", Span(0, 9)) == [AcquiredRange(3, 3, 2)]
 
 
 def test_one_stuck_record_does_not_stop_the_others() -> None:
     share = partition(max_record_locks=10)
     fetch(share, "a", Span(0, 0))
     for first in range(1, 100):
-        assert fetch(share, "b", Span(first, first)) == [Given(first, first, 1)]
+        assert fetch(share, "b", Span(first, first)) == [AcquiredRange(first, first, 1)]
         say(share, "b", first, first, ACCEPT)
     assert (share.start_offset, share.done_count, len(share.runs())) == (0, 99, 2)
 
 
 def test_markers_and_holes_are_passed_over() -> None:
     share = partition()
-    assert fetch(share, "a", Span(2, 3), Span(4, 4, is_wanted=False), Span(7, 8)) == [Given(2, 3, 1), Given(7, 8, 1)]
+    assert fetch(share, "a", Span(2, 3), Span(4, 4, is_wanted=False), Span(7, 8)) == [
+        AcquiredRange(2, 3, 1),
+        AcquiredRange(7, 8, 1),
+    ]
     assert share.start_offset == 2
     say(share, "a", 2, 3, ACCEPT)
     assert share.start_offset == 7
@@ -261,7 +280,7 @@ def test_records_that_compaction_took_meanwhile_are_done() -> None:
     share = partition()
     fetch(share, "a", Span(0, 9))
     share.release_member("a", 0, is_attempt=True)
-    assert fetch(share, "b", Span(4, 5), Span(8, 9)) == [Given(4, 5, 2), Given(8, 9, 2)]
+    assert fetch(share, "b", Span(4, 5), Span(8, 9)) == [AcquiredRange(4, 5, 2), AcquiredRange(8, 9, 2)]
     say(share, "b", 4, 5, ACCEPT)
     assert share.start_offset == 8
 
@@ -274,17 +293,17 @@ def test_records_that_retention_took_are_gone_whoever_held_them() -> None:
     assert say(share, "a", 30, 50, ACCEPT) == Change(51, ())
     share.forget_before(200)
     assert (share.start_offset, share.end_offset, share.runs()) == (200, 200, [])
-    assert fetch(share, "b", Span(200, 205)) == [Given(200, 205, 1)]
+    assert fetch(share, "b", Span(200, 205)) == [AcquiredRange(200, 205, 1)]
 
 
 def test_delivery_counts_survive_a_restart_and_what_was_held_is_available() -> None:
     share = partition(10, (StateBatch(12, 12, AVAILABLE, 3), StateBatch(14, 15, ACKNOWLEDGED, 0)))
     assert share.next_fetch_offset(0) == 10
     assert fetch(share, "a", Span(10, 19)) == [
-        Given(10, 11, 1),
-        Given(12, 12, 4),
-        Given(13, 13, 1),
-        Given(16, 19, 1),
+        AcquiredRange(10, 11, 1),
+        AcquiredRange(12, 12, 4),
+        AcquiredRange(13, 13, 1),
+        AcquiredRange(16, 19, 1),
     ]
 
 

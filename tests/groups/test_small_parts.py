@@ -15,7 +15,7 @@ from qanat.groups.settings import GroupSettings
 from qanat.groups.timers import Timer, TimerKind
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidSettingError
-from qanat.model.placement import partition_of
+from qanat.model.placement import coordinator_partition
 from qanat.model.timers import Timers
 
 
@@ -32,8 +32,8 @@ from qanat.model.timers import Timers
 )
 def test_a_group_is_where_java_would_put_it(group_id: str, hash_code: int) -> None:
     """Hash codes as `String.hashCode` gives them; the smallest integer counts as 0."""
-    assert partition_of(group_id, 2**31) == (0 if hash_code == -(2**31) else abs(hash_code))
-    assert partition_of(group_id, 50) == (0 if hash_code == -(2**31) else abs(hash_code)) % 50
+    assert coordinator_partition(group_id, 2**31) == (0 if hash_code == -(2**31) else abs(hash_code))
+    assert coordinator_partition(group_id, 50) == (0 if hash_code == -(2**31) else abs(hash_code)) % 50
 
 
 def test_settings_go_by_kafkas_names() -> None:

@@ -22,7 +22,7 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 
 
 class Theatre:
-    """Plays a script's commands on a shell and tells what can be seen."""
+    """Plays a script's commands on a shell and prints the visible outcome."""
 
     def __init__(self) -> None:
         self.shell = Shell(GroupSettings())
@@ -52,8 +52,8 @@ class Theatre:
 
     def sync(self, name: str, options: list[str]) -> Call:
         joined = self.joined[name]
-        given = tuple((one.member_id, f"for {self.name(one.member_id)}".encode()) for one in joined.members)
-        return self.shell.send(SyncGroup("g", joined.member_id, joined.generation_id, assignments=given))
+        assignments = tuple((one.member_id, f"for {self.name(one.member_id)}".encode()) for one in joined.members)
+        return self.shell.send(SyncGroup("g", joined.member_id, joined.generation_id, assignments=assignments))
 
     def beat(self, name: str, options: list[str]) -> Call:
         return self.shell.send(Heartbeat("g", self.joined[name].member_id, self.joined[name].generation_id))

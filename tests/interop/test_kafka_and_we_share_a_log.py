@@ -15,9 +15,9 @@ from tests.interop.scenarios import SCENARIOS
 from qanat.adapters.os_files import OsFiles
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
+from qanat.log.producer_snapshots import decode_snapshot
 from qanat.log.recovery.log_recovery import Checkpoint, open_log
 from qanat.log.segments.aborted_index import decode_aborted
-from qanat.log.segments.producer_snapshots import decode_snapshot
 from qanat.log.settings import LogSettings
 from qanat.model.ids import TopicPartition
 from qanat.wire.compression import Codec

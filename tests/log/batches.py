@@ -10,15 +10,15 @@ from hypothesis import HealthCheck, settings
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.admission import admit
 from qanat.log.append_state import Appended
+from qanat.log.atomic_files import read_whole, write_volatile
 from qanat.log.background_jobs import run_now
 from qanat.log.compaction.compaction import begin_compaction
-from qanat.log.directories.atomic_files import read_whole, write_volatile
 from qanat.log.files import Buffer, Files
 from qanat.log.flush_state import begin_flush
 from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery.log_recovery import Checkpoint, open_log
 from qanat.log.settings import DirectorySettings, LogSettings
-from qanat.log.truncation import LookJob, begin_truncation
+from qanat.log.truncation import TruncationPlanJob, begin_truncation
 from qanat.model.ids import TopicPartition
 from qanat.wire.batch_header import BatchHeader, batch_size_at, read_header
 from qanat.wire.compression import Codec
@@ -96,7 +96,7 @@ def marker(
 
 
 def new_log(files: Files | None = None, folder: str = FOLDER, /, **settings: object) -> PartitionLog:
-    """An empty log, in memory unless told otherwise; settings by field name, with small index steps."""
+    """An empty log, in memory by default; settings by field name, with small index steps."""
     files = MemoryFiles() if files is None else files
     files.make_directory(folder)
     return open_log(files, folder, PARTITION, log_settings(**settings), Checkpoint())
@@ -148,9 +148,9 @@ def replicate(log: PartitionLog) -> None:
 
 def truncate(log: PartitionLog, end_offset: int) -> None:
     flush(log)
-    look = LookJob(log, end_offset)
+    look = TruncationPlanJob(log, end_offset)
     run_now(look)
-    run_now(begin_truncation(log, end_offset, look.retreat))
+    run_now(begin_truncation(log, end_offset, look.plan))
 
 
 def compact(log: PartitionLog, now_ms: int = NOW, dedupe_bytes: int = 1024 * 1024) -> None:
@@ -215,7 +215,7 @@ def disk_with(content: dict[str, bytes], folder: str = FOLDER) -> MemoryFiles:
 
 
 def overwrite(log: PartitionLog, segment: int, position: int, content: bytes) -> None:
-    """Rot: other bytes in the middle of a segment's file, which nobody told the log about."""
+    """Rot: other bytes in the middle of a segment's file, behind the log's back."""
     target = log.segments[segment]
     changed = bytearray(target.file.read(0, target.file.size()))
     changed[position : position + len(content)] = content

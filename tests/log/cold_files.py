@@ -1,4 +1,4 @@
-"""Files whose pages are in memory only once somebody has read or written them, and that know whose thread asks.
+"""Files whose pages are in memory only once they are read or written, and that know the calling thread.
 
 What is not in memory shows as rubbish through a view, on whatever thread it is touched: a page fault there would
 stall everybody. Whatever else waits for the disk is noted when the event loop does it.
@@ -25,7 +25,7 @@ class ColdFiles:
         self.warm: dict[str, set[int]] = {}
         """Pages in memory, by path."""
         self.loop_thread = 0
-        """Who must not wait; nobody for 0."""
+        """The thread that must not wait; none for 0."""
         self.waits: builtins.list[str] = []
         """What that thread has waited for."""
 
@@ -128,15 +128,15 @@ class ColdFile:
     def is_resident(self, position: int, length: int) -> bool:
         return self._pages.issuperset(_pages(position, length))
 
-    def cut(self, length: int) -> None:
-        self._file.cut(length)
+    def truncate(self, length: int) -> None:
+        self._file.truncate(length)
 
     def sync(self) -> None:
         self._files.note("sync", self.path)
         self._file.sync()
 
-    def forget_cache(self) -> None:
-        self._file.forget_cache()
+    def drop_cache(self) -> None:
+        self._file.drop_cache()
 
     def rename(self, path: str) -> None:
         self._files.note("rename", path)

@@ -18,7 +18,7 @@ from qanat.log.directories.directory import LogDirectory, open_directory
 from qanat.log.directories.identity import DirectoryIdentity
 from qanat.log.files import Buffer, File, Files, Lock
 from qanat.log.partition_log import PartitionLog
-from qanat.log.runtime.fsync_thread import Flusher
+from qanat.log.runtime.fsync_thread import FsyncThread
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import DirectorySettings, LogSettings
 from qanat.model.ids import TopicPartition
@@ -56,7 +56,7 @@ def opened(
 
 
 @asynccontextmanager
-async def running(directory: LogDirectory, flusher: Flusher | None = None) -> AsyncIterator[LogRuntime]:
+async def running(directory: LogDirectory, flusher: FsyncThread | None = None) -> AsyncIterator[LogRuntime]:
     """A directory at work, closed at the end."""
     runtime = LogRuntime(directory, lambda: NOW, flusher)
     await runtime.start()
@@ -72,10 +72,10 @@ async def running_log(
     *,
     catalogue: Catalogue | None = None,
     directory_settings: DirectorySettings | None = None,
-    flusher: Flusher | None = None,
+    flusher: FsyncThread | None = None,
     **settings: object,
 ) -> AsyncIterator[tuple[LogRuntime, PartitionLog]]:
-    """A runtime with one new log, in memory unless told otherwise."""
+    """A runtime with one new log, in memory by default."""
     chosen = log_settings(**settings)
     directory = opened(files or MemoryFiles(), catalogue, settings=directory_settings, topic_settings=chosen)
     async with running(directory, flusher) as runtime:
@@ -109,7 +109,7 @@ async def values_read(runtime: LogRuntime, log: PartitionLog, offset: int = 0) -
 
 
 class ListenerSecurity:
-    """A door that a worker stands before until the test opens it."""
+    """A barrier that blocks a worker until the test opens it."""
 
     def __init__(self) -> None:
         self.is_reached = False
@@ -211,16 +211,16 @@ class WatchedFile:
     def is_resident(self, position: int, length: int) -> bool:
         return self._file.is_resident(position, length)
 
-    def cut(self, length: int) -> None:
-        self._file.cut(length)
+    def truncate(self, length: int) -> None:
+        self._file.truncate(length)
 
     def sync(self) -> None:
         self._files.before_sync(self.path)
         self._file.sync()
         self._files.note("sync", self.path)
 
-    def forget_cache(self) -> None:
-        self._file.forget_cache()
+    def drop_cache(self) -> None:
+        self._file.drop_cache()
 
     def rename(self, path: str) -> None:
         self._files.note("rename", path)

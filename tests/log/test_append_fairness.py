@@ -1,4 +1,4 @@
-"""Turns of the event loop by bytes: in order, never more than a turn holds, nobody forgotten."""
+"""Iterations of the event loop by bytes: in order, never more than one holds, no append forgotten."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import asyncio
 from qanat.log.runtime.append_fairness import AppendFairness
 
 
-async def _write_all(turns: AppendFairness, sizes: list[int]) -> list[list[int]]:
+async def _write_all(fairness: AppendFairness, sizes: list[int]) -> list[list[int]]:
     """What each turn of the loop let through, as the indexes of the writers."""
     written: list[list[int]] = [[]]
     is_over = False
 
     async def write(index: int, size: int) -> None:
-        await turns.take(size)
+        await fairness.take(size)
         written[-1].append(index)
 
     def count_turn() -> None:
@@ -45,18 +45,18 @@ def test_what_fits_waits_for_nobody() -> None:
 
 def test_one_who_gave_up_waiting_takes_nobodys_turn() -> None:
     async def scenario() -> list[str]:
-        turns = AppendFairness(10)
+        fairness = AppendFairness(10)
         done: list[str] = []
 
         async def write(name: str) -> None:
-            await turns.take(10)
+            await fairness.take(10)
             done.append(name)
 
         tasks = [asyncio.create_task(write(name)) for name in "abc"]
         await asyncio.sleep(0)
         tasks[1].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await turns.take(10)
+        await fairness.take(10)
         return done
 
     assert asyncio.run(scenario()) == ["a", "c"]

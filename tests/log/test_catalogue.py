@@ -20,7 +20,7 @@ from tests.log.directories import WatchedFiles
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.directories.atomic_files import read_whole, write_volatile
+from qanat.log.atomic_files import read_whole, write_volatile
 from qanat.log.directories.catalogue import PartitionRow, close_log, reopen_log
 from qanat.log.files import Files
 from qanat.log.partition_log import PartitionLog

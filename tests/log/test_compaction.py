@@ -298,7 +298,7 @@ def test_a_damaged_segment_stops_the_pass_and_is_reported(damaged: int) -> None:
     assert [(one.first_offset, one.next_offset) for one in log.damage] == [(first + 1, first + 2)]
     assert log.cleaned_offset == 0
     assert log.end_offset == before
-    assert log.job_in_hand is None
+    assert log.running_job is None
     assert not is_compaction_due(log, NOW)
     assert begin_compaction(log, LIMITS, NOW) is None
     assert not [name for name in log.files.list(FOLDER) if name.endswith(file_names.CLEANED)]

@@ -1,4 +1,4 @@
-"""A data directory is opened, recovered, closed, shared by nobody, and never half there."""
+"""A data directory is opened, recovered, closed, never shared, and never half there."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_files import OsFiles
 from qanat.adapters.sqlite_catalogue import SqliteCatalogue
+from qanat.log.atomic_files import read_whole, replace, write_volatile
 from qanat.log.background_jobs import run_now
 from qanat.log.directories import checkpoints
-from qanat.log.directories.atomic_files import read_whole, replace, write_volatile
 from qanat.log.directories.checkpoints import decode_offsets
 from qanat.log.directories.directory import LogDirectory
 from qanat.log.directories.identity import DirectoryIdentity
@@ -176,12 +176,12 @@ def test_c13_a_crash_is_known_until_the_cluster_was_told_of_it_and_from_when_on_
     crashed._lock.release()
     after_crash = opened(files, catalogue, identity=other)
     assert after_crash.sound_since is None
-    after_crash.is_answered_for = True
+    after_crash.reports_crashes = True
     after_crash.close()
 
     untold = opened(files, catalogue, identity=other)
     assert (untold.was_clean, untold.sound_since) == (False, None), "it stopped well, and nobody had heard of the crash"
-    untold.is_answered_for, untold.sound_since = True, 31
+    untold.reports_crashes, untold.sound_since = True, 31
     untold.close()
 
     told = opened(files, catalogue, identity=other)
@@ -527,7 +527,7 @@ def test_a_log_that_was_let_go_refuses_appends() -> None:
     directory = filled(MemoryFiles(), MemoryCatalogue())
     log = directory.logs[FIRST]
     append(log, batch(1))
-    directory.let_go(FIRST)
+    directory.detach(FIRST)
 
     with pytest.raises(PartitionDeletedError, match="a-0 was deleted") as refused:
         append(log, batch(1))
@@ -589,7 +589,7 @@ def test_while_a_log_is_being_cut_checkpoints_promise_no_more_than_will_be_left(
     files = MemoryFiles()
     directory = filled(files, MemoryCatalogue())
     log = directory.logs[FIRST]
-    directory.cutting[FIRST] = 10
+    directory.truncating[FIRST] = 10
     run_now(directory.begin_checkpoint())
     truncate(log, 10)
 

@@ -19,8 +19,8 @@ from tests.log.directories import AT, PATH, TOPIC_ID, opened
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
+from qanat.log.atomic_files import read_whole, write_volatile
 from qanat.log.background_jobs import run_now
-from qanat.log.directories.atomic_files import read_whole, write_volatile
 from qanat.log.directories.directory import LogDirectory
 from qanat.log.page_warmup import PageWarmupJob
 from qanat.log.partition_log import PartitionLog

@@ -7,8 +7,8 @@ from tests.log.batches import NOW, Writer, append, batch, disk_with, fill, flush
 from qanat.log.background_jobs import run_now
 from qanat.log.flush_state import begin_flush
 from qanat.log.partition_log import PartitionLog
+from qanat.log.producer_snapshots import decode_snapshot
 from qanat.log.segments import file_names
-from qanat.log.segments.producer_snapshots import decode_snapshot
 from qanat.model.ids import LeaderEpoch
 
 SIZE = len(batch(2))

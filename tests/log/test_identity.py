@@ -8,7 +8,7 @@ import pytest
 from tests.log.directories import IDENTITY, PATH, TOPIC_ID, opened
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.directories.atomic_files import read_whole, write_volatile
+from qanat.log.atomic_files import read_whole, write_volatile
 from qanat.log.directories.identity import (
     DirectoryIdentity,
     PartitionIdentity,

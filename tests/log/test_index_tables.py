@@ -6,7 +6,7 @@ import pytest
 from tests.log.batches import FOLDER, NOW
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.directories.atomic_files import read_whole, write_volatile
+from qanat.log.atomic_files import read_whole, write_volatile
 from qanat.log.segments import file_names
 from qanat.log.segments.aborted_index import AbortedTransaction, encode_aborted
 from qanat.log.segments.index_tables import GrowingTables, SealedTables

@@ -23,7 +23,7 @@ from tests.log.batches import (
     truncate,
 )
 
-from qanat.log.directories.atomic_files import read_whole
+from qanat.log.atomic_files import read_whole
 from qanat.log.flush_state import begin_flush
 from qanat.log.leader_epochs import UNKNOWN_EPOCH_END, EpochEnd, EpochStart, LeaderEpochs
 from qanat.log.partition_log import PartitionLog
@@ -198,7 +198,7 @@ def test_the_epochs_of_a_log_come_back_after_a_restart_and_follow_a_truncation()
 
 
 def test_epochs_are_on_disk_before_the_segments_that_hold_them_are_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a crash in between leaves sealed segments that nobody walks, and epochs that nobody knows."""
+    """Otherwise a crash in between leaves sealed segments that are never walked, and epochs that are lost."""
     log = new_log(segment_bytes=200)
     for epoch in (1, 2, 3, 4):
         append(log, batch(2), leader_epoch=epoch)

@@ -7,9 +7,9 @@ from tests.log.batches import append, batch, flush, new_log, overwrite
 from tests.log.directories import WatchedFiles
 
 from qanat.adapters.memory_files import MemoryFiles
+from qanat.log.atomic_files import write_volatile
 from qanat.log.background_jobs import run_now
-from qanat.log.directories.atomic_files import write_volatile
-from qanat.log.page_warmup import CheckJob, PageWarmupJob, is_warm
+from qanat.log.page_warmup import CheckJob, PageWarmupJob, is_resident
 from qanat.log.partition_log import PartitionLog
 from qanat.log.segments import file_names
 from qanat.log.segments.segment import Segment
@@ -38,11 +38,11 @@ def test_warm_is_what_both_tables_and_log_have_in_memory() -> None:
     disk = SimDisk(1)
     segment = sealed(disk).segments[0]
 
-    assert not is_warm(segment, 0, 100), "nobody has looked at the tables yet"
+    assert not is_resident(segment, 0, 100), "nobody has looked at the tables yet"
     run_now(PageWarmupJob(segment, 0, 100))
-    assert is_warm(segment, 0, 100)
+    assert is_resident(segment, 0, 100)
     disk.faults = DiskFaults(cold_chance=1.0)
-    assert not is_warm(segment, 0, 100)
+    assert not is_resident(segment, 0, 100)
 
 
 def test_an_offset_beyond_the_end_or_before_the_start_is_no_trouble() -> None:
@@ -50,8 +50,8 @@ def test_an_offset_beyond_the_end_or_before_the_start_is_no_trouble() -> None:
 
     run_now(PageWarmupJob(log.segments[0], 5000, 100))
     run_now(PageWarmupJob(log.segments[1], 0, 100))
-    assert is_warm(log.segments[1], 5000, 100)
-    assert is_warm(log.segments[0], -5, 100)
+    assert is_resident(log.segments[1], 5000, 100)
+    assert is_resident(log.segments[0], -5, 100)
     assert not log.damage
 
 

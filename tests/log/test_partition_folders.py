@@ -1,4 +1,4 @@
-"""Folders that go: deleted for good at every moment, and missed when somebody else has removed them."""
+"""Folders that go: deleted for good at every moment, and missed when they were removed from outside."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def test_a_new_topic_of_the_same_name_has_nothing_to_miss() -> None:
 def test_a_log_that_was_set_aside_is_not_missed() -> None:
     disk = SimDisk(1)
     directory = filled(disk, MemoryCatalogue())
-    run_now(directory.begin_setting_aside(AT))
+    run_now(directory.begin_set_aside(AT))
 
     found = opened(disk.crash("drop_all"))
-    assert found.remembers(AT)
+    assert found.has_checkpoint(AT)
     assert not found.lost
 
 

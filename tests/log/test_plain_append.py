@@ -30,10 +30,10 @@ from qanat.wire.batch_header import read_header
 SIZE = len(batch(2))
 
 
-def append_plain(log: PartitionLog, content: bytes, leader_epoch: int = 0, now_ms: int = NOW) -> Appended:
+def append_fast(log: PartitionLog, content: bytes, leader_epoch: int = 0, now_ms: int = NOW) -> Appended:
     header = read_header(content)
     view = memoryview(bytearray(content))
-    return log.append_plain(view, header.record_count, header.max_timestamp, leader_epoch, now_ms)
+    return log.append_fast(view, header.record_count, header.max_timestamp, leader_epoch, now_ms)
 
 
 def state(log: PartitionLog) -> object:
@@ -64,7 +64,7 @@ def test_both_ways_leave_the_same_log(acts: list[tuple[int, int, int]], flush_me
         content = batch(count, timestamps=NOW - 100 + later_ms)
         now_ms, leader_epoch = NOW + 5 * number, epoch + number // 6
         leader_epoch = max(leader_epoch, long_way.epochs.latest)
-        assert append_plain(short_way, content, leader_epoch, now_ms) == append(long_way, content, leader_epoch, now_ms)
+        assert append_fast(short_way, content, leader_epoch, now_ms) == append(long_way, content, leader_epoch, now_ms)
         if number == 4:
             flush(long_way)
             flush(short_way)
@@ -76,32 +76,32 @@ def test_both_ways_leave_the_same_log(acts: list[tuple[int, int, int]], flush_me
 def test_a_write_that_fails_halfway_leaves_the_log_as_it_was() -> None:
     files = FullDisk()
     log = new_log(files)
-    append_plain(log, batch(2))
+    append_fast(log, batch(2))
     files.is_full = True
     with pytest.raises(DiskFullError):
-        append_plain(log, batch(2), leader_epoch=5)
+        append_fast(log, batch(2), leader_epoch=5)
     assert (log.end_offset, log.epochs.latest, log.state.failure) == (2, 0, None)
     files.is_full = False
 
-    assert append_plain(log, batch(2)).base_offset == 2
+    assert append_fast(log, batch(2)).base_offset == 2
     assert len(contents(reopened(log))) == 4
 
 
 def test_what_is_replaced_in_the_class_is_what_an_append_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulations watch and break logs that way, compiled ones too."""
     noted: list[int] = []
-    take_note = PartitionLog.take_note
+    note_append = PartitionLog.note_append
 
     def watched(log: PartitionLog, last_delta: int, size: int, base_offset: int, leader_epoch: int, now: int) -> None:
-        take_note(log, last_delta, size, base_offset, leader_epoch, now)
+        note_append(log, last_delta, size, base_offset, leader_epoch, now)
         noted.append(base_offset)
 
     log = new_log()
     for _ in range(2):
-        append_plain(log, batch(1))
+        append_fast(log, batch(1))
         with monkeypatch.context() as patch:
-            patch.setattr(PartitionLog, "take_note", watched)
-            append_plain(log, batch(1))
+            patch.setattr(PartitionLog, "note_append", watched)
+            append_fast(log, batch(1))
     assert noted == [1, 3]
 
 
@@ -109,8 +109,8 @@ def test_a_setting_may_be_larger_than_any_number_of_kafkas() -> None:
     """Settings of a topic have no upper bound."""
     names = ("segment_ms", "flush_messages", "flush_ms", "max_message_bytes", "message_timestamp_after_max_ms")
     log = new_log(**dict.fromkeys((*names, "index_interval_bytes"), 10**30))
-    assert log.admits_plain(SIZE, NOW + 5, NOW)
-    assert append_plain(log, batch(2)) == Appended(0, 1, False, False)
+    assert log.admits_fast(SIZE, NOW + 5, NOW)
+    assert append_fast(log, batch(2)) == Appended(0, 1, False, False)
     assert append(log, batch(2)) == Appended(2, 3, False, False)
 
 
@@ -118,7 +118,7 @@ def test_nothing_is_appended_in_the_name_of_a_leadership_that_is_over() -> None:
     log = new_log()
     log.become_follower(LeaderEpoch(3))
     with pytest.raises(NotLeaderError):
-        append_plain(log, batch(1), leader_epoch=3)
+        append_fast(log, batch(1), leader_epoch=3)
     assert log.end_offset == 0
 
 
@@ -142,6 +142,6 @@ def test_what_a_topic_refuses_or_changes_is_left_to_those_who_do(settings: dict[
     topic = log_settings(**settings)
     content = batch(2, timestamps=NOW + 5)
 
-    assert new_log(**settings).admits_plain(len(content), NOW + 5, NOW) is is_let_in
+    assert new_log(**settings).admits_fast(len(content), NOW + 5, NOW) is is_let_in
     if is_let_in:
         assert admit(content, topic, NOW, LIMIT).batch == content

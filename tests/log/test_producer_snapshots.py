@@ -20,9 +20,9 @@ from tests.log.batches import (
 )
 
 from qanat.log.partition_log import PartitionLog
+from qanat.log.producer_snapshots import decode_snapshot, encode_snapshot
 from qanat.log.producers import Producers
 from qanat.log.segments import file_names
-from qanat.log.segments.producer_snapshots import decode_snapshot, encode_snapshot
 from qanat.wire.batch_header import read_header
 from qanat.wire.crc import crc32c
 

@@ -7,8 +7,8 @@ from tests.log.batches import LIMIT, NOW, Writer, append, batch, marker, new_log
 
 from qanat.log.admission import admit
 from qanat.log.partition_log import PartitionLog
+from qanat.log.producer_snapshots import decode_snapshot, encode_snapshot
 from qanat.log.producers import BATCHES_REMEMBERED, Producers
-from qanat.log.segments.producer_snapshots import decode_snapshot, encode_snapshot
 from qanat.log.settings import LogSettings
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import (
@@ -137,7 +137,7 @@ def test_a_marker_that_is_there_already_is_not_asked_for_twice() -> None:
 
 def gated() -> Producers:
     producers = Producers()
-    producers.is_gated = True
+    producers.requires_verification = True
     return producers
 
 
@@ -146,10 +146,10 @@ def test_a_transaction_opens_only_where_it_was_announced_and_confirmed() -> None
     first = header(0, is_transactional=True)
     with pytest.raises(InvalidTransactionStateError):
         producers.check(first)
-    announced = producers.announce(7)
+    verification = producers.begin_verification(7)
     with pytest.raises(InvalidTransactionStateError):
         producers.check(first)
-    assert producers.confirm(7, 0, announced)
+    assert producers.complete_verification(7, 0, verification)
     written(producers, first, header(1, is_transactional=True))
     assert producers.check(first) is not None, "a retry is one, before and after"
     end(producers, at=2)
@@ -161,10 +161,10 @@ def test_a_transaction_opens_only_where_it_was_announced_and_confirmed() -> None
 def test_a_marker_that_comes_before_the_confirmation_or_the_write_takes_the_announcement_back() -> None:
     for is_confirmed in (False, True):
         producers = gated()
-        announced = producers.announce(7)
-        assert not is_confirmed or producers.confirm(7, 0, announced)
+        verification = producers.begin_verification(7)
+        assert not is_confirmed or producers.complete_verification(7, 0, verification)
         end(producers, at=0)
-        assert is_confirmed or not producers.confirm(7, 0, announced)
+        assert is_confirmed or not producers.complete_verification(7, 0, verification)
         with pytest.raises(InvalidTransactionStateError):
             producers.check(header(0, is_transactional=True))
 
@@ -173,7 +173,7 @@ def test_an_announcement_makes_a_marker_worth_writing_again() -> None:
     producers = gated()
     end(producers, at=0)
     assert not producers.check_marker(7, 0, 0)
-    assert producers.confirm(7, 0, producers.announce(7))
+    assert producers.complete_verification(7, 0, producers.begin_verification(7))
     assert producers.check_marker(7, 0, 0)
 
 
@@ -208,7 +208,7 @@ def test_a_replaced_coordinator_may_not_end_transactions() -> None:
     producers.replay(read_header(content), content, NOW)
     producers.check_marker(7, 0, 5)
     producers.check_marker(7, 0, 6)
-    with pytest.raises(CoordinatorFencedError, match="coordinator epoch 4: 5 has taken over") as caught:
+    with pytest.raises(CoordinatorFencedError, match="coordinator epoch 4: 5 is current") as caught:
         producers.check_marker(7, 0, 4)
     assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
@@ -364,7 +364,7 @@ def test_a_transaction_stays_open_from_its_first_record_on_however_many_follow(a
 
 def test_a_gated_partition_lets_plain_records_of_a_producer_in() -> None:
     producers = Producers()
-    producers.is_gated = True
+    producers.requires_verification = True
 
     assert producers.check(header(0)) is None
     with pytest.raises(InvalidTransactionStateError):
@@ -373,24 +373,24 @@ def test_a_gated_partition_lets_plain_records_of_a_producer_in() -> None:
 
 def test_an_announcement_is_used_up_by_the_first_record_of_its_transaction() -> None:
     producers = Producers()
-    producers.is_gated = True
-    announced = producers.announce(7)
-    assert producers.confirm(7, 0, announced)
+    producers.requires_verification = True
+    verification = producers.begin_verification(7)
+    assert producers.complete_verification(7, 0, verification)
     written(producers, header(0, is_transactional=True))
     end(producers, 1)
 
-    assert not producers.confirm(7, 0, announced), "it was ended before we heard"
+    assert not producers.complete_verification(7, 0, verification), "it was ended before we heard"
     with pytest.raises(InvalidTransactionStateError):
         producers.check(header(1, is_transactional=True))
 
 
 def test_who_hears_late_that_a_transaction_was_confirmed_goes_on_where_another_write_has_begun_it() -> None:
     producers = Producers()
-    announced = producers.announce(7)
-    assert producers.confirm(7, 0, announced)
+    verification = producers.begin_verification(7)
+    assert producers.complete_verification(7, 0, verification)
     written(producers, header(0, is_transactional=True))
 
-    assert producers.confirm(7, 0, announced) is True
+    assert producers.complete_verification(7, 0, verification) is True
 
 
 def test_the_producer_with_the_first_id_is_one_like_all_others() -> None:

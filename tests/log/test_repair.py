@@ -74,7 +74,7 @@ def flip_among_holes(log: PartitionLog, files: dict[str, bytes]) -> None:
 
 
 def lose_segment(log: PartitionLog, files: dict[str, bytes]) -> None:
-    for suffix in (file_names.LOG, *file_names.BESIDE_LOG):
+    for suffix in (file_names.LOG, *file_names.COMPANION_SUFFIXES):
         files.pop(file_names.segment_file("", log.segments[1].base_offset, suffix).removeprefix("/"), None)
 
 
@@ -91,7 +91,7 @@ KINDS: dict[str, tuple[Callable[[], PartitionLog], Damaging]] = {
 
 
 def damaged(kind: str) -> tuple[PartitionLog, PartitionLog]:
-    """A sound log, and what is found of a copy of it that was damaged while nobody had it open."""
+    """A sound log, and the damage in a copy of it that was closed meanwhile."""
     make, damage = KINDS[kind]
     leader = make()
     files = image(leader.files)

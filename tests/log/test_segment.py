@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.log.batches import FOLDER, NOW, batch, examples
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.directories.atomic_files import read_whole
+from qanat.log.atomic_files import read_whole
 from qanat.log.segments import file_names
 from qanat.log.segments.batch_scan import Damage
 from qanat.log.segments.index_tables import GrowingTables, SealedTables

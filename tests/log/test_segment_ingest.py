@@ -1,4 +1,4 @@
-"""Files of batches made beside a log that become its last segment."""
+"""Staged files of batches that become a log's last segment."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from qanat.log.background_jobs import run_now
 from qanat.log.files import Files
 from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery.log_recovery import Checkpoint, open_log
-from qanat.log.segments.segment_ingest import IngestJob, find_taken_over, look
+from qanat.log.segment_ingest import IngestJob, check_staged, find_ingested
 from qanat.model.errors import (
     CorruptBatchError,
     InvalidTimestampError,
+    NotIngestedError,
     NotLeaderError,
-    NotTakenOverError,
     OutOfOrderSequenceError,
     QanatError,
     StorageError,
@@ -47,7 +47,7 @@ from qanat.model.errors import (
 from qanat.model.ids import LeaderEpoch
 from qanat.wire.batch_header import BatchHeader, read_header
 from qanat.wire.compression import Codec
-from qanat.wire.records import give_producer
+from qanat.wire.records import set_producer
 from qanat.wire.staged import BATCHES_MAX, hide, read_staged, staged_batch
 
 PLACE = "/data/staging"
@@ -70,16 +70,16 @@ def stage(files: Files, batches: Sequence[bytes], path: str = FILE) -> str:
 def named(records: int, writer: Writer = NOBODY, *, is_transactional: bool = False) -> BatchHeader:
     """What is said of a file with so many records."""
     sent = staged_batch("some/0123456789abcdef0123456789abcdef", records)
-    give_producer(sent, writer.producer_id, writer.epoch, writer.sequence, is_transactional=is_transactional)
+    set_producer(sent, writer.producer_id, writer.epoch, writer.sequence, is_transactional=is_transactional)
     return read_staged(sent).header
 
 
 def begin(log: PartitionLog, path: str, header: BatchHeader, leader_epoch: int = 0) -> IngestJob:
-    assert find_taken_over(log, header, leader_epoch) is None
-    return IngestJob(log, look(log, path, header.record_count, log.settings, NOW), header, leader_epoch, NOW)
+    assert find_ingested(log, header, leader_epoch) is None
+    return IngestJob(log, check_staged(log, path, header.record_count, log.settings, NOW), header, leader_epoch, NOW)
 
 
-def adopt(log: PartitionLog, path: str, header: BatchHeader, leader_epoch: int = 0) -> Appended:
+def ingest(log: PartitionLog, path: str, header: BatchHeader, leader_epoch: int = 0) -> Appended:
     job = begin(log, path, header, leader_epoch)
     run_now(job)
     assert job.appended is not None
@@ -91,9 +91,7 @@ def sent_instead(batches: Sequence[bytes], writer: Writer, *, is_transactional: 
     sent, sequence = [], writer.sequence
     for one in map(bytearray, batches):
         if writer is not NOBODY:
-            sequence += give_producer(
-                one, writer.producer_id, writer.epoch, sequence, is_transactional=is_transactional
-            )
+            sequence += set_producer(one, writer.producer_id, writer.epoch, sequence, is_transactional=is_transactional)
         sent.append(bytes(one))
     return sent
 
@@ -111,7 +109,7 @@ def test_a_file_taken_over_is_as_if_its_batches_had_been_sent(data: st.DataObjec
         for _ in range(before):
             append(one, batch(2), leader_epoch=3)
 
-    appended = adopt(log, stage(log.files, batches), named(sum(sizes), writer, is_transactional=is_transactional), 3)
+    appended = ingest(log, stage(log.files, batches), named(sum(sizes), writer, is_transactional=is_transactional), 3)
     for content in sent_instead(batches, writer, is_transactional=is_transactional):
         append(other, content, leader_epoch=3)
 
@@ -140,7 +138,7 @@ def test_on_the_real_disk_nothing_but_headers_is_written(tmp_path: Path) -> None
     written: list[str] = []
     files.before_write = written.append
 
-    adopt(log, path, named(5, Writer(7), is_transactional=True))
+    ingest(log, path, named(5, Writer(7), is_transactional=True))
 
     assert written == [path] * 5
     assert [key for _, key, _ in pairs_of(log)] == [b"key"] * 5
@@ -156,7 +154,7 @@ def test_one_file_after_another_and_batches_between_them() -> None:
     log = new_log(segment_bytes=100_000)
     writer = Writer(7)
     for turn in range(3):
-        adopt(log, stage(log.files, [batch(2), batch(3)]), named(5, Writer(7, 0, 6 * turn)))
+        ingest(log, stage(log.files, [batch(2), batch(3)]), named(5, Writer(7, 0, 6 * turn)))
         append(log, batch(1, writer=Writer(7, 0, 6 * turn + 5)))
     flush(log)
 
@@ -169,25 +167,25 @@ def test_asked_for_again_it_is_where_it_was() -> None:
     log = new_log(segment_bytes=100_000)
     append(log, batch(1))
     header = named(20, Writer(7, 2, 0), is_transactional=True)
-    adopt(log, stage(log.files, [batch(2)] * 10), header)
+    ingest(log, stage(log.files, [batch(2)] * 10), header)
     append(log, batch(4))
 
     for one in (log, reopened(log)):
-        found = find_taken_over(one, header, 0)
+        found = find_ingested(one, header, 0)
         assert found is not None
         assert (found.base_offset, found.last_offset, found.is_duplicate) == (1, 20, True)
     with pytest.raises(OutOfOrderSequenceError):
-        find_taken_over(log, named(3, Writer(7, 2, 5), is_transactional=True), 0)
+        find_ingested(log, named(3, Writer(7, 2, 5), is_transactional=True), 0)
     with pytest.raises(QanatError, match="fenced"):
-        find_taken_over(log, named(3, Writer(7, 1, 20), is_transactional=True), 0)
+        find_ingested(log, named(3, Writer(7, 1, 20), is_transactional=True), 0)
 
 
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"cleanup_policy": "compact"}, "does not store batches as they come"),
-        ({"compression_type": "gzip"}, "does not store batches as they come"),
-        ({"message_timestamp_type": "LogAppendTime"}, "does not store batches as they come"),
+        ({"cleanup_policy": "compact"}, "does not store batches unchanged"),
+        ({"compression_type": "gzip"}, "does not store batches unchanged"),
+        ({"message_timestamp_type": "LogAppendTime"}, "does not store batches unchanged"),
         ({"segment_bytes": 200}, "more than a segment"),
         ({"max_message_bytes": 100}, "too large a batch"),
     ],
@@ -196,8 +194,8 @@ def test_what_a_topic_would_not_store_as_it_is_is_not_taken_over(settings: dict[
     log = new_log(**{"segment_bytes": 100_000, **settings})
     path = stage(log.files, [batch(3)] * 2)
 
-    with pytest.raises(NotTakenOverError, match=reason):
-        look(log, path, 6, log.settings, NOW)
+    with pytest.raises(NotIngestedError, match=reason):
+        check_staged(log, path, 6, log.settings, NOW)
 
     assert (log.end_offset, log.is_appending) == (0, False)
     assert log.files.exists(path)
@@ -206,16 +204,16 @@ def test_what_a_topic_would_not_store_as_it_is_is_not_taken_over(settings: dict[
 def test_a_file_that_is_not_there_or_cannot_be_read_is_not_taken_over_and_the_directory_lives() -> None:
     files = WatchedFiles(MemoryFiles())
     log = new_log(files)
-    with pytest.raises(NotTakenOverError, match="there is no staged file"):
-        look(log, FILE, 1, log.settings, NOW)
+    with pytest.raises(NotIngestedError, match="there is no staged file"):
+        check_staged(log, FILE, 1, log.settings, NOW)
 
     def refuse(path: str) -> None:
         raise StorageError(f"{path} is on a bad sector")
 
     path = stage(files, [batch(1)])
     files.before_read = refuse
-    with pytest.raises(NotTakenOverError, match=r"cannot be read: .*bad sector"):
-        look(log, path, 1, log.settings, NOW)
+    with pytest.raises(NotIngestedError, match=r"cannot be read: .*bad sector"):
+        check_staged(log, path, 1, log.settings, NOW)
     assert log.state.failure is None
 
 
@@ -253,18 +251,18 @@ def test_a_file_that_is_not_what_was_announced_is_refused(content: bytes, record
     file.write((content,), 0)
 
     with pytest.raises(CorruptBatchError, match=reason):
-        look(log, FILE, records, log.settings, NOW)
+        check_staged(log, FILE, records, log.settings, NOW)
     assert log.end_offset == 0
 
 
 def test_too_many_batches_and_timestamps_from_far_ahead_are_refused() -> None:
     log = new_log(segment_bytes=10_000_000)
     path = stage(log.files, [batch(1)] * (BATCHES_MAX + 1))
-    with pytest.raises(NotTakenOverError, match=str(BATCHES_MAX)):
-        look(log, path, BATCHES_MAX + 1, log.settings, NOW)
+    with pytest.raises(NotIngestedError, match=str(BATCHES_MAX)):
+        check_staged(log, path, BATCHES_MAX + 1, log.settings, NOW)
     path = stage(log.files, [batch(1, timestamps=NOW + 10_000_000)])
     with pytest.raises(InvalidTimestampError):
-        look(log, path, 1, log_settings(message_timestamp_after_max_ms=1000), NOW)
+        check_staged(log, path, 1, log_settings(message_timestamp_after_max_ms=1000), NOW)
 
 
 def test_a_file_whose_taking_over_was_begun_before_is_taken_over_all_the_same() -> None:
@@ -277,7 +275,7 @@ def test_a_file_whose_taking_over_was_begun_before_is_taken_over_all_the_same() 
         begun[:] = batch(2, at=900, writer=whose, is_transactional=True)
         file.write((begun,), at)
 
-    adopt(log, path, named(8, Writer(7)))
+    ingest(log, path, named(8, Writer(7)))
 
     found = [header for header, _ in stored(log)]
     assert [(one.base_offset, one.producer_id, one.base_sequence) for one in found] == [
@@ -313,7 +311,7 @@ def test_a_file_that_is_gone_when_it_is_renamed_costs_nothing(tmp_path: Path, be
     job.run()
     Path(path).unlink()
 
-    with pytest.raises(NotTakenOverError, match="could not be renamed"):
+    with pytest.raises(NotIngestedError, match="could not be renamed"):
         job.finish()
 
     assert (log.end_offset, log.is_appending, log.state.failure) == (before, False, None)
@@ -324,7 +322,7 @@ def test_a_file_that_is_gone_when_it_is_renamed_costs_nothing(tmp_path: Path, be
 
 def test_its_headers_are_what_a_follower_gets() -> None:
     log, follower = new_log(segment_bytes=100_000), new_log(segment_bytes=100_000)
-    adopt(log, stage(log.files, [batch(2), batch(3)]), named(5, Writer(7), is_transactional=True), leader_epoch=6)
+    ingest(log, stage(log.files, [batch(2), batch(3)]), named(5, Writer(7), is_transactional=True), leader_epoch=6)
 
     follower.append_replicated(b"".join(content for _, content in stored(log)), NOW)
 

@@ -21,7 +21,7 @@ from tests.log.batches import (
 )
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.directories.atomic_files import read_whole
+from qanat.log.atomic_files import read_whole
 from qanat.log.files import Buffer, File, Files, Lock
 from qanat.log.partition_log import PartitionLog
 from qanat.log.segments import file_names
@@ -102,14 +102,14 @@ class KeyedFile:
     def is_resident(self, position: int, length: int) -> bool:
         return self._file.is_resident(position, length)
 
-    def cut(self, length: int) -> None:
-        self._file.cut(length)
+    def truncate(self, length: int) -> None:
+        self._file.truncate(length)
 
     def sync(self) -> None:
         self._file.sync()
 
-    def forget_cache(self) -> None:
-        self._file.forget_cache()
+    def drop_cache(self) -> None:
+        self._file.drop_cache()
 
     def rename(self, path: str) -> None:
         before = self.path

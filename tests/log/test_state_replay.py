@@ -9,9 +9,9 @@ from tests.log.batches import FOLDER, Writer, append, batch, end_transaction, ex
 from qanat.log.background_jobs import run_now
 from qanat.log.partition_log import PartitionLog
 from qanat.log.producers import Producers
-from qanat.log.recovery.state_replay import load_producers, remove_snapshots, replay_segment
 from qanat.log.segments import file_names
 from qanat.log.segments.index_tables import SealedTables
+from qanat.log.state_replay import load_producers, remove_snapshots, replay_segment
 
 
 def log_with_producers(acts: list[int]) -> PartitionLog:
@@ -54,7 +54,7 @@ def test_rebuilt_tables_are_the_very_same_files(acts: list[int]) -> None:
     log = log_with_producers(acts)
     before = image(log.files)
     for segment in log.segments[:-1]:
-        for suffix in file_names.BESIDE_LOG:
+        for suffix in file_names.COMPANION_SUFFIXES:
             log.files.remove(segment.path(suffix))
         run_now(log.begin_rebuild(segment))
         assert isinstance(segment.tables, SealedTables)

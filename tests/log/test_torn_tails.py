@@ -9,7 +9,7 @@ import pytest
 from tests.log.batches import FOLDER, NOW, PARTITION, Writer, append, batch, flush, log_settings, new_log, stored
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.directories.atomic_files import read_whole, write_volatile
+from qanat.log.atomic_files import read_whole, write_volatile
 from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery.log_recovery import Checkpoint, open_log
 from qanat.log.segments import file_names

@@ -34,7 +34,7 @@ from qanat.log.directories.catalogue import close_log, reopen_log
 from qanat.log.partition_log import PartitionLog
 from qanat.log.segments import file_names
 from qanat.log.timestamp_lookup import find_timestamp
-from qanat.log.truncation import LookJob, begin_restart, begin_truncation
+from qanat.log.truncation import TruncationPlanJob, begin_restart, begin_truncation
 from qanat.model.errors import OutOfOrderSequenceError
 from qanat.testing.simulation.disk import SimDisk
 
@@ -118,7 +118,7 @@ def test_a_log_that_ends_there_already_is_left_alone() -> None:
     flush(log)
     assert begin_truncation(log, 3) is None
     assert begin_truncation(log, 9) is None
-    assert log.job_in_hand is None
+    assert log.running_job is None
 
 
 def test_bounds_follow_the_end() -> None:
@@ -224,7 +224,7 @@ def test_nothing_is_appended_while_a_log_is_being_cut() -> None:
     assert len(contents(log)) == 3
     job = begin_truncation(log, 1)
     assert job is not None
-    with pytest.raises(AssertionError, match="being cut"):
+    with pytest.raises(AssertionError, match="being truncated"):
         append(log, batch())
     job.run()
     assert [record.offset for record in contents(log)] == [0, 1, 2], "readers see the old log until it is finished"
@@ -262,9 +262,9 @@ def test_readers_see_the_shorter_log_while_its_file_is_being_cut() -> None:
     log = new_log()
     fill(log, 3)
     flush(log)
-    look = LookJob(log, 1)
+    look = TruncationPlanJob(log, 1)
     look.run()
-    job = begin_truncation(log, 1, look.retreat)
+    job = begin_truncation(log, 1, look.plan)
     assert job is not None
     assert [record.offset for record in contents(log)] == [0]
     job.run()

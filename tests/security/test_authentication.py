@@ -1,4 +1,4 @@
-"""PLAIN, its credentials, and a connection's way from a stranger to a principal."""
+"""PLAIN, its credentials, and the SASL exchange of a connection."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from qanat.adapters.credentials_file import plain_authenticator, read_credentials
 from qanat.model.errors import InvalidSettingError
 from qanat.security.authentication import Accepted, Principal, Refused
-from qanat.security.conversation import Conversation
 from qanat.security.plain import Plain
+from qanat.security.sasl_exchange import SaslExchange
 from qanat.security.settings import SecuritySettings
 
 PASSWORDS = {"alice": "wonder:land", "bob": "ü"}
@@ -53,7 +53,7 @@ def test_a_reason_never_tells_a_password() -> None:
 
 
 def test_a_conversation_ends_with_a_principal() -> None:
-    conversation = Conversation({"PLAIN": Plain(PASSWORDS)})
+    conversation = SaslExchange({"PLAIN": Plain(PASSWORDS)})
     assert conversation.mechanisms == ["PLAIN"]
     assert not conversation.choose("SCRAM-SHA-256", tokens_are_bare=False)
     assert not conversation.choose("", tokens_are_bare=True)

@@ -9,16 +9,16 @@ from pytest import MonkeyPatch  # noqa: PT013 - a type, used in every signature 
 from verify.logs.crash_sweep import Sweep
 from verify.logs.log_checks import LogMismatchError
 
+from qanat.log.atomic_files import replace
 from qanat.log.compaction.retained_records import Cleaner, _decoded
-from qanat.log.directories.atomic_files import replace
 from qanat.log.files import Buffer, Files
 from qanat.log.flush_state import FlushJob
 from qanat.log.in_place_truncation import InPlaceTruncation
 from qanat.log.partition_log import PartitionLog
+from qanat.log.producer_snapshots import decode_snapshot
 from qanat.log.recovery.log_recovery import Checkpoint
 from qanat.log.retention import DeleteJob
 from qanat.log.segments import file_names
-from qanat.log.segments.producer_snapshots import decode_snapshot
 from qanat.log.segments.segment import Segment
 from qanat.log.segments.sidecar import Sidecar, encode_sidecar
 from qanat.log.settings import LogSettings
@@ -70,7 +70,7 @@ def seal_before_the_log_is_synced(patch: MonkeyPatch) -> None:
 
 
 def cut_but_keep_the_sidecar(patch: MonkeyPatch) -> None:
-    patch.setattr(TruncateJob, "_remove_beside", _nothing)
+    patch.setattr(TruncateJob, "_remove_companions", _nothing)
 
 
 def cut_the_oldest_first(patch: MonkeyPatch) -> None:
@@ -80,11 +80,11 @@ def cut_the_oldest_first(patch: MonkeyPatch) -> None:
         job: TruncateJob,
         log: PartitionLog,
         end_offset: int,
-        retreat: InPlaceTruncation | None = None,
+        plan: InPlaceTruncation | None = None,
         *,
         is_restart: bool = False,
     ) -> None:
-        begin(job, log, end_offset, retreat, is_restart=is_restart)
+        begin(job, log, end_offset, plan, is_restart=is_restart)
         if job._kept:
             job._removed.reverse()
 
@@ -141,7 +141,7 @@ def remember_one_batch_per_producer(patch: MonkeyPatch) -> None:
             state.batches = state.batches[-1:]
         return producers
 
-    patch.setattr("qanat.log.recovery.state_replay.decode_snapshot", decoded)
+    patch.setattr("qanat.log.state_replay.decode_snapshot", decoded)
 
 
 def write_epochs_after_sealing(patch: MonkeyPatch) -> None:
@@ -158,18 +158,18 @@ def write_epochs_after_sealing(patch: MonkeyPatch) -> None:
 
 def take_every_tail_for_torn(patch: MonkeyPatch) -> None:
     """C60: what is unsound is cut off wherever it is; found only where data rots."""
-    from qanat.log.recovery.active_segment_recovery import take_in
+    from qanat.log.recovery.active_segment_recovery import recover_segment
 
     def taken(segment: Segment, *, next_offset: int | None, is_dense: bool, **_: object) -> bool:
-        return take_in(segment, torn_from=0, next_offset=next_offset, is_dense=is_dense)
+        return recover_segment(segment, torn_from=0, next_offset=next_offset, is_dense=is_dense)
 
-    patch.setattr("qanat.log.recovery.log_recovery.take_in", taken)
+    patch.setattr("qanat.log.recovery.log_recovery.recover_segment", taken)
 
 
 def leave_staged_batches_in_sight(patch: MonkeyPatch) -> None:
     """A batch of a staged file is nobody's, and seen, if its new header is lost and the file's name is not."""
     patch.setattr("verify.logs.log_rig.hide", _nothing)
-    patch.setattr("qanat.log.segments.segment_ingest.show", _nothing)
+    patch.setattr("qanat.log.segment_ingest.show", _nothing)
 
 
 BUGS: list[Callable[[MonkeyPatch], None]] = [

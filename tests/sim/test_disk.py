@@ -589,5 +589,5 @@ def test_bytes_that_a_failed_sync_dropped_look_written_until_the_cache_is_let_go
     again = disk.crash("keep_all").open("/a")
     assert again.read(0, 8) == b"keptlost"
     again.sync()
-    again.forget_cache()
+    again.drop_cache()
     assert again.read(0, 8) == b"kept\0\0\0\0"

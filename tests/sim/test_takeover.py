@@ -26,12 +26,12 @@ from qanat.connection.deadline import Deadline
 from qanat.connection.link import Link
 from qanat.groups.replies import FetchReply
 from qanat.groups.requests import FetchOffsets
-from qanat.groups.share.partition import Dying
+from qanat.groups.share.partition import ArchivingRange
 from qanat.groups.share.runs import Cause
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
-from qanat.model.placement import partition_of
+from qanat.model.placement import coordinator_partition
 from qanat.servers.http.context import HttpContext
 from qanat.servers.http.records import idempotency, record_parsing
 from qanat.servers.http.records.idempotency import Job
@@ -201,7 +201,7 @@ def test_a_dead_letter_is_written_though_the_new_leader_does_not_see_its_record_
         new, partition = await _in_the_dark(stage)
         assert new.node is not None
         letters = DeadLetters(new.node.broker)
-        reading = _run_on(new, letters._records(partition, Dying(5, 5, 5, Cause.DELIVERED_TOO_OFTEN)))
+        reading = _run_on(new, letters._records(partition, ArchivingRange(5, 5, 5, Cause.DELIVERED_TOO_OFTEN)))
         await asyncio.sleep(0.5)
         assert not reading.done(), "there is such a record, and it is committed"
         stage.network.heal()
@@ -261,7 +261,9 @@ class _Keys:
 
     def leader(self, key: str) -> Machine:
         """The machine that leads the partition in which a key is noted."""
-        return self._stage.machines[_leader_of(self._stage, TopicPartition(IDEMPOTENCY_TOPIC, partition_of(key, 16)))]
+        return self._stage.machines[
+            _leader_of(self._stage, TopicPartition(IDEMPOTENCY_TOPIC, coordinator_partition(key, 16)))
+        ]
 
     async def produce(self, machine: Machine, key: str) -> bool:
         """Write a record under a key by this machine; whether it was known to be there."""

@@ -23,7 +23,7 @@ from qanat.testing import EmbeddedBroker
 from qanat.wire.batch_header import check_stored_batch
 from qanat.wire.columns import decode_columns
 from qanat.wire.compression import Codec
-from qanat.wire.records import give_producer
+from qanat.wire.records import set_producer
 
 
 def test_a_batch_that_the_topic_finds_too_large_says_what_helps() -> None:
@@ -66,7 +66,7 @@ def test_what_is_staged_comes_back_and_may_be_written_to(count: int, tmp_path: P
         assert [(one.at, one.rows, bytes(one.batch)) for one in found] == [
             (one.at, one.rows, bytes(one.batch)) for one in batches
         ]
-        assert give_producer(found[0].batch, 7, 0, 0, is_transactional=True) == found[0].rows
+        assert set_producer(found[0].batch, 7, 0, 0, is_transactional=True) == found[0].rows
         check_stored_batch(found[0].batch)
 
 

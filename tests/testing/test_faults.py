@@ -1,4 +1,4 @@
-"""Trouble by plan: each kind strikes as often as told, clients see what they would see of a broker in trouble."""
+"""Planned faults: each kind strikes as often as planned, and clients see what a failing broker would show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.testing.clients import SECONDS, consume, consumer, produce, producer
 
 from qanat.api.api_table import SERVED
 from qanat.testing import EmbeddedBroker, ErrorCode
-from qanat.testing.refusals import refusal
+from qanat.testing.error_responses import error_response
 from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest
 from qanat.wire.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from qanat.wire.kafka.registry import ApiKey
@@ -118,7 +118,7 @@ def test_every_api_can_be_refused_in_every_version(broker: EmbeddedBroker, serve
     if served.key is ApiKey.PRODUCE:
         request.acks = 1
     context = RequestContext(broker.node.broker, None, None)  # type: ignore[arg-type]
-    response = refusal(served.key, request, context, ErrorCode.UNKNOWN_SERVER_ERROR)
+    response = error_response(served.key, request, context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     for version in range(served.first_version, served.last_version + 1):
         assert served.api.codec.write_response(response, version) is not None

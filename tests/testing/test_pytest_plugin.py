@@ -1,4 +1,4 @@
-"""The plug-in gives its fixtures to whoever asks, and nothing to those who do not: no time, no warning."""
+"""The plug-in provides its fixtures, and costs other tests nothing: no time, no warning."""
 
 from __future__ import annotations
 

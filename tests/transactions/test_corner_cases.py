@@ -25,7 +25,7 @@ from tests.transactions.shell import MINUTE, SECOND, A, B, Shell, Written, at_ep
 
 from qanat.groups.replies import CommitReply, FetchReply
 from qanat.groups.requests import CommitTransactionOffsets, FetchOffsets, OffsetToCommit
-from qanat.log.segments.producer_snapshots import decode_snapshot
+from qanat.log.producer_snapshots import decode_snapshot
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import CoordinatorFencedError, InvalidProducerEpochError, OutOfOrderSequenceError
 from qanat.model.ids import TopicPartition

@@ -23,6 +23,7 @@ from tests.transactions.shell import MINUTE, SECOND, A, B, C, Call, Shell
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
+from qanat.transactions.decision_builder import Timer, TimerKind
 from qanat.transactions.records import EPOCH_PER_TRANSACTION
 from qanat.transactions.replies import AddReply, ProducerReply, VerifyReply
 from qanat.transactions.requests import (
@@ -33,7 +34,6 @@ from qanat.transactions.requests import (
     VerifyPartitions,
 )
 from qanat.transactions.states import TransactionState
-from qanat.transactions.turn import Timer, TimerKind
 
 IDS = ("t", "u")
 PARTITIONS = (A, B, C)

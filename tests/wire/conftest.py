@@ -43,7 +43,7 @@ class Wire:
 
 
 class FormFinder(MetaPathFinder):
-    """Finds the native modules in one form, whatever lies beside their sources."""
+    """Finds the native modules in one form, whatever binaries are there."""
 
     def __init__(self, files: dict[str, Path]) -> None:
         self.files = files

@@ -153,12 +153,12 @@ def test_the_checksum_follows_a_producer_that_is_put_in(wire: Wire) -> None:
     for codec in CODECS:
         ((batch, _),) = wire.columns.encode_columns(columns, codec=codec)
         for is_transactional in (False, True):
-            wire.records.give_producer(batch, 7, 1, 100, is_transactional=is_transactional)
+            wire.records.set_producer(batch, 7, 1, 100, is_transactional=is_transactional)
             header = check_batch(batch)
             assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 1, 100)
             assert header.is_transactional == is_transactional
         batch[-1] ^= 1
-        wire.records.give_producer(batch, 8, 1, 100, is_transactional=True)
+        wire.records.set_producer(batch, 8, 1, 100, is_transactional=True)
         with pytest.raises(CorruptBatchError):
             check_batch(batch)
 

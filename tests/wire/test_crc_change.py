@@ -37,7 +37,7 @@ def test_a_batch_that_was_spoilt_stays_spoilt_whoever_sends_it(wire: Wire, place
     spoilt = bytearray(batch)
     spoilt[place] ^= 4
     for one in (batch, spoilt):
-        wire.records.give_producer(one, 7, 1, 100, is_transactional=True)
+        wire.records.set_producer(one, 7, 1, 100, is_transactional=True)
 
     assert check_batch(batch).base_sequence == 100
     with pytest.raises(CorruptBatchError, match="checksum mismatch"):

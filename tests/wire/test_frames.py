@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qanat.model.errors import MalformedMessageError
-from qanat.wire.frame_rooms import FrameRooms
+from qanat.wire.frame_buffers import FrameBuffers
 from qanat.wire.frames import FrameReader
 
 LIMIT = 1024 * 1024
@@ -97,7 +97,7 @@ def test_the_room_of_a_large_frame_is_used_again_once_nobody_looks_at_it() -> No
         made.append(size)
         return bytearray(size)
 
-    reader = FrameReader(LIMIT, FrameRooms(make))
+    reader = FrameReader(LIMIT, FrameBuffers(make))
 
     for number in range(10):
         assert received(reader, bytes([number]) * 200_000) == bytes([number]) * 200_000
@@ -106,7 +106,7 @@ def test_the_room_of_a_large_frame_is_used_again_once_nobody_looks_at_it() -> No
 
 
 def test_a_part_of_a_large_frame_keeps_the_whole_frame_from_being_written_over() -> None:
-    rooms = FrameRooms()
+    rooms = FrameBuffers()
     held = [received(FrameReader(LIMIT, rooms), bytes([number]) * 100_000)[10:20] for number in range(20)]
 
     assert [bytes(part) for part in held] == [bytes([number]) * 10 for number in range(20)]
@@ -119,7 +119,7 @@ def test_a_frame_beyond_the_usual_size_gets_a_room_of_its_own_size_that_is_not_k
         made.append(size)
         return bytearray(size)
 
-    reader = FrameReader(8 * LIMIT, FrameRooms(make))
+    reader = FrameReader(8 * LIMIT, FrameBuffers(make))
     for _ in range(2):
         received(reader, bytes(5 * LIMIT))
 

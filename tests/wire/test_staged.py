@@ -9,7 +9,7 @@ from tests.log.batches import Writer, batch, examples
 
 from qanat.model.errors import CorruptBatchError, InvalidRecordError, QanatError
 from qanat.wire.batch_header import CONTROL, TRANSACTIONAL, batch_crc, check_batch, read_header, write_header
-from qanat.wire.records import give_producer
+from qanat.wire.records import set_producer
 from qanat.wire.staged import hide, is_staged, read_staged, show, staged_batch
 
 NAME = "batch-7/0123456789abcdef0123456789abcdef"
@@ -17,7 +17,7 @@ NAME = "batch-7/0123456789abcdef0123456789abcdef"
 
 def test_what_is_sent_says_whose_file_it_is_and_how_much_is_in_it() -> None:
     sent = staged_batch(NAME, 5_000_000)
-    assert give_producer(sent, 42, 3, 17, is_transactional=True) == 5_000_000
+    assert set_producer(sent, 42, 3, 17, is_transactional=True) == 5_000_000
 
     found = read_staged(sent)
 
@@ -98,7 +98,7 @@ def test_no_part_of_a_header_written_anew_makes_a_hidden_batch_one() -> None:
     hide(hidden)
     for is_transactional in (False, True):
         taken = bytearray(batch(3))
-        give_producer(taken, 7, 1, 100, is_transactional=is_transactional)
+        set_producer(taken, 7, 1, 100, is_transactional=is_transactional)
         header = read_header(taken)._replace(base_offset=500, leader_epoch=4)
         write_header(taken, 0, header)
         check_batch(taken)

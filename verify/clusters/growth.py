@@ -143,7 +143,7 @@ class Growth:
             asyncio.set_event_loop(None)
             for machine in self._machines:
                 loop.kill(machine.owner)
-            loop.bury()
+            loop.abandon()
             gc.enable()
         assert not problems, problems[0]
         return self.phases

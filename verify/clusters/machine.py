@@ -28,7 +28,7 @@ from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.testing.simulation.crash_image import CrashMode
 from qanat.testing.simulation.disk import SimDisk
-from qanat.testing.simulation.loop import OWNER, Owner, SimFlusher, SimLoop
+from qanat.testing.simulation.loop import OWNER, Owner, SimFsyncThread, SimLoop
 from qanat.testing.simulation.network import SimNetwork
 from qanat.transactions.settings import TransactionSettings
 from verify.clusters.store import SimStore
@@ -60,7 +60,7 @@ class SimLogs:
     """A data directory at work on a simulated loop."""
 
     def __init__(self, directory: LogDirectory) -> None:
-        self.runtime = LogRuntime(directory, wall_ms, SimFlusher())
+        self.runtime = LogRuntime(directory, wall_ms, SimFsyncThread())
         self.upkeep = Maintenance(self.runtime, _no_pause)
 
     async def __aenter__(self) -> LogRuntime:

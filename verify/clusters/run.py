@@ -23,7 +23,7 @@ from qanat.cluster.store import Operation
 from qanat.connection.cluster import Address, Cluster
 from qanat.connection.deadline import Deadline
 from qanat.log.partition_log import PartitionLog
-from qanat.testing.simulation.loop import NOBODY, OWNER, Owner, SimLoop
+from qanat.testing.simulation.loop import NO_OWNER, OWNER, Owner, SimLoop
 from qanat.testing.simulation.network import SimNetwork
 from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from qanat.wire.kafka.registry import ApiKey
@@ -80,11 +80,11 @@ class ClusterRun:
         unhandled = UnhandledExceptions(self._note_unhandled)
         loop.set_exception_handler(unhandled.on_loop)
         asyncio.set_event_loop(loop)
-        gc.disable()  # A life is short, and `bury` collects what it leaves.
+        gc.disable()  # A life is short, and `abandon` collects what it leaves.
         try:
             with self._watching_commits(), unhandled:
                 loop.run_until_complete(self._live_until_enough(loop))
-                loop.report_failed(NOBODY)
+                loop.report_failed(NO_OWNER)
         except Exception as fault:  # noqa: BLE001 - whatever ends a life is what is wrong with it
             self.report.problems.append(f"ended by {type(fault).__name__}: {fault}")
         finally:
@@ -92,7 +92,7 @@ class ClusterRun:
             for machine in self.machines:
                 loop.kill(machine.owner)
             asyncio.set_event_loop(None)
-            loop.bury()
+            loop.abandon()
             self.machines.clear()
             gc.enable()
         return self.report

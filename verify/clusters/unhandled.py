@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from qanat.testing.simulation.loop import NOBODY, OWNER, OwnedTask, Owner
+from qanat.testing.simulation.loop import NO_OWNER, OWNER, OwnedTask, Owner
 
 _LOGGER = logging.getLogger("qanat")
 
@@ -57,6 +57,6 @@ def _owner_of(context: dict[str, Any]) -> Owner | None:
     if isinstance(waited_for, OwnedTask):
         return waited_for.owner
     if handle is not None:
-        owner: Owner = handle._context.get(OWNER, NOBODY)
+        owner: Owner = handle._context.get(OWNER, NO_OWNER)
         return owner
-    return None if waited_for is not None and OWNER.get() is NOBODY else OWNER.get()
+    return None if waited_for is not None and OWNER.get() is NO_OWNER else OWNER.get()

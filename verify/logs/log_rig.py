@@ -21,10 +21,10 @@ from qanat.log.files import Files
 from qanat.log.flush_state import begin_flush
 from qanat.log.recovery.log_recovery import Checkpoint, open_log
 from qanat.log.retention import begin_retention
-from qanat.log.segments.segment_ingest import IngestJob, find_taken_over, look
+from qanat.log.segment_ingest import IngestJob, check_staged, find_ingested
 from qanat.log.settings import DirectorySettings, LogSettings
-from qanat.log.truncation import LookJob, TruncateJob, begin_restart, begin_truncation
-from qanat.model.errors import NotTakenOverError, QanatError
+from qanat.log.truncation import TruncateJob, TruncationPlanJob, begin_restart, begin_truncation
+from qanat.model.errors import NotIngestedError, QanatError
 from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.wire.batch_header import PREFIX_SIZE, BatchHeader, placed, read_header
 from qanat.wire.compression import Codec
@@ -127,17 +127,17 @@ class LogRig:
         prefix = placed(read_header(batch), base_offset, self.leader_epoch)
         self.history.append(Entry.of(prefix + batch[PREFIX_SIZE:]))
 
-    def adopt(self, producer_id: int | None, contents: Sequence[Content], *, is_transactional: bool = False) -> None:
+    def ingest(self, producer_id: int | None, contents: Sequence[Content], *, is_transactional: bool = False) -> None:
         """Stage batches beside the log, as another process would, and have the file taken over."""
         client = self.clients[producer_id] if producer_id is not None else None
         is_transactional = client is not None and (is_transactional or client.is_in_transaction)
         path, size, records = self._stage(contents)
         header = self._enter_all(contents, client, is_transactional=is_transactional)
         try:
-            looked = look(self.log, path, records, self.settings, self.now_ms)
-            require(find_taken_over(self.log, header, self.leader_epoch) is None, "it was never taken over")
-            job = IngestJob(self.log, looked, header, self.leader_epoch, self.now_ms)
-        except NotTakenOverError as fault:
+            checked = check_staged(self.log, path, records, self.settings, self.now_ms)
+            require(find_ingested(self.log, header, self.leader_epoch) is None, "it was never taken over")
+            job = IngestJob(self.log, checked, header, self.leader_epoch, self.now_ms)
+        except NotIngestedError as fault:
             is_wanted = self.settings.keeps_batches and size <= self.settings.segment_bytes
             require(not is_wanted, f"a staged file of {size} bytes was not taken over: {fault}")
             self.history.take_back(len(contents))
@@ -148,7 +148,7 @@ class LogRig:
         expected = Appended(base_offset, base_offset + records - 1, False, is_flush_due)
         require(job.appended == expected, f"taking over was answered with {job.appended} where {expected} was due")
         if client is not None:
-            again = find_taken_over(self.log, header, self.leader_epoch)
+            again = find_ingested(self.log, header, self.leader_epoch)
             is_known = again is not None and (again.is_duplicate, again.base_offset) == (True, base_offset)
             require(is_known, f"a file at {base_offset} that was taken over is answered with {again}")
             client.next_sequence += records
@@ -267,11 +267,11 @@ class LogRig:
         end_offset = max(end_offset, 0)
         if end_offset >= self.log.end_offset:
             return
-        look = LookJob(self.log, end_offset)
+        look = TruncationPlanJob(self.log, end_offset)
         run_now(look)
         self._lower_checkpoint(min(end_offset, look.lowest_end))
         self.history.begin_truncation(end_offset, self.log.segments[0].base_offset)
-        self._cut(begin_truncation(self.log, end_offset, look.retreat))
+        self._cut(begin_truncation(self.log, end_offset, look.plan))
         require(self.log.end_offset <= end_offset, f"{self.log} was cut to {end_offset}")
 
     def truncate_to_epoch(self, epoch: int) -> None:

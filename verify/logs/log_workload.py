@@ -49,7 +49,7 @@ class LogWorkload:
         self._acts_drawn = [act for act, _ in acts]
         self._weights = [max(one, two) for one, two in zip(weights, (4, 2, 0, 2, 0, 2), strict=False)]
         self._weights += weights[len(self._weights) :]
-        self._acts_drawn.append(self._adopt)
+        self._acts_drawn.append(self._ingest)
         self._weights.append(Random(f"adoptions {seed}").choice((0, 0, 6)))
 
     def run(self) -> None:
@@ -107,10 +107,10 @@ class LogWorkload:
     def _append_as(self) -> None:
         self.rig.append_as(self._client(), self._content(), is_transactional=self.random.random() < 0.5)
 
-    def _adopt(self) -> None:
+    def _ingest(self) -> None:
         contents = [self._content() for _ in range(self.random.choice((1, 2, 7)))]
         client = self.random.choice((None, 1, 2, 3))
-        self.rig.adopt(client, contents, is_transactional=self.random.random() < 0.5)
+        self.rig.ingest(client, contents, is_transactional=self.random.random() < 0.5)
 
     def _end_transaction(self) -> None:
         bumps_epoch = self.random.random() < 0.3

@@ -27,7 +27,7 @@ from qanat.app.node.node import Node, NodeSettings
 from qanat.app.settings.loading import flag, load
 from qanat.groups.replies import FetchReply
 from qanat.groups.requests import FetchOffsets
-from qanat.log.directories.atomic_files import replace
+from qanat.log.atomic_files import replace
 from qanat.log.directories.catalogue import PartitionRow
 from qanat.model.error_codes import ErrorCode
 from qanat.testing.simulation.disk_faults import Act

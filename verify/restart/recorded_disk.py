@@ -153,17 +153,17 @@ class RecordedFile:
     def is_resident(self, position: int, length: int) -> bool:
         return self._real.is_resident(position, length)
 
-    def cut(self, length: int) -> None:
+    def truncate(self, length: int) -> None:
         with self._disk.lock:
-            self._real.cut(length)
-            self._shadow.cut(length)
+            self._real.truncate(length)
+            self._shadow.truncate(length)
 
     def sync(self) -> None:
         with self._disk.syncing(self._shadow):
             self._real.sync()
 
-    def forget_cache(self) -> None:
-        self._real.forget_cache()
+    def drop_cache(self) -> None:
+        self._real.drop_cache()
 
     def rename(self, path: str) -> None:
         with self._disk.lock:

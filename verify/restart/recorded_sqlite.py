@@ -66,7 +66,7 @@ class RecordedVfsFile(apsw.VFSFile):
     def xTruncate(self, newsize: int) -> None:
         with self._disk.lock:
             super().xTruncate(newsize)
-            self._shadow.cut(newsize)
+            self._shadow.truncate(newsize)
 
     def xSync(self, flags: int) -> None:
         if self._has_new_name:

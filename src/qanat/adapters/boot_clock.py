@@ -1,7 +1,7 @@
-"""A clock that several processes of one host share and nobody can set: time since boot, and which boot.
+"""The boot clock: time since boot, and which boot; all processes of a host share it, and it cannot be set.
 
-It goes on while the machine sleeps. Wall-clock jumps do not touch it; after a reboot its readings from before
-mean nothing, which the boot's id tells.
+It runs while the machine sleeps. Changes of the system clock do not affect it; after a reboot earlier readings
+mean nothing, which the boot id shows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The mechanism PLAIN with names and passwords from a file: one `name:password` a line, `#` begins a remark.
+"""The mechanism PLAIN with names and passwords from a file: one `name:password` a line, `#` starts a comment.
 
 The file is read once, when the broker starts.
 """
@@ -11,7 +11,7 @@ from qanat.security.settings import SecuritySettings
 
 
 def plain_authenticator(settings: SecuritySettings) -> Plain:
-    """What the entry point `PLAIN` makes; raises `InvalidSettingError` where there is nobody to let in."""
+    """Makes the entry point `PLAIN`; raises `InvalidSettingError` where there are no credentials."""
     path = settings.sasl_plain_credentials_file
     if path is None:
         raise InvalidSettingError(
@@ -21,7 +21,7 @@ def plain_authenticator(settings: SecuritySettings) -> Plain:
 
 
 def read_credentials(path: str) -> dict[str, str]:
-    """Names and passwords; a mistake is told with its line, never with its content."""
+    """Names and passwords; an error names the line, never its content."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()

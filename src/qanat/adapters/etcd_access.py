@@ -1,4 +1,4 @@
-"""Where an etcd is and how it is talked to: endpoints, TLS, user, prefix and patience, as one value."""
+"""Access to etcd as one value: endpoints, TLS, user, prefix and timeouts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from qanat.model.errors import StoreUnavailableError
 DEFAULT_PREFIX = "qanat:"
 
 _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
-    # A frozen member is noticed in 9 s by its connection, should nobody ask it anything before. etcd hangs up on
-    # whoever pings more often than every 5 s, or while there is no call, or to measure the line. Without the
-    # ping's own timeout the one of the keep-alive is not obeyed.
+    # The connection notices a frozen member within 9 s, even without requests. etcd disconnects clients
+    # that ping more often than every 5 s, or without a call, or to measure the line. Without the
+    # ping's own timeout the one of the keep-alive has no effect.
     ("grpc.keepalive_time_ms", 6_000),
     ("grpc.keepalive_timeout_ms", 3_000),
     ("grpc.http2.ping_timeout_ms", 3_000),
@@ -24,10 +24,10 @@ _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # How large an answer may be is decided by what is asked for: lists come in pages.
+    # Requests decide how large an answer may be: lists come in pages.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # A connection of its own for whoever renews leases, and no way through a web proxy.
+    # A connection of its own for the renewal of leases, and no web proxy.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
@@ -35,7 +35,7 @@ _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class EtcdAccess:
-    """Everything that opening a store needs to know. Files are PEM; `prefix` goes before every key."""
+    """All parameters for opening a store. Files are PEM; `prefix` goes before every key."""
 
     endpoints: tuple[Endpoint, ...]
     ca_file: str | None = None

@@ -1,13 +1,13 @@
-"""Commits to etcd, each of which happens at most once and of which we know whether it did.
+"""Commits to etcd: each happens at most once, and we know whether it did.
 
-An answer may be lost: the member died, the leader changed, the network went. Sending the commit again would
-be refused by its own first effect, and that refusal would be a lie. So each commit writes a *note* beside what it
-changes: a key that belongs to one commit at a time of this process, under the compare that nobody has touched it since.
-Only one of several attempts can get past that, and a refusal brings the note along, which tells whether it was
+An answer may be lost: the member died, the leader changed, the network failed. If the commit is sent again, its own
+first effect makes etcd refuse it, and that refusal would be wrong. So each commit writes a *note* beside its
+changes: a key that belongs to one commit at a time of this process, with the compare that it is unchanged.
+Only one of several attempts can pass that compare, and a refusal returns the note, which shows whether it was
 ours (C81, C82).
 
-Notes lie at `<prefix>notes/<process>/<number>`, where `list` and watchers do not look, under a lease that is kept:
-those of a process that died go away by themselves.
+Notes are at `<prefix>notes/<process>/<number>`, outside of what `list` and watchers read, under a lease that is kept
+alive: those of a dead process expire.
 
 A commit that might change nothing (deletions of keys that may be missing) has no note, because it must not
 make a revision. When its answer is lost it is not repeated, and raises (rule 4 of the port).
@@ -49,18 +49,18 @@ _FRESH_TRIES = 3
 
 @dataclass(slots=True)
 class _Note:
-    """A key for one commit at a time, and when it was last written: 0 where it never was."""
+    """A key for one commit at a time, and the revision of its last write: 0 where there is none."""
 
     key: bytes
     mod_revision: int = 0
 
 
 class NotesLostError(Exception):
-    """The lease of the notes is over, and they are gone."""
+    """The lease of the notes has expired, and they are gone."""
 
 
 class EtcdCommits:
-    """`grant` and `keep` are the store's: the notes' own lease is one like any other."""
+    """`grant` and `keep` are the store's: the notes' lease is an ordinary one."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class EtcdCommits:
 
     @property
     def lease(self) -> Lease | None:
-        """What the notes of this process hang on; revoke it and they are gone."""
+        """The lease of this process's notes; revoking it removes them."""
         return None if self._lease is None else self._lease.lease
 
     async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Committed | Refused:
@@ -138,7 +138,7 @@ class EtcdCommits:
             return Committed(Revision(answer.header.revision))
         return self._refusal(answer, len(compares))
 
-    # What etcd is asked.
+    # Requests to etcd.
 
     def _compares(self, compares: Sequence[Compare]) -> list[bytes]:
         out = []
@@ -171,14 +171,14 @@ class EtcdCommits:
     def _reads(self, compares: Sequence[Compare]) -> list[bytes]:
         return [messages.range_operation(self._keys.stored(compare.key)) for compare in compares]
 
-    # What it answers.
+    # Answers of etcd.
 
     def _refusal(self, answer: messages.TxnAnswer, count: int) -> Refused:
         entries = tuple(self._keys.entry(one.entries[0]) if one.entries else None for one in answer.ranges[:count])
         return Refused(entries, Revision(answer.header.revision))
 
     async def _explained(self, fault: EtcdFault, operations: Sequence[Operation]) -> Exception:
-        """Which lease was meant, where one is gone: the caller's, or ours."""
+        """Which lease is gone: the caller's, or ours."""
         if fault.kind is not FaultKind.LEASE_GONE:
             return store_error("write", self._connection.access, fault)
         named = dict.fromkeys(one.lease for one in operations if isinstance(one, Put) and one.lease is not None)
@@ -198,7 +198,7 @@ class EtcdCommits:
         return answer.ttl_s > 0
 
     def _notes_lost(self, attempt: int) -> Exception:
-        """The first attempt's answer is certain. After a later one, an earlier one may have got through."""
+        """The first attempt's answer is certain. After a later one, an earlier attempt may have succeeded."""
         if attempt == 1:
             return NotesLostError()
         return StoreUnavailableError(
@@ -215,7 +215,7 @@ class EtcdCommits:
         return _Note(self._keys.note(self._process, self._notes_made))
 
     def _give_back(self, note: _Note, mod_revision: int) -> None:
-        """Only after an answer: an attempt that is still on its way keeps its note for itself."""
+        """Only after an answer: an attempt that may still arrive keeps its note."""
         note.mod_revision = mod_revision
         self._free.append(note)
 
@@ -227,7 +227,7 @@ class EtcdCommits:
             return self._lease
 
     async def _forget(self, kept: KeptLease) -> None:
-        """Begin anew under another name, unless that was done already."""
+        """Start again under another name, unless that was done already."""
         if self._lease is kept:
             self._lease = None
             self._free.clear()
@@ -235,7 +235,7 @@ class EtcdCommits:
 
 
 def changes_something(compares: Sequence[Compare], operations: Sequence[Operation]) -> bool:
-    """Whether a commit makes a revision if its compares hold: it writes, or deletes what a compare says is there."""
+    """Whether a commit makes a revision if its compares match: it writes, or deletes a key that a compare requires."""
     if any(isinstance(operation, Put) for operation in operations):
         return True
     present = [compare.key for compare in compares if not isinstance(compare, Absent)]

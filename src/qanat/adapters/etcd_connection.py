@@ -1,11 +1,11 @@
 """Calls to an etcd of several members: one member at a time, and the next one when that does not answer.
 
-Rule 1: every attempt has a deadline of its own and every call one for all its attempts, so that a member which is
-        frozen (and not dead) costs one attempt.
-Rule 2: an attempt that was not answered may have had an effect. `call` repeats it all the same: what must not happen
-        twice says so (`is_repeatable=False`), or cannot happen twice by its compares (`etcd_commits`).
-Rule 3: a connection on which nothing was heard is not used again: what it led through may have forgotten it, and only
-        a new one tells whether the member is well.
+Rule 1: every attempt has a deadline of its own and every call one for all its attempts, so that a frozen
+        member (that is not dead) costs one attempt.
+Rule 2: an attempt without an answer may have had an effect. `call` repeats it all the same: a request that must not
+        happen twice says so (`is_repeatable=False`), or its compares prevent it (`etcd_commits`).
+Rule 3: a silent connection is not used again: something on its path may have forgotten it, and only
+        a new one shows whether the member is well.
 Rule 4: all members belong to one etcd cluster. An answer from another is refused: acting on it would mix two
         histories.
 
@@ -30,13 +30,13 @@ PAUSE_S = 0.05
 PAUSE_MAX_S = 0.5
 LAST_WORDS_S = 0.02
 RETIREMENT_S = 10.0
-"""How long streams on a connection that was given up may go on, should it only have been slow."""
+"""How long streams on an abandoned connection may continue, in case it was only slow."""
 
 Answer = TypeVar("Answer")
 
 
 class Stream(Protocol):
-    """What we use of gRPC's call in both directions; `read` gives something else than bytes at its end."""
+    """The part of gRPC's bidirectional call that we use; at the end `read` returns something else than bytes."""
 
     async def read(self) -> object: ...
 
@@ -52,12 +52,12 @@ class Stream(Protocol):
 
 
 class EtcdConnection:
-    """One channel per member; the member in use is changed by whoever finds it wanting."""
+    """One channel per member; a caller that finds the current member faulty switches to the next."""
 
     def __init__(self, access: EtcdAccess) -> None:
         self.access = access
         self._channels = [access.channel(endpoint) for endpoint in access.endpoints]
-        self._turn = 0
+        self._switch_count = 0
         self._token: str | None = None
         self._cluster_id: int | None = None
         self._retiring: dict[asyncio.Task[None], grpc.aio.Channel] = {}
@@ -69,28 +69,28 @@ class EtcdConnection:
             task.cancel()
         for channel in (*self._channels, *self._retiring.values()):
             await channel.close()
-        # gRPC tells of the end of cancelled calls a moment later, and complains when the loop is closed by then.
+        # gRPC reports the end of cancelled calls a moment later, and complains when the loop is closed by then.
         await asyncio.sleep(LAST_WORDS_S)
 
     @property
-    def turn(self) -> int:
-        """Counts how often another connection was taken; `move_on` wants to know from which."""
-        return self._turn
+    def switch_count(self) -> int:
+        """Counts the switches to another connection; `switch_member` compares it."""
+        return self._switch_count
 
     @property
     def member(self) -> int:
-        """Which of the endpoints is in use now."""
-        return self._turn % len(self._channels)
+        """The index of the endpoint in use."""
+        return self._switch_count % len(self._channels)
 
-    def move_on(self, turn: int, fault: EtcdFault | None = None) -> None:
-        """Use the next member, unless somebody has moved on since that turn already."""
-        if self._turn == turn:
+    def switch_member(self, switch_count: int, fault: EtcdFault | None = None) -> None:
+        """Use the next member, unless another caller has switched since `switch_count`."""
+        if self._switch_count == switch_count:
             if fault is not None and fault.is_silent:
                 self._retire(self.member)
-            self._turn += 1
+            self._switch_count += 1
 
     def _retire(self, member: int) -> None:
-        """Have the next call to this member make a connection of its own."""
+        """Make the next call to this member open a new connection."""
         channel = self._channels[member]
         self._channels[member] = self.access.channel(self.access.endpoints[member])
         task = asyncio.create_task(self._close_later(channel))
@@ -111,7 +111,7 @@ class EtcdConnection:
         is_repeatable: bool = True,
         timeout_ms: int | None = None,
     ) -> tuple[Answer, int]:
-        """The answer, and the how many-th attempt brought it.
+        """The answer, and the number of the attempt that brought it.
 
         Raises `StoreUnavailableError` where there is none, and the `EtcdFault` where etcd refuses.
         """
@@ -120,10 +120,10 @@ class EtcdConnection:
         attempt = 0
         while True:
             attempt += 1
-            patience_s = self.access.attempt_timeout_ms / 1000 * 2 ** ((attempt - 1) // len(self._channels))
-            turn = self._turn
+            attempt_s = self.access.attempt_timeout_ms / 1000 * 2 ** ((attempt - 1) // len(self._channels))
+            switch_count = self._switch_count
             try:
-                answer = await self._attempt(method, request, min(patience_s, max(deadline - loop.time(), 0.001)))
+                answer = await self._attempt(method, request, min(attempt_s, max(deadline - loop.time(), 0.001)))
                 return read(answer), attempt
             except MalformedAnswerError as error:
                 raise self._refused(act, f"what answers there is no etcd ({error})") from None
@@ -134,14 +134,14 @@ class EtcdConnection:
                 if fault.kind is not FaultKind.UNANSWERED:
                     fault.attempt = attempt
                     raise
-                self.move_on(turn, fault)
+                self.switch_member(switch_count, fault)
                 pause_s = min(PAUSE_S * attempt, PAUSE_MAX_S)
                 if not is_repeatable or loop.time() + pause_s >= deadline:
                     raise self._refused(act, f"{fault}; check that etcd runs and can be reached") from fault
             await asyncio.sleep(pause_s)
 
     async def open_stream(self, method: str, timeout_s: float | None = None) -> Stream:
-        """A stream with the member in use. Faults come out of it by way of `read_from`."""
+        """A stream with the current member. `read_from` raises its faults."""
         self._check_open()
         metadata = await self._metadata(self.access.attempt_timeout_ms / 1000)
         stream: Stream = self._channels[self.member].stream_stream(method)(timeout=timeout_s, metadata=metadata)
@@ -167,8 +167,8 @@ class EtcdConnection:
             raise EtcdFault(FaultKind.UNANSWERED, f"the stream has ended ({error})") from None
 
     async def keep_alive(self, lease_id: int, timeout_s: float) -> bool:
-        """One attempt to renew a lease; false where it is over."""
-        turn = self._turn
+        """One attempt to renew a lease; false where it has expired."""
+        switch_count = self._switch_count
         try:
             stream = await self.open_stream(messages.LEASE_KEEP_ALIVE, timeout_s)
             try:
@@ -182,7 +182,7 @@ class EtcdConnection:
         except EtcdFault as fault:
             if fault.kind is FaultKind.TOKEN_OLD:
                 self._token = None
-            self.move_on(turn, fault)
+            self.switch_member(switch_count, fault)
             raise
 
     async def _attempt(self, method: str, request: bytes, timeout_s: float) -> bytes:
@@ -202,7 +202,7 @@ class EtcdConnection:
         return answer
 
     def _ended_here(self) -> BaseException:
-        """What to raise for a call that was cancelled: closing its channel does that, as the caller's task may have."""
+        """The exception for a cancelled call: its channel was closed, or the caller's task was cancelled."""
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             return asyncio.CancelledError()
@@ -210,7 +210,7 @@ class EtcdConnection:
         return EtcdFault(FaultKind.UNANSWERED, "the connection was given up")
 
     async def _metadata(self, timeout_s: float) -> grpc.aio.Metadata:
-        """With every call: refuse at once where there is no leader; who we are."""
+        """Metadata of every call: fail at once where there is no leader; our login."""
         metadata = grpc.aio.Metadata(("hasleader", "true"))
         if self.access.username is None:
             return metadata
@@ -228,7 +228,7 @@ class EtcdConnection:
         try:
             found = messages.read_header_of(answer).cluster_id
         except MalformedAnswerError:
-            return  # Whoever reads the whole answer says so.
+            return  # The reader of the whole answer reports it.
         if self._cluster_id is None:
             self._cluster_id = found or None
         elif found and found != self._cluster_id:

@@ -1,4 +1,4 @@
-"""Addresses of etcd's members as people write them. Imports nothing that takes time: settings are checked with it."""
+"""Addresses of etcd's members. Imports nothing slow: settings are checked with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Endpoint:
 
 
 def parse_endpoints(text: str, *, is_tls: bool = False) -> tuple[Endpoint, ...]:
-    """`https://a:2379,https://b:2379` or `a:2379,b`; without a scheme, `is_tls` says which is meant.
+    """`https://a:2379,https://b:2379` or `a:2379,b`; without a scheme, `is_tls` decides.
 
     Raises `ValueError` saying what is wrong.
     """

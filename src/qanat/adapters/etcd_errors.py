@@ -1,7 +1,7 @@
-"""What etcd's refusals mean to us: a gRPC error becomes an `EtcdFault`, once, here.
+"""etcd's errors: a gRPC error becomes an `EtcdFault`, once, here.
 
-Its text is for a person; its kind says what may be done. `UNANSWERED` alone leaves it open whether the request had an
-effect: nobody answered, or somebody who could not know.
+Its text is for a person; its kind decides what may be done. Only `UNANSWERED` leaves it open whether the request had
+an effect: there was no answer, or one from a member that could not know.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
 
 
 class FaultKind(Enum):
-    """What a request ran into."""
+    """Kinds of faults of a request."""
 
     UNANSWERED = "unanswered"
     LEASE_GONE = "lease gone"
@@ -24,9 +24,9 @@ class FaultKind(Enum):
 
 
 class EtcdFault(Exception):  # noqa: N818 - it never leaves the adapter
-    """A request that got no answer of use.
+    """A request without a useful answer.
 
-    `is_silent`: not even a refusal was heard. `attempt`: the how many-th ran into it.
+    `is_silent`: there was not even a refusal. `attempt`: the number of the attempt that failed.
     """
 
     def __init__(self, kind: FaultKind, text: str, *, is_silent: bool = False) -> None:
@@ -77,7 +77,7 @@ _BY_WORDS: tuple[tuple[str, FaultKind, str], ...] = (
 )
 
 _FINAL_CODES = {
-    grpc.StatusCode.UNIMPLEMENTED: "whoever answers there does not speak etcd's API v3",
+    grpc.StatusCode.UNIMPLEMENTED: "the server there does not speak etcd's API v3",
     grpc.StatusCode.PERMISSION_DENIED: "access is denied",
     grpc.StatusCode.UNAUTHENTICATED: "access is denied",
     grpc.StatusCode.INVALID_ARGUMENT: "etcd does not accept the request",
@@ -87,7 +87,7 @@ _FINAL_CODES = {
 
 
 def judged(code: grpc.StatusCode, details: str) -> EtcdFault:
-    """What it means that a call ended with this code."""
+    """The fault for a call that ended with this code."""
     for words, kind, meaning in _BY_WORDS:
         if words in details:
             return EtcdFault(kind, meaning)
@@ -100,7 +100,7 @@ def judged(code: grpc.StatusCode, details: str) -> EtcdFault:
 
 
 def store_error(act: str, where: object, fault: EtcdFault) -> StoreUnavailableError:
-    """The fault to raise for one that came from trying to `act` (a verb) on the store."""
+    """The error for a fault that occurred when trying to `act` (a verb) on the store."""
     return StoreUnavailableError(f"cannot {act} the metadata store, {where}: {fault}")
 
 

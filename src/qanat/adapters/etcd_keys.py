@@ -1,4 +1,4 @@
-"""How the store's keys lie in etcd: behind a prefix, so that several clusters and other programs can share it."""
+"""The store's keys in etcd: behind a prefix, so that several clusters and other programs can share it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from qanat.cluster.store import Entry, LeaseId, Revision
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Keys of the port begin with `/`; whatever else lies behind the prefix is the adapter's own."""
+    """Keys of the port begin with `/`; all other keys behind the prefix are the adapter's own."""
 
     prefix: bytes
 
@@ -21,7 +21,7 @@ class Keys:
         return stored[len(self.prefix) :].decode("ascii", errors="replace")
 
     def range_of(self, prefix: str) -> tuple[bytes, bytes]:
-        """The first key below a prefix, and the first one behind all of them."""
+        """The first key below a prefix, and the first one after all of them."""
         start = self.stored(prefix)
         return start, start[:-1] + bytes((start[-1] + 1,))
 

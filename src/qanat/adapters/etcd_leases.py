@@ -1,4 +1,4 @@
-"""The thread that renews kept leases in etcd: with a loop and connections of its own, whatever else is busy."""
+"""The thread that renews leases in etcd: with its own event loop and connections, so that no other work delays it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LeaseThread:
         self._thread.join()
 
     def keep(self, kept: ThreadKeptLease) -> None:
-        """Renew a lease from now on, for as long as it is wanted."""
+        """Renew a lease from now on, until it is released."""
         self._opened.result().call_soon_threadsafe(self._begin, kept)
 
     def _run(self) -> None:

@@ -1,6 +1,6 @@
-"""Those messages of etcd's API (v3) that the metadata store exchanges: requests written, answers read.
+"""The messages of etcd's API (v3) that the metadata store uses: requests to write, answers to read.
 
-Field numbers are those of etcd's `rpc.proto` and `kv.proto`; what is not used is not here.
+Field numbers are those of etcd's `rpc.proto` and `kv.proto`; unused fields are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CREATE_TARGET, _MOD_TARGET = 1, 2
 
 @dataclass(slots=True)
 class Header:
-    """Who answered, and at which revision of the whole store."""
+    """The answering member, and the revision of the whole store."""
 
     cluster_id: int = 0
     member_id: int = 0
@@ -36,7 +36,7 @@ class Header:
 
 @dataclass(slots=True)
 class KeyValue:
-    """A key as etcd keeps it; `lease` is 0 where there is none."""
+    """A key as etcd stores it; `lease` is 0 where there is none."""
 
     key: bytes = b""
     value: bytes = b""
@@ -54,7 +54,7 @@ class RangeAnswer:
 
 @dataclass(slots=True)
 class TxnAnswer:
-    """`ranges` are the answers of the reads, in order; writes answer nothing that we ask for."""
+    """`ranges` are the answers of the reads, in order; the answers of writes are not used."""
 
     header: Header = field(default_factory=Header)
     is_done: bool = False
@@ -69,7 +69,7 @@ class WatchEvent:
 
 @dataclass(slots=True)
 class WatchAnswer:
-    """`is_fragment`: more of the same follows before it is whole."""
+    """`is_fragment`: more fragments follow before it is complete."""
 
     header: Header = field(default_factory=Header)
     is_created: bool = False
@@ -82,7 +82,7 @@ class WatchAnswer:
 
 @dataclass(slots=True)
 class LeaseAnswer:
-    """`ttl_s` is not positive where the lease is over."""
+    """`ttl_s` is not positive where the lease has expired."""
 
     header: Header = field(default_factory=Header)
     lease_id: int = 0
@@ -100,17 +100,17 @@ class StatusAnswer:
 
 
 def range_request(key: bytes, range_end: bytes = b"", *, limit: int = 0, revision: int = 0) -> bytes:
-    """Linearizable: it tells what every commit has done that was answered before."""
+    """Linearizable: the answer includes every commit that was answered before."""
     return blob(1, key) + blob(2, range_end) + number(3, limit) + number(4, revision)
 
 
 def compare_create(key: bytes, revision: int) -> bytes:
-    """True where the key was created then; 0: where it is absent."""
+    """True where the key was created at that revision; 0: where it is absent."""
     return number(1, _EQUAL) + number(2, _CREATE_TARGET) + blob(3, key) + _present_number(5, revision)
 
 
 def compare_mod(key: bytes, revision: int) -> bytes:
-    """True where the key was last written then; 0: where it is absent."""
+    """True where the key was last written at that revision; 0: where it is absent."""
     return number(1, _EQUAL) + number(2, _MOD_TARGET) + blob(3, key) + _present_number(6, revision)
 
 
@@ -134,7 +134,7 @@ def txn_request(compares: Sequence[bytes], success: Sequence[bytes], failure: Se
 
 
 def watch_create_request(key: bytes, range_end: bytes, start_revision: int) -> bytes:
-    """In fragments, so that no answer is larger than what a request may be."""
+    """In fragments, so that no answer is larger than the limit of a request."""
     return message(1, blob(1, key) + blob(2, range_end) + number(3, start_revision) + number(8, 1))
 
 
@@ -147,7 +147,7 @@ def lease_grant_request(ttl_s: int) -> bytes:
 
 
 def lease_request(lease_id: int) -> bytes:
-    """For revoking a lease, keeping it alive, and asking how long it lives."""
+    """For revoking a lease, keeping it alive, and reading its time to live."""
     return number(1, lease_id)
 
 
@@ -288,5 +288,5 @@ def _event(value: Value) -> WatchEvent:
 
 
 def _present_number(field_number: int, value: int) -> bytes:
-    """A number of which it matters that it is there, be it 0: which one it is says what is compared."""
+    """A number that is written even if it is 0: its presence selects what is compared."""
     return number(field_number, value) or bytes((field_number << 3, 0))

@@ -1,14 +1,14 @@
 """The metadata store in etcd, shared by brokers on several hosts, behind the port `cluster.store`.
 
 - `etcd_access`       endpoints (`etcd_endpoints`), TLS, user, prefix
-- `etcd_connection`   calls with deadlines, and members one after another
+- `etcd_connection`   calls with deadlines, and failover between members
 - `etcd_commits`      commits that happen at most once though answers get lost
 - `etcd_watch`        watching over as many streams as it takes
 - `etcd_leases`       the thread that renews leases
-- `etcd_keys`, `etcd_messages`, `etcd_wire`, `etcd_errors`, `etcd_versions`   how all that is spelled
+- `etcd_keys`, `etcd_messages`, `etcd_wire`, `etcd_errors`, `etcd_versions`   encodings, errors, versions
 
-Reads are linearizable. An outage that ends within the time for a request is not seen by callers; after a longer one
-calls raise `StoreUnavailableError`, watchers just wait, and everything goes on by itself once etcd is back.
+Reads are linearizable. Callers do not notice an outage that ends within the request timeout; after a longer one
+calls raise `StoreUnavailableError`, watchers wait, and everything continues once etcd is back.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from qanat.cluster.store import (
 from qanat.model.errors import StoreUnavailableError
 
 PAGE_ENTRIES = 500
-"""Entries that are asked for at once: a list of any length comes in answers of bounded size."""
+"""Entries per request: a list of any length comes in answers of bounded size."""
 CLOSING_TIMEOUT_MS = 500
 
 Answer = TypeVar("Answer")
@@ -66,7 +66,7 @@ class EtcdStore:
 
     @staticmethod
     async def open(access: EtcdAccess) -> EtcdStore:
-        """Connect, and see that there is an etcd that can be relied on."""
+        """Connect, and check that the etcd there is usable."""
         store = EtcdStore(access)
         try:
             await store._check()
@@ -87,7 +87,7 @@ class EtcdStore:
             try:
                 return await self._list(prefix)
             except EtcdFault as fault:
-                # Compacted between two pages: the revision of the first is gone, so all of it is read anew.
+                # Compacted between two pages: the revision of the first is gone, so the list is read again.
                 if fault.kind is not FaultKind.COMPACTED:
                     raise store_error("read", self.access, fault) from None
 
@@ -104,7 +104,7 @@ class EtcdStore:
 
     async def grant_lease(self, ttl_ms: int) -> Lease:
         assert ttl_ms > 0, ttl_ms
-        # In whole seconds. A grant whose answer was lost is asked for again; the other one ends unused.
+        # In whole seconds. A grant whose answer was lost is requested again; the other one expires unused.
         request = messages.lease_grant_request(-(-ttl_ms // 1000))
         answer = await self._call("write", messages.LEASE_GRANT, request, messages.read_lease)
         return Lease(LeaseId(answer.lease_id), answer.ttl_s * 1000)
@@ -137,19 +137,19 @@ class EtcdStore:
             return
         self._closing.set()
         if self._commits.lease is not None:
-            # Tidiness only: without it the notes go when their lease ends.
+            # For tidiness only: without it the notes go when their lease expires.
             with suppress(StoreUnavailableError):
                 await self._revoke(self._commits.lease, CLOSING_TIMEOUT_MS)
         await self._leases.stop()
         await self._connection.close()
 
     async def _check(self) -> None:
-        """A read that a majority answers, which tells whether we are let in; then the version."""
+        """A read from a majority, which shows whether we are authorized; then the version."""
         await self._current_revision()
         try:
             status, _ = await self._connection.call("open", messages.STATUS, b"", messages.read_status)
         except EtcdFault:
-            return  # Users who may only read and write keys are not told.
+            return  # Users that may only read and write keys cannot read it.
         check_version(status.version, self.access)
 
     async def _list(self, prefix: str) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Which versions of etcd can be relied on."""
+"""Supported versions of etcd."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """One watcher on etcd: every change once and in order, over as many streams as it takes.
 
-Rule 1: what was heard is remembered by the revision of the last event; a new stream begins after it. What a stream says
-        twice, or late, is dropped (C80).
-Rule 2: silence is questioned. After `PROGRESS_S` without a word the member is asked for its progress; after
-        `STALL_S` without an answer the next member is watched. The answer proves that somebody is there
-        and nothing else: etcd 3.4 gives it before events that are on their way.
-Rule 3: a revision is passed on when it is whole: fragments are gathered first.
-Rule 4: a stream begins with the last revision that was heard, not the one after it. Some versions forget a deletion at
-        exactly the revision up to which they are compacted (etcd-io/etcd#19179, in 3.4.23); this way they
-        refuse to begin there, and we list anew.
+Rule 1: the watcher remembers the revision of the last event; a new stream begins after it. Repeated or late
+        events are dropped (C80).
+Rule 2: silence is checked. After `PROGRESS_S` without a message the member is asked for its progress; after
+        `STALL_S` without an answer the next member is watched. The answer proves that the member is there
+        and nothing else: etcd 3.4 sends it before events that are on their way.
+Rule 3: a revision is passed on when it is complete: fragments are gathered first.
+Rule 4: a stream begins with the last revision that was received, not the one after it. Some versions forget a deletion
+        at exactly the revision up to which they are compacted (etcd-io/etcd#19179, in 3.4.23); this way they
+        refuse to begin there, and we list again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STALL_S = 5.0
 
 
 class EtcdWatch:
-    """`current_revision` asks the store linearizably; `closing` is set when the store closes."""
+    """`current_revision` reads the store linearizably; `closing` is set when the store closes."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class EtcdWatch:
     async def changes(self, prefix: str, after: Revision) -> AsyncGenerator[Changes | Compacted, None]:
         failures = 0
         while True:
-            turn = self._connection.turn
+            switch_count = self._connection.switch_count
             try:
                 async for answer in self._answers(prefix, after):
                     failures = 0
@@ -63,12 +63,12 @@ class EtcdWatch:
             except EtcdFault as fault:
                 if fault.kind is FaultKind.FINAL:
                     raise store_error("watch", self._connection.access, fault) from None
-                self._connection.move_on(turn, fault)
+                self._connection.switch_member(switch_count, fault)
                 failures += 1
                 await self._pause(min(PAUSE_S * failures, PAUSE_MAX_S))
 
     async def _answers(self, prefix: str, after: Revision) -> AsyncGenerator[messages.WatchAnswer, None]:
-        """What one stream says, whole; ends only with a fault."""
+        """The complete answers of one stream; ends only with a fault."""
         stream = await self._connection.open_stream(messages.WATCH)
         reading: asyncio.Task[bytes] | None = None
         closing = asyncio.create_task(self._closing.wait())
@@ -93,7 +93,7 @@ class EtcdWatch:
                 await asyncio.gather(reading, return_exceptions=True)
 
     async def _heard(self, stream: Stream, reading: asyncio.Task[bytes], closing: asyncio.Task[bool]) -> None:
-        """Wait until there is an answer; ask where none comes, and give up where none comes then."""
+        """Wait for an answer; ask for progress where none comes, and give up where none comes then."""
         loop = asyncio.get_running_loop()
         last = loop.time()
         while not reading.done():
@@ -118,7 +118,7 @@ class EtcdWatch:
         return Event(EventKind.PUT, key, entry.value, revision, Revision(entry.create_revision))
 
     async def _check_not_behind(self, after: Revision) -> None:
-        """A member may be behind for a moment; all of them together may not."""
+        """A single member may be behind for a moment; all of them together may not."""
         current = await self._current_revision()
         if current < after:
             raise StoreUnavailableError(

@@ -1,7 +1,7 @@
 """Protocol Buffers as far as etcd's API needs them: fields that are numbers, bytes or messages, written and read.
 
-A field is a tag (its number and how it is stored) and its value. Fields that have their default are not written;
-fields that are not known are skipped, so that a later etcd may say more than we read.
+A field is a tag (its number and its wire type) and its value. Fields with their default are not written;
+unknown fields are skipped, so that a later etcd may send more than we read.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Value = int | bytes
 
 
 class MalformedAnswerError(ValueError):
-    """Bytes that are no message: whoever sent them is no etcd."""
+    """Bytes that are no message: the sender is no etcd."""
 
 
 def number(field: int, value: int) -> bytes:
-    """A field that holds a number or a truth; negative ones as etcd's int64 has them."""
+    """A field that holds a number or a boolean; negative numbers as etcd's int64."""
     return _varint(field << 3 | _VARINT) + _varint(value & _MASK_64) if value else b""
 
 
@@ -30,12 +30,12 @@ def blob(field: int, value: bytes) -> bytes:
 
 
 def message(field: int, value: bytes) -> bytes:
-    """A field that holds a message; an empty one is written, because it says something by being there."""
+    """A field that holds a message; an empty one is written, because its presence means something."""
     return _varint(field << 3 | _BYTES) + _varint(len(value)) + value
 
 
 def fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """All fields of a message in the order in which they were written, as often as they are there."""
+    """All fields of a message in the order in which they were written, repeated ones included."""
     position, end = 0, len(data)
     while position < end:
         tag, position = _read_varint(data, position)

@@ -1,8 +1,8 @@
-"""A lease as both sides see it that keep it: a thread that renews, and an event loop that asks how it stands.
+"""A lease that a thread renews and an event loop uses.
 
-Rule 1: what is certain is counted from when a renewal was sent, not from when its answer came.
-Rule 2: a loop that has not run for `LOOP_SILENCE_MAX_MS` gets no more renewals: a broker that answers nobody
-        must not keep its place for ever.
+Rule 1: the remaining time counts from when a renewal was sent, not from when its answer came.
+Rule 2: a loop that has not run for `LOOP_SILENCE_MAX_MS` gets no more renewals: a broker that answers no
+        requests must not stay registered for ever.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from qanat.adapters.boot_clock import boottime_ms
 from qanat.cluster.store import Lease
 
 RENEWALS_PER_LIFE = 3
-"""How often a lease is renewed in its time, so that two attempts may fail."""
+"""How often a lease is renewed in its lifetime, so that two attempts may fail."""
 LOOP_SILENCE_MAX_MS = 30_000
 
 
@@ -53,12 +53,12 @@ class ThreadKeptLease:
     # From here on: the thread's side.
 
     def begin(self) -> int | None:
-        """When the renewal that is sent now was sent; None, and the lease is given up, where the loop is silent."""
+        """The time of the renewal that is sent now; None, and the lease is abandoned, where the loop is silent."""
         now_ms = self._now_ms()
         if now_ms - self._loop_ran_ms > LOOP_SILENCE_MAX_MS:
             self.end()
             return None
-        self._tell(self._note_run)
+        self._notify(self._note_run)
         self.next_ms = now_ms + self.interval_ms
         return now_ms
 
@@ -66,15 +66,15 @@ class ThreadKeptLease:
         self._confirmed_ms = sent_ms
 
     def end(self) -> None:
-        """The lease is over; nothing more is done for it."""
+        """The lease has expired; it is not renewed any more."""
         self.is_wanted = False
         self._confirmed_ms = None
-        self._tell(self._over.set)
+        self._notify(self._over.set)
 
     def _note_run(self) -> None:
         self._loop_ran_ms = self._now_ms()
 
-    def _tell(self, act: Callable[[], object]) -> None:
-        # A loop that is closed has nobody left who could be told.
+    def _notify(self, act: Callable[[], object]) -> None:
+        # A closed loop has no waiters left.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(act)

@@ -1,4 +1,4 @@
-"""A catalogue that forgets: for the `memory` storage engine and for tests."""
+"""A volatile catalogue: for the `memory` storage engine and for tests."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 Nothing survives the process, so `sync` has nothing to do. A file's buffer is
 replaced by one twice as long when it is full; views keep the buffer they were
 taken from, and bytes that a view shows are never rewritten (the port's rule 1),
-so old views stay as they were. Folders are copied before they are walked: a
-worker may work on names beside the owner's thread.
+so old views do not change. Folders are copied before they are iterated: a
+worker may change names while the owner's thread runs.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class MemoryFile:
             self._reserve(position + length)
             for chunk in chunks:
                 start, end = end, end + len(chunk)
-                # Through a view, because a slice of a bytearray must not be assigned while views are out.
+                # Through a view, because a slice of a bytearray must not be assigned while views exist.
                 memoryview(self._buffer)[start:end] = chunk
             self._size = max(self._size, end)
         return length
 
-    def cut(self, length: int) -> None:
+    def truncate(self, length: int) -> None:
         with self._lock:
             self._size = min(self._size, length)
 
@@ -76,7 +76,7 @@ class MemoryFile:
     def sync(self) -> None:
         pass
 
-    def forget_cache(self) -> None:
+    def drop_cache(self) -> None:
         pass
 
     def rename(self, path: str) -> None:

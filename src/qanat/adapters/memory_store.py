@@ -1,10 +1,10 @@
-"""A metadata store that forgets: for tests and for the simulation, behind the port `cluster.store`.
+"""A volatile metadata store: for tests and for the simulation, behind the port `cluster.store`.
 
-No threads and no chance: the same calls in the same order give the same answers. Time is the running
-loop's (a simulated loop's, in the simulation) unless a clock is given. Leases are swept before
+No threads and no randomness: the same calls in the same order give the same answers. Time is the running
+loop's (a simulated loop's, in the simulation) unless a clock is passed in. Leases expire before
 every commit and by a timer of the loop.
 
-`MemoryStore` is the asynchronous face; `_Contents` holds the rules and is plain Python, which makes it the
+`MemoryStore` is the asynchronous interface; `_Contents` holds the rules and is plain Python, which makes it the
 reference that other adapters are compared with.
 """
 
@@ -42,18 +42,18 @@ from qanat.cluster.store import (
 from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
 
 HISTORY_EVENTS = 10_000
-"""Events kept for watchers; an eighth more may gather before the oldest go."""
+"""Events stored for watchers; an eighth more may gather before the oldest are removed."""
 
 
 class _Term(Struct):
-    """How long a lease lasts, and until when."""
+    """A lease's time to live, and its deadline."""
 
     ttl_ms: int
     deadline_ms: int
 
 
 class _Contents:
-    """Entries, leases and history; every method is one atomic act."""
+    """Entries, leases and history; every method is atomic."""
 
     def __init__(self, history_events: int) -> None:
         self.revision = EMPTY_REVISION
@@ -139,7 +139,7 @@ class _Contents:
         return [Event(EventKind.DELETE, key, b"", revision) for key in keys]
 
     def _prune(self) -> None:
-        """Forget whole revisions, the newest excepted, until no more events than the bound are left."""
+        """Remove whole revisions, except the newest, until no more events than the bound are left."""
         if self._events_kept <= self._history_events + self._history_events // 8:
             return
         forgotten = 0
@@ -166,12 +166,12 @@ class MemoryStore:
         return self._opened().entries.get(key)
 
     def peek(self, key: str) -> Entry | None:
-        """The same at once, for whoever looks on from outside."""
+        """`get` at once, for observers such as tests."""
         return self._contents.entries.get(key)
 
     @property
     def revision(self) -> Revision:
-        """The newest, for whoever looks on from outside."""
+        """The newest revision, for observers such as tests."""
         return self._contents.revision
 
     async def list(self, prefix: str) -> Snapshot:
@@ -185,7 +185,7 @@ class MemoryStore:
         try:
             return self._opened().commit(compares, operations)
         finally:
-            self._announce()
+            self._notify_watchers()
 
     async def watch(self, prefix: str, after_revision: Revision) -> AsyncGenerator[Changes | Compacted, None]:
         check_key(prefix)
@@ -213,7 +213,7 @@ class MemoryStore:
         self.renew(lease)
 
     def renew(self, lease: Lease) -> None:
-        """What `keep_alive` does."""
+        """The effect of `keep_alive`."""
         self.expire_leases()
         term = self._opened().term(lease.lease_id)
         term.deadline_ms = self.now_ms() + term.ttl_ms
@@ -224,36 +224,36 @@ class MemoryStore:
     async def revoke(self, lease: Lease) -> None:
         self.expire_leases()
         self._opened().end_lease(lease.lease_id)
-        self._announce()
+        self._notify_watchers()
 
     async def close(self) -> None:
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self._announce()
+        self._notify_watchers()
 
     def expire_leases(self) -> None:
-        """End the leases whose time is over. The store does so by itself; tests with a clock of their own call it."""
+        """End expired leases. The store does so by itself; tests with their own clock call it."""
         self._opened().expire(self.now_ms())
-        self._announce()
+        self._notify_watchers()
 
     def _opened(self) -> _Contents:
         if self._is_closed:
             raise StoreUnavailableError("the metadata store is closed")
         return self._contents
 
-    def _announce(self) -> None:
+    def _notify_watchers(self) -> None:
         self._arrival.set()
         self._arrival = asyncio.Event()
 
     def now_ms(self) -> int:
-        """The clock that leases run on."""
+        """The clock of the leases."""
         if self._clock_ms is not None:
             return self._clock_ms()
         return round(asyncio.get_running_loop().time() * 1000)
 
     def _set_timer(self) -> None:
-        """Wake up at the next deadline; a keep-alive in the meantime makes that one early, which does no harm."""
+        """Wake up at the next deadline; after a keep-alive the wake-up is early, which does no harm."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -299,7 +299,7 @@ class MemoryKeptLease:
             self._confirmed_ms = None
             self._over.set()
         except StoreUnavailableError:
-            pass  # The store is closed, for good.
+            pass  # The store is closed.
         else:
             self._confirmed_ms = self._store.now_ms()
             delay_s = self._lease.ttl_ms / RENEWALS_PER_LIFE / 1000

@@ -1,4 +1,4 @@
-"""What the operating system's refusals mean to us: an `OSError` becomes a `StorageError`, once, here.
+"""Errors of the operating system: an `OSError` becomes a `StorageError`, once, here.
 
 The message is one sentence for a person: what failed, where, why, what to do.
 """
@@ -15,9 +15,9 @@ _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 def storage_error(act: str, path: str, error: OSError) -> StorageError:
-    """The fault to raise for `error`, which came from trying to `act` (a verb) on `path`."""
+    """The error for `error`, which occurred when trying to `act` (a verb) on `path`."""
     cause = f"cannot {act} {path}: {error.strerror or error}"
-    # A sync that fails is final whatever its reason (`log.files`, rule 3): what is full can be freed, what is lost not.
+    # A failed sync is final whatever its reason (`log.files`, rule 3): space can be freed, lost pages cannot.
     if error.errno in _FULL and not act.startswith("sync"):
         return DiskFullError(f"{cause}; free some space or lower the retention; it goes on when there is room")
     if error.errno in _FORBIDDEN:

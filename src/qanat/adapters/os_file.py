@@ -1,18 +1,18 @@
 """One operating-system file, and the bounded set of descriptors that all of them share.
 
-A file's descriptor is opened on first use and may be given up to make room for
+A file's descriptor is opened on first use and may be closed to make room for
 another's; it is reopened by path when needed. Second chance instead of strict
-recency keeps `write` and `view` at one store for the bookkeeping.
+recency keeps the bookkeeping of `write` and `view` at one store.
 
-Rule 1: a descriptor is never given up while it is dirty (an fsync error would be
+Rule 1: a descriptor is never closed while it is dirty (an fsync error would be
         lost with it), in use, or the last way to a file whose name is gone.
-Rule 2: whoever uses a descriptor first announces it (`_is_writing`, `_holders`) and
-        then looks at `_fd`; whoever takes it away first hides `_fd` and then looks
-        at the announcements. One of the two always sees the other, so `write`
+Rule 2: a user of a descriptor first announces it (`_is_writing`, `_holders`) and
+        then reads `_fd`; the thread that closes it first hides `_fd` and then reads
+        the announcements. One of the two always sees the other, so `write`
         needs no lock.
-Rule 3: a map is never closed by hand. It dies with the last view onto it.
+Rule 3: a map is never closed explicitly. It ends with the last view of it.
 
-Names and folders live in `os_files`.
+`os_files` manages names and folders.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class OsFile:
         self._fd = _CLOSED
         self._view = _NOTHING
         self._seen_size = 0
-        """The file had at least as many bytes when it was last looked at or written; `_view` may be longer."""
+        """The file had at least as many bytes when it was last checked or written; `_view` may be longer."""
         self._address = 0
         self._is_used = True
         self._is_writing = False
@@ -119,18 +119,18 @@ class OsFile:
         except OSError as error:
             raise storage_error("write", self.path, error) from error
         finally:
-            # Dirty only now: a `sync` that ran beside this write may have missed its bytes.
+            # Dirty only now: a `sync` that ran during this write may have missed its bytes.
             self._is_dirty = True
             self._is_writing = False
 
-    def cut(self, length: int) -> None:
+    def truncate(self, length: int) -> None:
         fd = self._descriptors.hold(self)
         try:
             self._view = _NOTHING
             self._seen_size = 0
             os.ftruncate(fd, length)
         except OSError as error:
-            raise storage_error("cut", self.path, error) from error
+            raise storage_error("truncate", self.path, error) from error
         finally:
             self._is_dirty = True
             self._descriptors.release(self)
@@ -138,7 +138,7 @@ class OsFile:
     def read(self, position: int, length: int) -> bytearray:
         fd = self._descriptors.hold(self)
         try:
-            # A damaged length may ask for gigabytes: allocate no more than there is to read.
+            # A damaged length may request gigabytes: allocate no more than there is to read.
             available = os.fstat(fd).st_size - position
             return _read(fd, position, max(0, min(length, available)))
         except OSError as error:
@@ -156,10 +156,10 @@ class OsFile:
         return view[:length]
 
     def _look(self, length: int) -> None:
-        """Make sure of as many bytes: touching a map past the file's end would kill the process."""
+        """Check that the file has as many bytes: touching a map past the file's end would kill the process."""
         size = self.size()
         if length > size:
-            raise StorageError(f"{self.path} has {size} bytes where {length} are expected: it was cut from outside")
+            raise StorageError(f"{self.path} has {size} bytes where {length} are expected: truncated from outside")
         self._seen_size = size
 
     def _map(self, length: int) -> memoryview:
@@ -179,7 +179,7 @@ class OsFile:
 
     def is_resident(self, position: int, length: int) -> bool:
         view = self.view(position + length)
-        # The view keeps the map behind `_address` in place, even if it is given up just now.
+        # The view keeps the map behind `_address` in place, even if it is replaced just now.
         return len(view) == 0 or page_cache.is_resident(self._address, position, length)
 
     def sync(self) -> None:
@@ -193,7 +193,7 @@ class OsFile:
         finally:
             self._descriptors.release(self)
 
-    def forget_cache(self) -> None:
+    def drop_cache(self) -> None:
         fd = self._descriptors.hold(self)
         try:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -223,8 +223,8 @@ class OsFile:
 class Descriptors:
     """At most `max_open` descriptors for all files together; a map costs one too (Python duplicates its file's).
 
-    Files that must not be given up (rule 1) may push the number past the bound,
-    as may maps whose views somebody still holds.
+    Files whose descriptor must stay open (rule 1) may exceed the bound,
+    as may maps that still have views.
     """
 
     def __init__(self, max_open: int) -> None:
@@ -242,13 +242,13 @@ class Descriptors:
         with self.lock:
             return self._opened(file)
 
-    def adopt(self, file: OsFile, flags: int) -> None:
+    def add(self, file: OsFile, flags: int) -> None:
         """Open a file with flags of its own (to create it)."""
         with self.lock:
             self._opened(file, flags)
 
     def hold(self, file: OsFile) -> int:
-        """The file's descriptor, not to be given up before `release`."""
+        """The file's descriptor, which stays open until `release`."""
         with self.lock:
             fd = self._opened(file)
             file._is_used = True
@@ -271,7 +271,7 @@ class Descriptors:
             return mapped
 
     def withdraw(self, file: OsFile) -> int:
-        """Take a file out for good; its descriptor, if it had one, is the caller's to close."""
+        """Remove a file for good; the caller closes its descriptor, if it had one."""
         with self.lock:
             fd, file._fd = file._fd, _CLOSED
             file._is_closed = True
@@ -291,7 +291,7 @@ class Descriptors:
     def _opened(self, file: OsFile, flags: int = os.O_RDWR) -> int:
         if file._fd == _CLOSED:
             assert not file._is_closed, f"{file.path} is used after close"
-            assert not file._is_nameless, f"{file.path} was removed by somebody else"
+            assert not file._is_nameless, f"{file.path} was removed from outside"
             self._make_room()
             try:
                 file._fd = os.open(file.path, flags, 0o644)
@@ -329,7 +329,7 @@ class Descriptors:
 
 
 def _write_rest(fd: int, chunks: Sequence[Buffer], position: int, written: int) -> None:
-    """Go on after a short write (or after the first `_IOV_MAX` chunks) until all is written."""
+    """Continue after a short write (or after the first `_IOV_MAX` chunks) until all is written."""
     rest = [memoryview(chunk) for chunk in chunks]
     first = 0
     position += written

@@ -1,11 +1,11 @@
 """The operating system's files, behind the port `log.files`.
 
-Rule 1: a file is never cut nor overwritten in place by a name: `create` and `rename`
-        put a new file there, and handles and views of the old one go on showing it.
+Rule 1: a name never truncates or overwrites a file in place: `create` and `rename`
+        put a new file there, and handles and views of the old one still show it.
 Rule 2: a handle follows its file through `rename`, also when a folder above it is renamed.
-Rule 3: a handle is closed by its owner; until then it is known here.
+Rule 3: the owner closes a handle; until then it is registered here.
 
-Reading and writing one file lives in `os_file`.
+`os_file` reads and writes one file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qanat.model.errors import DirectoryLockedError, StorageError
 
 
 class OsFiles:
-    """The file system of this machine; at most `max_open` descriptors are kept open."""
+    """The file system of this machine; at most `max_open` descriptors stay open."""
 
     def __init__(self, max_open: int = 4096) -> None:
         self._descriptors = Descriptors(max_open)
@@ -38,7 +38,7 @@ class OsFiles:
         file = OsFile(path, self._descriptors, self.rename, self._forget)
         if create:
             self.remove(path)
-            self._descriptors.adopt(file, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            self._descriptors.add(file, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         else:
             _require_file(path)
         with self._descriptors.lock:
@@ -80,7 +80,7 @@ class OsFiles:
 
     def rename(self, old: str, new: str) -> None:
         old, new = os.path.abspath(old), os.path.abspath(new)
-        # Under the lock, so that nobody reopens a file by a name that is just changing.
+        # Under the lock, so that no thread reopens a file by a name that is just changing.
         with self._descriptors.lock:
             replaced = self._lose_name(new) if old != new else []
             try:
@@ -129,7 +129,7 @@ class OsFiles:
                 self._descriptors.regain_name(file)
 
     def _follow(self, old: str, new: str) -> None:
-        """Give handles at or under `old` their new path."""
+        """Update the path of handles at or under `old`."""
         moved = [old] if old in self._handles else []
         if os.path.isdir(new):
             moved = [path for path in self._handles if path.startswith(old + os.sep)]
@@ -150,7 +150,7 @@ class OsFiles:
 
 
 class OsLock:
-    """A claim on a lock file, held by `flock`: the kernel drops it with the process. The file stays."""
+    """A lock file, held by `flock`: the kernel drops the lock with the process. The file stays."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -170,7 +170,7 @@ class OsLock:
                 ) from error
             raise storage_error("lock", path, error) from error
         self._fd = fd
-        # The process id is there for people; a full disk must not keep a broker from starting and freeing it.
+        # The process id is for people; a full disk must not keep a broker from starting and freeing it.
         with contextlib.suppress(OSError):
             os.ftruncate(fd, 0)
             os.pwrite(fd, b"%d\n" % os.getpid(), 0)
@@ -185,7 +185,7 @@ class OsLock:
 
 
 def _owner(lock_fd: int) -> str:
-    """Whoever wrote their process id into the lock file, in words."""
+    """The process whose id is in the lock file, in words."""
     with contextlib.suppress(OSError, ValueError):
         pid = int(os.pread(lock_fd, 32, 0))
         return "this process" if pid == os.getpid() else f"process {pid}"
@@ -193,7 +193,7 @@ def _owner(lock_fd: int) -> str:
 
 
 def _require_file(path: str) -> None:
-    """Descriptors are opened on first use, but a missing file is told at once."""
+    """Descriptors are opened on first use, but a missing file is reported at once."""
     try:
         mode = os.stat(path).st_mode
     except OSError as error:

@@ -1,7 +1,7 @@
-"""What Python does not offer of the kernel's maps: whether their bytes are in memory, and room to grow.
+"""Page cache: what Python does not offer of the kernel's maps: whether their bytes are in memory, and room to grow.
 
 The calls go through `PyDLL`, which keeps the interpreter lock: they take microseconds,
-and handing the lock over could cost the event loop a whole switch interval.
+and releasing the lock could cost the event loop a whole switch interval.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _FEW_PAGES = 1024
 
 
 class _Vector:
-    """What the kernel says of pages, a byte for each."""
+    """The kernel's answer for pages, one byte each."""
 
     __slots__ = ("_held", "address", "pages")
 
@@ -68,16 +68,16 @@ _MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
 
 
 def map_growing(fd: int, size: int, ahead_bytes: int) -> mmap.mmap:
-    """Map a file for reading, and where it will grow to: what is written there later appears in the map.
+    """Map a file for reading, and the range into which it will grow: later writes appear in the map.
 
-    Bytes past the file's end must not be touched before they are written. Where this cannot be done, the map ends
+    Bytes past the file's end must not be touched before they are written. Where this is impossible, the map ends
     with the file.
     """
     if _mmap is None:
         return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
     length = (size + ahead_bytes + _PAGE_BYTES - 1) // _PAGE_BYTES * _PAGE_BYTES
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-    # Python maps no more than there is of a file, so it maps nothing in particular and the file is put in its place.
+    # Python maps no more than a file has, so it maps anonymous memory, and the file is mapped in its place.
     room = mmap.mmap(-1, length, flags=flags, prot=mmap.PROT_READ)
     with memoryview(room) as view:
         address = address_of(view)
@@ -88,7 +88,7 @@ def map_growing(fd: int, size: int, ahead_bytes: int) -> mmap.mmap:
 
 
 def address_of(view: memoryview) -> int:
-    """Where the bytes of a view lie. The address is good for as long as the view is held."""
+    """The address of a view's bytes. It is valid for as long as the view is held."""
     buffer = _Buffer()
     _get_buffer(view, ctypes.byref(buffer), 0)
     try:
@@ -98,13 +98,13 @@ def address_of(view: memoryview) -> int:
 
 
 def is_resident(map_address: int, position: int, length: int) -> bool:
-    """Whether every page under that range of a map is in memory; True where nobody can tell."""
+    """Whether every page in that range of a map is in memory; True where the kernel cannot tell."""
     if _mincore is None or length <= 0:
         return True
     start = position - position % _PAGE_BYTES
     span = position + length - start
     pages = (span + _PAGE_BYTES - 1) // _PAGE_BYTES
-    # Of which no other thread has any; made anew where all are in use, or where one is too small.
+    # Each thread uses a vector of its own; a new one is made where all are in use, or where one is too small.
     vector = _spare_vectors.pop() if _spare_vectors else _Vector(_FEW_PAGES)
     if pages > len(vector.pages):
         vector = _Vector(pages)

@@ -1,9 +1,9 @@
 """The catalogue of partitions and segments in SQLite, behind the port `log.directories.catalogue`.
 
 One process owns the file (the data directory is locked), so the standard
-library's SQLite is enough. A file that cannot be read is as good as none, and
-so is one whose rows do not have the checksum that was saved with them (SQLite
-notices broken pages, not flipped digits). It is replaced when the directory is closed.
+library's SQLite is enough. A file that cannot be read counts as empty, and
+so does one whose rows do not match their saved checksum (SQLite
+notices broken pages, not flipped digits). Closing the directory replaces it.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class SqliteCatalogue:
         return iter(rows if is_sound else ())
 
     def save(self, generation: str, rows: Iterable[PartitionRow]) -> None:
-        """Build a new file beside the old one and put it in its place."""
+        """Build a new file beside the old one and replace it."""
         rows = sorted(rows, key=lambda row: row.topic_partition)
         building = self._path + ".tmp"
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(building)
             with contextlib.closing(sqlite3.connect(building)) as database, database:
-                # What is half built is thrown away, so there is nothing to roll back to.
+                # A half-built file is thrown away, so there is nothing to roll back to.
                 database.execute("PRAGMA journal_mode = OFF")
                 database.executescript(_SCHEMA)
                 database.execute("INSERT INTO generation VALUES (?, ?)", (generation, _checksum(rows)))

@@ -3,7 +3,7 @@
 Rule 1: WAL with synchronous=FULL: a commit that returned is on disk.
 Rule 2: a writing transaction takes the write lock at its beginning.
 Rule 3: after a failed fsync nothing more is accepted (the kernel marks lost pages clean).
-Rule 4: nothing is retried but the opening; errors leave as `StoreUnavailableError`.
+Rule 4: only the opening is retried; errors leave as `StoreUnavailableError`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SqliteDatabase:
     """One connection to one file."""
 
     def __init__(self, path: str, *, busy_timeout_ms: int, vfs: str | None = None) -> None:
-        """`vfs` names a file system of SQLite's other than the usual one."""
+        """`vfs` names a file system of SQLite other than the default."""
         check_library(apsw.sqlite_lib_version())
         self.path = path
         self._failure: str | None = None
@@ -51,7 +51,7 @@ class SqliteDatabase:
                 )
 
     def close(self) -> None:
-        """Close; the last process to do so also folds the write-ahead log into the database."""
+        """Close; the last process also folds the write-ahead log into the database."""
         with self._translated("close"):
             self._connection.close()
 
@@ -63,14 +63,14 @@ class SqliteDatabase:
         return self._connection.changes()
 
     def seen(self) -> int:
-        """A number that changes when another connection has written: one look into shared memory."""
+        """A number that changes when another connection has written: one read of shared memory."""
         with self._translated("read"):
             ((version,),) = self.rows("PRAGMA data_version")
             return int(version)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Everything read inside belongs to one moment."""
+        """All reads inside see one state."""
         with self._translated("read"):
             self.rows("BEGIN")
             try:
@@ -80,7 +80,7 @@ class SqliteDatabase:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """All of it or nothing."""
+        """One atomic transaction."""
         if self._failure is not None:
             raise StoreUnavailableError(self._failure)
         with self._translated("write"):
@@ -92,7 +92,7 @@ class SqliteDatabase:
                 self._leave()
 
     def _leave(self) -> None:
-        """Roll back what is still open; some errors have done so by themselves."""
+        """Roll back an open transaction; some errors have done so by themselves."""
         if self._connection.in_transaction:
             self.rows("ROLLBACK")
 

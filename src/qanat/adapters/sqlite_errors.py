@@ -1,4 +1,4 @@
-"""What SQLite's refusals mean to us: an `apsw.Error` becomes a `StoreUnavailableError`, once, here.
+"""Errors of SQLite: an `apsw.Error` becomes a `StoreUnavailableError`, once, here.
 
 The message is one sentence for a person: what failed, where, why, what to do.
 """
@@ -28,7 +28,7 @@ _SYNC_FAILURES = (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
 
 
 def store_error(act: str, path: str, error: apsw.Error) -> StoreUnavailableError:
-    """The fault to raise for `error`, which came from trying to `act` (a verb) on the store at `path`."""
+    """The error for `error`, which occurred when trying to `act` (a verb) on the store at `path`."""
     for kind, remedy in _REMEDIES:
         if isinstance(error, kind):
             return StoreUnavailableError(f"cannot {act} the metadata store {path}: {remedy} ({error})")
@@ -36,7 +36,7 @@ def store_error(act: str, path: str, error: apsw.Error) -> StoreUnavailableError
 
 
 def is_sync_failure(error: apsw.Error) -> bool:
-    """Whether an fsync failed: the kernel marks the lost pages clean, so nothing after it can be believed."""
+    """Whether an fsync failed: the kernel marks the lost pages clean, so nothing after it can be trusted."""
     return getattr(error, "extendedresult", 0) in _SYNC_FAILURES
 
 

@@ -1,16 +1,16 @@
 """The metadata store in an SQLite file, shared by the broker processes of one host, behind the port `cluster.store`.
 
-Everything that touches the database runs on one thread of its own, with one connection: a lock that
-another process holds, or a slow fsync, never stops the loop. The thread looks every `POLL_MS` whether another
-process has written (`PRAGMA data_version`, some microseconds) and ends leases whose time is over; writes
+One thread with one connection does all work on the database: neither a lock that
+another process holds, nor a slow fsync, ever blocks the event loop. The thread checks every `POLL_MS` whether another
+process has written (`PRAGMA data_version`, some microseconds) and ends expired leases; writes
 of this process wake its watchers at once.
 
-A watcher has no queue. It reads history from where it is, so nothing is lost or repeated however slow it is; who falls
-behind what is kept hears `Compacted`.
+A watcher has no queue. It reads history from its own position, so nothing is lost or repeated however slow it is; one
+that falls behind the stored history gets `Compacted`.
 
-Leases run on the clock since boot (`boot_clock`): setting the time does nothing, a reboot ends them all. Those that are
-kept are renewed on the thread as well, whatever the loop is busy with. Time in which nobody could write because
-somebody held the lock ends no lease: whoever gets the lock next gives the others a while to renew theirs.
+Leases use the boot clock (`boot_clock`): changes of the system clock do nothing, a reboot ends them all. The thread
+also renews leases, whatever the loop is busy with. Time in which no process could write because one
+held the lock ends no lease: the next one to get the lock gives the others time to renew theirs.
 
 The thread is in `sqlite_thread`, the statements are in `sqlite_tables`, transactions in `sqlite_database`.
 """
@@ -44,14 +44,13 @@ from qanat.cluster.store import (
 from qanat.model.errors import StoreUnavailableError
 
 POLL_MS = 100
-"""How often to look for the writes of other processes: the longest that they stay unseen. After one it is more often.
-
-A look takes the interpreter for 0.1 ms. Every 20 ms, that was what one synchronous request in a hundred waited for.
+"""How often to check for writes of other processes: the longest time that they stay unseen. After one it is more often.
+A check takes the interpreter for 0.1 ms. Every 20 ms, one synchronous request in a hundred waited for it.
 """
 BUSY_TIMEOUT_MS = 5_000
 """How long to wait for the lock of another process."""
 HISTORY_EVENTS = 10_000
-"""Events kept for watchers; an eighth more may gather before the oldest go."""
+"""Events stored for watchers; an eighth more may gather before the oldest are removed."""
 
 Result = TypeVar("Result")
 
@@ -77,7 +76,7 @@ class SqliteStore:
             lambda: SqliteTables(SqliteDatabase(path, busy_timeout_ms=busy_timeout_ms, vfs=vfs), clock, history_events),
             clock,
             poll_ms,
-            on_change=partial(loop.call_soon_threadsafe, self._announce),
+            on_change=partial(loop.call_soon_threadsafe, self._notify_watchers),
         )
 
     @staticmethod
@@ -122,7 +121,7 @@ class SqliteStore:
     async def watch(self, prefix: str, after_revision: Revision) -> AsyncGenerator[Changes | Compacted, None]:
         check_key(prefix)
         while True:
-            # Taken before history is read, so that what is written in between is not slept through.
+            # Taken before history is read, so that a write in between wakes the watcher.
             arrival, start = self._arrival, after_revision
             found = await self._read_history(prefix, start)
             if isinstance(found, Compacted):
@@ -150,12 +149,12 @@ class SqliteStore:
         await self._run(lambda tables: tables.revoke(lease), is_write=True)
 
     async def expire_leases(self) -> None:
-        """End the leases whose time is over. The store does so by itself; tests with a clock of their own call it."""
+        """End expired leases. The store does so by itself; tests with their own clock call it."""
         await self._run(lambda tables: tables.expire_leases(), is_write=True)
 
     async def close(self) -> None:
         self._is_closed = True
-        self._announce()
+        self._notify_watchers()
         await asyncio.shield(asyncio.wrap_future(self._thread.stop()))
         self._thread.join()
 
@@ -167,6 +166,6 @@ class SqliteStore:
             raise StoreUnavailableError("the metadata store is closed")
         return await asyncio.wrap_future(self._thread.submit(act, is_write=is_write))
 
-    def _announce(self) -> None:
+    def _notify_watchers(self) -> None:
         self._arrival.set()
         self._arrival = asyncio.Event()

@@ -1,9 +1,9 @@
 """The metadata store's tables in SQLite, and every statement on them. Synchronous; used by one thread.
 
-    store     one row: the revision now, and up to which history is gone
-    entries   the keys as they are
-    history   what happened, event by event, for watchers; the oldest revisions are removed
-    leases    who lives until when, by the clock of one boot of this host
+    store     one row: the current revision, and the revision up to which history was removed
+    entries   the current keys
+    history   events for watchers; the oldest revisions are removed
+    leases    the deadlines of leases, by the clock of one boot of this host
 
 Every change is one transaction of `sqlite_database` that has the write lock from its beginning, so what it
 compares cannot change before it writes.
@@ -42,7 +42,7 @@ from qanat.cluster.store import (
 from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
 
 FORMAT = 1
-"""Kept in `user_version`; a database of a later format is refused."""
+"""Stored in `user_version`; a database of a later format is refused."""
 PAGE_EVENTS = 1_000
 """About how many events of history are read at once; never less than a whole revision."""
 
@@ -69,14 +69,14 @@ _EVENT = "SELECT kind, key, value, revision, create_revision FROM history"
 
 
 class SqliteTables:
-    """What the port asks for, said in SQL."""
+    """The port's operations in SQL."""
 
     def __init__(self, database: SqliteDatabase, clock: BootClock, history_events: int) -> None:
         self._database = database
         self._clock = clock
         self._history_events = history_events
         self._asked_ms: int | None = None
-        """Since when we have waited to write, also in attempts that failed."""
+        """Since when we have waited to write, failed attempts included."""
         database.prepare(_SCHEMA, FORMAT)
 
     def close(self) -> None:
@@ -93,18 +93,18 @@ class SqliteTables:
             return Snapshot(self._below(prefix), self._revision())
 
     def seen(self) -> int:
-        """A number that changes when another connection has written: one look into shared memory."""
+        """A number that changes when another connection has written: one read of shared memory."""
         return self._database.seen()
 
     def outlook(self) -> tuple[Revision, int | None]:
-        """The revision, and when the next lease is over (those of an earlier boot are over already)."""
+        """The revision, and when the next lease expires (those of an earlier boot have expired already)."""
         query = "SELECT revision, (SELECT MIN(CASE boot_id WHEN ? THEN deadline_ms ELSE 0 END) FROM leases) FROM store"
         with self._database.reading():
             revision, deadline_ms = self._rows(query, self._clock.boot_id)[0]
         return Revision(revision), deadline_ms
 
     def after(self, revision: Revision, prefix: str) -> tuple[tuple[Changes, ...], Revision] | Compacted:
-        """Changes after a revision, as many as make a page, and the revision up to which these are all."""
+        """One page of changes after a revision, and the revision up to which it is complete."""
         with self._database.reading():
             current, compacted = self._rows("SELECT revision, compacted_revision FROM store")[0]
             if revision > current:
@@ -133,7 +133,7 @@ class SqliteTables:
             gone = [lease_id for lease_id in leases if not self._is_alive(lease_id)]
             if not gone:
                 return Committed(self._change(operations))
-        # Raised only here, so that what `_expire` did is not rolled back.
+        # Raised only here, so that the work of `_expire` is not rolled back.
         raise _lease_is_over(gone[0])
 
     def grant_lease(self, ttl_ms: int) -> Lease:
@@ -192,14 +192,14 @@ class SqliteTables:
         return 1
 
     def _delete(self, revision: Revision, which: str, *values: SqliteValue) -> int:
-        """Remove entries in key order, and note it; returns how many there were."""
+        """Remove entries in key order, and record it; returns how many there were."""
         note = "INSERT INTO history (revision, kind, key, value, create_revision)"
         self._rows(f"{note} SELECT ?, 'delete', key, x'', 0 FROM entries WHERE {which} ORDER BY key", revision, *values)
         self._rows(f"DELETE FROM entries WHERE {which}", *values)
         return self._database.changes()
 
     def _prune(self, revision: Revision) -> None:
-        """Forget whole revisions, this one excepted, until no more events than the bound are left.
+        """Remove whole revisions, except this one, until no more events than the bound are left.
 
         Ids have no gaps: only the oldest are ever removed, and never all.
         """
@@ -213,7 +213,7 @@ class SqliteTables:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """A transaction, which begins by ending the leases that are over."""
+        """A transaction, which begins by ending expired leases."""
         if self._asked_ms is None:
             self._asked_ms = self._clock.now_ms()
         with self._database.writing():
@@ -223,7 +223,7 @@ class SqliteTables:
             yield
 
     def _forgive(self, since_ms: int) -> None:
-        """Let leases live that ran out while we waited for the lock: those who keep them waited for it as well."""
+        """Extend leases that ran out while we waited for the lock: their owners waited for it as well."""
         now_ms = self._clock.now_ms()
         update = """UPDATE leases SET deadline_ms = ?1 + ttl_ms / ?2
             WHERE boot_id = ?3 AND deadline_ms BETWEEN ?4 AND ?1 AND ?1 - ?4 >= ttl_ms / ?2"""

@@ -1,8 +1,8 @@
-"""The one thread that touches the metadata store's database.
+"""The one thread that uses the metadata store's database.
 
-It runs what it is given, one act after another, and in between looks for the writes of other processes, for leases
-whose time is over, and for those that are to be kept alive. `on_change` is called, on this thread, whenever the
-revision may have moved.
+It runs submitted work in order, and in between checks for writes of other processes, for expired
+leases, and for leases to renew. It calls `on_change`, on this thread, whenever the
+revision may have changed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from qanat.cluster.store import NO_REVISION
 from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
 
 RETRY_MS = 1_000
-"""How long to leave the database alone after a look at it failed."""
+"""How long to leave the database alone after a check failed."""
 EAGER_POLL_MS = 10
-"""How often to look when another process has just written: what it did is likely to be the first of several things."""
+"""How often to check when another process has just written: more writes are likely to follow."""
 EAGER_MS = 1_000
 """For how long, then."""
 
@@ -32,7 +32,7 @@ _Act = Callable[[SqliteTables], None]
 
 
 class StoreThread:
-    """Started with `start`; ends after `stop`, having done what was submitted before."""
+    """Started with `start`; ends after `stop`, when all submitted work is done."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class StoreThread:
         self._eager_until = 0.0
         self._on_change = on_change
         self._acts: SimpleQueue[_Act | None] = SimpleQueue()
-        # Marked as running, so that a waiter's cancellation does not reach into the thread.
+        # Marked as running, so that a waiter's cancellation does not reach the thread.
         for future in (self.opened, self._ended):
             future.set_running_or_notify_cancel()
         self._thread = threading.Thread(target=self._run, name="qanat-metadata-store", daemon=True)
@@ -62,7 +62,7 @@ class StoreThread:
         self._thread.start()
 
     def submit(self, act: Callable[[SqliteTables], Result], *, is_write: bool) -> Future[Result]:
-        """Run `act` on the thread. Cancelling the future helps only until it has begun."""
+        """Run `act` on the thread. Cancelling the future has an effect only until it has begun."""
         future: Future[Result] = Future()
 
         def run(tables: SqliteTables) -> None:
@@ -81,7 +81,7 @@ class StoreThread:
         return future
 
     def keep(self, kept: ThreadKeptLease) -> None:
-        """Renew a lease from now on, for as long as it is wanted."""
+        """Renew a lease from now on, until it is released."""
 
         def begin(tables: SqliteTables) -> None:
             self._kept.append(kept)
@@ -132,7 +132,7 @@ class StoreThread:
             self._ended.set_result(None)
 
     def _look(self, tables: SqliteTables) -> bool:
-        """Notice foreign writes and end overdue leases; false where the database did not let us."""
+        """Detect writes of other processes and end expired leases; false where the database refused."""
         try:
             seen = tables.seen()
             if seen != self._seen:
@@ -145,13 +145,13 @@ class StoreThread:
             if self._kept:
                 self._renew(tables)
         except StoreUnavailableError:
-            # Watchers go and look for themselves, and report what they find.
+            # Watchers read for themselves, and report what they find.
             self._on_change()
             return False
         return True
 
     def _renew(self, tables: SqliteTables) -> None:
-        """Renew the kept leases that are due; one that could not be is tried again at the next look."""
+        """Renew the leases that are due; a failed renewal is tried again at the next check."""
         self._kept = [kept for kept in self._kept if kept.is_wanted]
         for kept in self._kept:
             if kept.next_ms > self._clock.now_ms() or (sent_ms := kept.begin()) is None:
@@ -173,7 +173,7 @@ class StoreThread:
             self._on_change()
 
     def _note(self, tables: SqliteTables) -> bool:
-        """Tell the watchers if the revision has moved; whether it has."""
+        """Notify the watchers if the revision has changed; returns whether it has."""
         revision, self._deadline_ms = tables.outlook()
         if revision == self._revision:
             return False

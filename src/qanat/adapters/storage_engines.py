@@ -1,6 +1,6 @@
 """The storage engines that come with Qanat, behind the port `log.directories.storage_engine`.
 
-Each imports what it stands on when it is made: a broker in memory needs neither SQLite nor the page cache.
+Each imports its parts when it is made: a broker in memory needs neither SQLite nor the page cache.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class AccessCheck:
     """For requests that have no answer to be refused in."""
 
     @property
-    def sight(self) -> TopicSight:
+    def visibility(self) -> TopicSight:
         """What the asker may see, also when it is not here to ask."""
         return TopicSight(self.authorizer, self.super_users, self.principal, self.host)
 

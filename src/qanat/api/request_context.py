@@ -12,7 +12,7 @@ from qanat.wire.kafka.headers import RequestHeader
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
-    from qanat.groups.requests import Sight
+    from qanat.groups.requests import TopicVisibility
 
 
 class RequestContext(Struct):
@@ -22,7 +22,7 @@ class RequestContext(Struct):
     caller: Caller
     header: RequestHeader
     _yielder: CooperativeYield | None = None
-    sight: Sight | None = None
+    visibility: TopicVisibility | None = None
     """Which topics the caller may see; None where every caller may see all."""
 
     @property

@@ -145,7 +145,7 @@ class Broker:
         self._group_settings = self.at_start.groups
         self._assignors = assignors
         self.transaction_settings = transaction_settings or TransactionSettings()
-        self.local_replicas.is_gated = self.transaction_settings.transaction_partition_verification_enable
+        self.local_replicas.requires_verification = self.transaction_settings.transaction_partition_verification_enable
 
     # Coordinators: made when somebody needs them, since their code takes a fifth of the time to start
 

@@ -1,26 +1,26 @@
-"""One small asyncio client of the Kafka protocol, for followers, Spark's executors and the command line.
+"""A small asyncio client of the Kafka protocol, for followers, Spark's executors and the command line.
 
-- `faults`        what can go wrong, and what is worth trying again
-- `deadline`      how long an undertaking may take in all
-- `security`      what a client may be told about TLS and SASL, in Kafka's and librdkafka's names
-- `tls`           certificates that are trusted and shown
-- `sasl`          the dialogues of PLAIN and SCRAM (pure)
-- `authenticating` being let in, and staying so
+- `faults`        errors, and which of them are worth a retry
+- `deadline`      one time limit for many requests and retries
+- `security`      client settings of TLS and SASL, under Kafka's and librdkafka's names
+- `tls`           TLS contexts from PEM
+- `sasl`          the client's side of PLAIN and SCRAM (pure)
+- `sasl_session`  SASL authentication of a link, and its renewal
 - `channel`       one socket: frames, correlation, back-pressure
-- `link`          a channel that knows which versions the broker speaks
+- `link`          a channel that knows the broker's API versions
 - `cluster`       many links: bootstrap, metadata, leaders, coordinators, retries
-- `offsets`       where partitions begin and end, and which offset a time has
-- `committed`     where consumer groups stand, and moving them
+- `offsets`       first and end offsets of partitions, and offsets by time
+- `committed`     committed offsets of consumer groups, read and changed
 - `share_offsets` the same for share groups
-- `sizes`         how large partitions are
-- `fetching`      records out of partitions
-- `batch_sizes`   how large their batches are, one by one
-- `producing`     records into partitions
-- `assignors`     who of a consumer group reads what
-- `membership`    one member of a consumer group: join, live, commit, leave
-- `producer`      the same counted once, and in transactions
+- `sizes`         sizes of partitions
+- `fetching`      records from partitions
+- `batch_sizes`   sizes of a partition's batches, one by one
+- `producing`     records to partitions
+- `assignors`     client-side assignors of consumer groups
+- `membership`    one member of a consumer group: join, heartbeat, commit, leave
+- `producer`      idempotent and transactional producers
 
 Rule 1: every wait has a deadline; a broker that does not answer costs bounded time.
-Rule 2: topics go by name. Versions that know topics by id only are left to those who have ids.
+Rule 2: topics are named. Versions that know topics by id only are left to callers that have ids.
 Rule 3: nothing here is buffered without bound: a caller sends, and waits for the answer.
 """

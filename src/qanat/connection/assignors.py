@@ -1,7 +1,7 @@
-"""Who of a group reads what: the two assignors that every Kafka client knows, and how members tell each other.
+"""Client-side assignors: the two that every Kafka client has, and the encoding that members exchange.
 
-`range` gives each member a run of neighbouring partitions of every topic, `roundrobin` deals all partitions out in
-turn. Members are taken in the order of their ids, so that everybody would come to the same result.
+`range` assigns each member a run of neighbouring partitions of every topic, `roundrobin` assigns all partitions
+one by one. Members are sorted by their ids, so that every member would compute the same result.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _VERSION_SIZE = 2
 _SUBSCRIPTION_VERSION_MAX = 3
 _ASSIGNMENT_VERSION_MAX = 3
 _OURS = 0
-"""The version that we write: those who read later ones read it, too."""
+"""The version that we write: readers of later versions read it, too."""
 
 
 def assign_range(subscriptions: Subscriptions, sizes: Mapping[str, int]) -> Assignments:
-    """Runs of neighbours; where the numbers do not come out even, the first members have one more."""
+    """Runs of neighbours; where the numbers are not even, the first members have one more."""
     found: Assignments = {member: [] for member in sorted(subscriptions)}
     for topic, size in sorted(sizes.items()):
         members = [member for member in found if topic in subscriptions[member]]
@@ -47,8 +47,8 @@ def assign_range(subscriptions: Subscriptions, sizes: Mapping[str, int]) -> Assi
     return found
 
 
-def assign_in_turn(subscriptions: Subscriptions, sizes: Mapping[str, int]) -> Assignments:
-    """One partition each, then the next; who does not want a topic is passed over."""
+def assign_round_robin(subscriptions: Subscriptions, sizes: Mapping[str, int]) -> Assignments:
+    """One partition each, then the next; members that do not subscribe to a topic are skipped."""
     found: Assignments = {member: [] for member in sorted(subscriptions)}
     members = list(found)
     turn = 0
@@ -65,7 +65,7 @@ def assign_in_turn(subscriptions: Subscriptions, sizes: Mapping[str, int]) -> As
 
 ASSIGNORS: Mapping[str, Callable[[Subscriptions, Mapping[str, int]], Assignments]] = {
     "range": assign_range,
-    "roundrobin": assign_in_turn,
+    "roundrobin": assign_round_robin,
 }
 """Those that we offer a group, best first."""
 

@@ -1,6 +1,6 @@
-"""How many bytes each batch of a partition has: a Fetch, of which only the headers are looked at.
+"""Sizes of a partition's batches: a Fetch, of which only the headers are read.
 
-No request of Kafka's protocol tells sizes by offset, so the batches themselves are fetched.
+No request of Kafka's protocol returns sizes by offset, so the batches themselves are fetched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WAIT_MS = 100
 
 
 class SizedBatch(NamedTuple):
-    """A batch by where the next one begins, and its size in the log."""
+    """A batch: the offset after it, and its size in the log."""
 
     next_offset: int
     size: int
@@ -30,7 +30,7 @@ async def batch_sizes(
 ) -> list[SizedBatch]:
     """The first batches from a position on, about `max_bytes` of them and at least one, none beyond the end.
 
-    What was deleted or compacted away has no size: it is part of the batch behind it, or one of nothing.
+    Deleted or compacted records have no size: they are part of the next batch, or of an empty one.
     """
     limits = FetchLimits(max_wait_ms=_WAIT_MS, max_bytes=max_bytes, partition_bytes=max_bytes)
 
@@ -49,7 +49,7 @@ async def batch_sizes(
                 if one.base_offset < end_offset
             ]
         if row.high_watermark < end_offset:
-            # The end was told by another leader; this one does not know yet that it is committed.
+            # Another leader reported the end; this one does not know yet that it is committed.
             raise refused(f"fetch of {at}", ErrorCode.OFFSET_NOT_AVAILABLE)
         return []
 

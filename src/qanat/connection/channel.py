@@ -1,7 +1,7 @@
-"""One socket to a broker: requests go out framed and numbered, answers find who waits for them.
+"""One socket to a broker: requests go out framed and numbered, answers return to their callers.
 
-Requests may be sent before earlier ones are answered. A broken connection fails everybody who waits, and everybody
-who comes later; who wants to go on opens another.
+Requests may be sent before earlier ones are answered. A broken connection fails all waiting and all later
+callers; a caller that wants to continue opens another.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import cast
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import UnreachableError
 from qanat.connection.security import Tls
-from qanat.connection.tls import NO_TLS, WANTS_CERTIFICATE, context_of, told, untrusted
+from qanat.connection.tls import NO_TLS, WANTS_CERTIFICATE, context_of, describe_fault, untrusted
 from qanat.model.errors import MalformedMessageError
 from qanat.wire.frames import FrameReader
 from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.writing import Chunk
 
 UNANSWERED_MAX = 100
-"""Requests on their way at one time."""
+"""Requests in flight at one time."""
 ANSWER_BYTES_MAX = 128 * 1024 * 1024
 """Largest answer that is accepted."""
 _CLOSE_S = 1.0
-"""How long a socket may take to close; whoever closes it does not care for more."""
+"""How long a socket may take to close."""
 _CORRELATION_MASK = 2**31 - 1
 
 
@@ -51,16 +51,20 @@ class Channel(asyncio.BufferedProtocol):
 
     @staticmethod
     async def open(host: str, port: int, client_id: str, deadline: Deadline, tls: Tls | None = None) -> Channel:
-        """Connect; raises `UnreachableError` saying why not, `OutOfTimeError` where nobody answers.
+        """Connect; raises `UnreachableError` saying why not, `OutOfTimeError` where there is no answer.
 
         Over TLS also `UntrustedError`, and `InvalidSettingError` where its files cannot be used.
         """
         address = f"{host}:{port}"
         loop = asyncio.get_running_loop()
         context = None if tls is None else context_of(tls)
-        patience = None if tls is None else _CLOSE_S
+        shutdown_s = None if tls is None else _CLOSE_S
         connecting = loop.create_connection(
-            lambda: Channel(address, client_id, tls is not None), host, port, ssl=context, ssl_shutdown_timeout=patience
+            lambda: Channel(address, client_id, tls is not None),
+            host,
+            port,
+            ssl=context,
+            ssl_shutdown_timeout=shutdown_s,
         )
         try:
             _, channel = await deadline.bound(connecting, f"a connection to {address}")
@@ -86,12 +90,12 @@ class Channel(asyncio.BufferedProtocol):
         finally:
             self._waiting.pop(correlation_id, None)
 
-    async def tell(self, api_key: int, version: int, body: Sequence[Chunk], deadline: Deadline) -> None:
+    async def send_one_way(self, api_key: int, version: int, body: Sequence[Chunk], deadline: Deadline) -> None:
         """Send a request that has no answer: produce with acks=0."""
         await self._send(api_key, version, body, deadline)
 
     async def _send(self, api_key: int, version: int, body: Sequence[Chunk], deadline: Deadline) -> int:
-        assert len(self._waiting) < UNANSWERED_MAX, "callers wait for answers before they ask on"
+        assert len(self._waiting) < UNANSWERED_MAX, "callers wait for answers before they send more"
         if not self._writable.is_set():
             await deadline.bound(self._writable.wait(), f"room to send to {self.address}")
         if self._transport is None or self._transport.is_closing():
@@ -102,17 +106,17 @@ class Channel(asyncio.BufferedProtocol):
         return correlation_id
 
     async def close(self) -> None:
-        """Close; whoever still waits is told."""
+        """Close; waiting callers fail."""
         if self._transport is not None:
             self._transport.close()
             await asyncio.wait([self._lost], timeout=_CLOSE_S)
 
     def abort(self) -> None:
-        """Close at once, without a farewell; whoever still waits is told."""
+        """Close at once, without a shutdown; waiting callers fail."""
         if self._transport is not None:
             self._transport.abort()
 
-    # What the transport calls
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -132,7 +136,7 @@ class Channel(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f": {_reason(exc)}" if isinstance(exc, OSError) else ""
         if self._is_protected and not self._was_answered and not reason:
-            # In TLS 1.3 a client hears only afterwards that it was not welcome, and some servers do not even say it.
+            # In TLS 1.3 a client learns only afterwards that it was refused, and some servers do not even say so.
             reason = f": {WANTS_CERTIFICATE}"
         self._break(f"{self.address} closed the connection{reason}")
         self._transport = None
@@ -151,7 +155,7 @@ class Channel(asyncio.BufferedProtocol):
         self._was_answered = True
         correlation_id = int.from_bytes(frame[:4])
         waiting = self._waiting.pop(correlation_id, None)
-        # Who gave up waiting does not want the answer any more.
+        # A caller that stopped waiting no longer needs the answer.
         if waiting is not None and not waiting.done():
             waiting.set_result(frame)
 
@@ -168,7 +172,7 @@ class Channel(asyncio.BufferedProtocol):
 
 
 def _other_protocol(head: bytes) -> str | None:
-    """What the first bytes of an answer are known for."""
+    """The protocol that the first bytes of an answer belong to."""
     if head.startswith(b"HTTP/"):
         return "it speaks HTTP"
     if head.startswith(b"SSH-"):
@@ -179,9 +183,9 @@ def _other_protocol(head: bytes) -> str | None:
 
 
 def _reason(fault: OSError) -> str:
-    """asyncio puts several attempts into one text; the first reason is the one that helps."""
+    """asyncio joins several attempts into one text; the first reason is the one that helps."""
     if isinstance(fault, ssl.SSLError):
-        return told(fault)
+        return describe_fault(fault)
     if isinstance(fault, socket.gaierror):
         return f"the name is not known here ({fault.strerror}): check its spelling"
     if fault.errno == errno.ECONNREFUSED or "Connect call failed" in str(fault):

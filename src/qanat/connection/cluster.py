@@ -1,10 +1,10 @@
-"""A cluster seen from outside: found through any of its brokers, asked where the answer is.
+"""A cluster's client: it finds brokers, leaders and coordinators, and retries.
 
-Rule 1: what may be otherwise a moment later (a leader moves, a coordinator is loading) is tried again until
-        the deadline; the last reason is the one that is told.
-Rule 2: metadata is asked for when it is needed, and forgotten when an answer says that it is old.
-Rule 3: no broker that is silent costs the whole deadline where another one could answer. What changes something is not
-        sent twice for that reason: nobody knows what became of the first.
+Rule 1: transient errors (a leader moves, a coordinator is loading) are retried until
+        the deadline; the error then names the last reason.
+Rule 2: metadata is requested when it is needed, and dropped when an answer shows that it is stale.
+Rule 3: a silent broker does not cost the whole deadline where another one could answer. A request that changes
+        something is not sent twice for that reason: the outcome of the first is unknown.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ DEFAULT_PORT = 9092
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _CONNECT_S = 5.0
-"""How long one address may take to accept us, so that the next one gets its turn."""
+"""How long one address may take to connect, before the next one is tried."""
 _VIEW_S = 1.0
-"""How long what was heard of a topic's leaders is believed."""
+"""How long the known leaders of a topic are trusted."""
 _SILENT_S = 3.0
-"""How long one broker may take over a question that another one could answer as well."""
+"""How long one broker may take over a request that another one could answer as well."""
 _READY = (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
-"""What a partition may say that can be used."""
+"""Error codes of a usable partition."""
 _LACKING = (*_READY, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 class Kind(IntEnum):
-    """What a coordinator keeps."""
+    """The kinds of coordinators."""
 
     GROUP = 0
     TRANSACTION = 1
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         return "group" if self is Kind.GROUP else "transactional id"
 
 
 @dataclass(frozen=True, slots=True)
-class TopicView:
-    """A topic's partitions and who leads each; -1 where nobody does."""
+class TopicLeaders:
+    """A topic's partitions and their leaders; -1 where there is none."""
 
     name: str
     leaders: Mapping[int, int]
@@ -76,22 +76,22 @@ class Cluster:
         client_id: str = "qanat",
         timeout_s: float = 15.0,
         security: Security = UNPROTECTED,
-        patience_s: float = 0.0,
+        bootstrap_timeout_s: float = 0.0,
     ) -> None:
-        """`patience_s`: how long it is tried to reach a cluster that was never reached, which is seldom worth it."""
+        """`bootstrap_timeout_s`: how long to retry a cluster that was never reached, which is seldom worth it."""
         self._bootstrap = list(bootstrap)
         self._security = security
-        self._patience = Deadline.after(patience_s)
+        self._bootstrap_deadline = Deadline.after(bootstrap_timeout_s)
         self._client_id = client_id
         self.timeout_s = timeout_s
         self._nodes: dict[int, Address] = {}
         self._links: dict[Address, Link] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
         self._known: Address | None = None
-        """A broker that answered last time."""
+        """The broker that answered last."""
         self._was_reached = False
-        self._views: dict[str, tuple[TopicView, float]] = {}
-        """What was last heard of topics, and when, until something goes wrong."""
+        self._views: dict[str, tuple[TopicLeaders, float]] = {}
+        """The latest metadata of topics, and its time, until a request fails."""
 
     async def __aenter__(self) -> Cluster:
         return self
@@ -107,7 +107,7 @@ class Cluster:
     # Links
 
     async def any_link(self, deadline: Deadline) -> Link:
-        """A link to whichever broker answers; raises the last reason where none does."""
+        """A link to any broker that answers; raises the last reason where none does."""
         fault: Exception | None = None
         addresses = self._addresses()
         for address in addresses:
@@ -121,7 +121,7 @@ class Cluster:
         raise UnreachableError(f"no broker can be reached: {fault}")
 
     def _addresses(self) -> list[Address]:
-        """Where a broker may be, the one that answered last first."""
+        """Addresses of brokers, the one that answered last first."""
         known = [self._known] if self._known is not None else []
         return list(dict.fromkeys([*known, *self._bootstrap, *self._nodes.values()]))
 
@@ -149,17 +149,17 @@ class Cluster:
                 self._links[address] = link
             return link
 
-    # Asking
+    # Requests
 
     async def call(
         self, api_key: ApiKey, request: Any, deadline: Deadline | None = None, *, is_question: bool = False
     ) -> Any:
-        """Ask any broker; `is_question` where nothing is changed by it, so that another one may be asked the same."""
+        """Send to any broker; `is_question` where the request changes nothing, so that another may get it."""
         deadline = deadline or self.deadline()
 
         async def attempt() -> Any:
             if is_question:
-                return await self._ask_anybody(api_key, request, deadline)
+                return await self._call_any(api_key, request, deadline)
             return await (await self.any_link(deadline)).call(api_key, request, deadline)
 
         return await self.persist(attempt, deadline)
@@ -167,25 +167,25 @@ class Cluster:
     async def call_controller(
         self, api_key: ApiKey, request: Any, deadline: Deadline | None = None, *, is_question: bool = False
     ) -> Any:
-        """Ask whoever decides for the cluster; `is_question` as for `call`."""
+        """Send to the controller; `is_question` as for `call`."""
         deadline = deadline or self.deadline()
 
         async def attempt() -> Any:
             controller_id = (await self.metadata([], deadline)).controller_id
-            soon = _soon(deadline, _CONNECT_S)  # It may have stopped answering: soon there is another one then.
+            soon = _soon(deadline, _CONNECT_S)  # It may have died: soon there is another controller then.
             link = await (self.node_link(controller_id, soon) if controller_id >= 0 else self.any_link(deadline))
             return await link.call(api_key, request, _soon(deadline, _SILENT_S) if is_question else deadline)
 
         return await self.persist(attempt, deadline)
 
     async def coordinator_link(self, key: str, deadline: Deadline, kind: Kind = Kind.GROUP) -> Link:
-        """A link to the broker that keeps a group or a transactional id; the first may have to wait for it."""
+        """A link to the coordinator of a group or a transactional id; the first request may have to wait for it."""
 
         async def attempt() -> Link:
             request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
-            response: FindCoordinatorResponse = await self._ask_anybody(ApiKey.FIND_COORDINATOR, request, deadline)
+            response: FindCoordinatorResponse = await self._call_any(ApiKey.FIND_COORDINATOR, request, deadline)
             found = response.coordinators[0] if response.coordinators else response
-            check(f"{kind.told} {key} has no coordinator", found.error_code, found.error_message)
+            check(f"{kind.label} {key} has no coordinator", found.error_code, found.error_message)
             self._nodes[found.node_id] = (found.host, found.port)
             return await self.node_link(found.node_id, deadline)
 
@@ -197,12 +197,12 @@ class Cluster:
         """Brokers, and these topics; None for all topics. The answer of one broker, without retries."""
         wanted = None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=may_create)
-        response: MetadataResponse = await self._ask_anybody(ApiKey.METADATA, request, deadline)
+        response: MetadataResponse = await self._call_any(ApiKey.METADATA, request, deadline)
         self._nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         return response
 
-    async def _ask_anybody(self, api_key: ApiKey, request: Any, deadline: Deadline) -> Any:
-        """The answer of whoever gives one soon; for questions that change nothing."""
+    async def _call_any(self, api_key: ApiKey, request: Any, deadline: Deadline) -> Any:
+        """The answer of the first broker that gives one soon; for requests that change nothing."""
         while True:
             link = await self.any_link(deadline)
             address = self._known
@@ -212,17 +212,17 @@ class Cluster:
             except OutOfTimeError:
                 if deadline.is_over:
                     raise
-                await link.close()  # Whoever is silent comes last from now on.
+                await link.close()  # A silent broker comes last from now on.
                 self._known = None
                 self._bootstrap.sort(key=lambda one: one == address)
 
     async def topic(
         self, name: str, deadline: Deadline, *, may_create: bool = False, may_lack_leaders: bool = False
-    ) -> TopicView:
+    ) -> TopicLeaders:
         """A topic that is ready: every partition has a leader, unless it may lack some. Raises where there is none of
         that name."""
 
-        async def attempt() -> TopicView:
+        async def attempt() -> TopicLeaders:
             (topic,) = (await self.metadata([name], deadline, may_create=may_create)).topics
             is_coming = may_create and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if is_coming:
@@ -238,10 +238,10 @@ class Cluster:
 
         return await self.persist(attempt, deadline)
 
-    async def known_topic(self, name: str, deadline: Deadline, *, may_create: bool = False) -> TopicView:
-        """The same, asked for once in a while: for those who come by `persist` with what an old leader may refuse.
+    async def known_topic(self, name: str, deadline: Deadline, *, may_create: bool = False) -> TopicLeaders:
+        """`topic` from a short-lived cache: for callers within `persist` whose request a former leader may refuse.
 
-        One that was replaced without knowing does not, it only never acknowledges: so it is not believed for long.
+        A leader that was replaced without knowing does not refuse, it only never acknowledges: so the cache is short.
         """
         now = asyncio.get_running_loop().time()
         view, asked_at = self._views.get(name, (None, 0.0))
@@ -256,7 +256,7 @@ class Cluster:
         return f"there is no topic {name}" + (f"; did you mean {near[0]}?" if near else "")
 
     async def persist(self, attempt: Callable[[], Awaitable[Result]], deadline: Deadline) -> Result:
-        """Try until it works, until it fails for good, or until the deadline."""
+        """Retry until it succeeds, until it fails for good, or until the deadline."""
         pause = _FIRST_PAUSE_S
         while True:
             try:
@@ -265,7 +265,7 @@ class Cluster:
                 self._views.clear()
                 is_final = isinstance(fault, RefusedError) and not fault.is_retriable
                 # A cluster that was never reached is more likely misspelled than restarting.
-                is_hopeless = not self._was_reached and self._patience.is_over
+                is_hopeless = not self._was_reached and self._bootstrap_deadline.is_over
                 if is_final or is_hopeless or deadline.left_seconds <= pause:
                     raise
             self._known = None
@@ -279,18 +279,18 @@ def _soon(deadline: Deadline, seconds: float) -> Deadline:
 
 
 def _name_rule(name: str) -> str:
-    """Why a broker refuses a name, which it does not say itself in metadata."""
+    """Why a broker refuses a name: metadata does not say."""
     if len(name) > NAME_LENGTH_MAX:
         return f"a name has at most {NAME_LENGTH_MAX} characters, this has {len(name)}"
     return "a name consists of letters a-z and A-Z, digits, and . _ -, and is neither empty nor . nor .."
 
 
-def _view(topic: MetadataResponseTopic, accepted: Collection[ErrorCode]) -> TopicView:
+def _view(topic: MetadataResponseTopic, accepted: Collection[ErrorCode]) -> TopicLeaders:
     for partition in topic.partitions:
         if partition.error_code not in accepted:
             raise refused(f"partition {partition.partition_index} of topic {topic.name}", partition.error_code)
     leaders = {partition.partition_index: partition.leader_id for partition in topic.partitions}
-    return TopicView(topic.name or "", dict(sorted(leaders.items())))
+    return TopicLeaders(topic.name or "", dict(sorted(leaders.items())))
 
 
 def parse_bootstrap(text: str) -> list[Address]:

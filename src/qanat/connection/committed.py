@@ -1,4 +1,4 @@
-"""A consumer group's committed offsets, read and written by somebody who is no member of it."""
+"""A consumer group's committed offsets, read and changed from outside the group."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def committed_offsets(
     only: Iterable[TopicPartition] | None = None,
     is_stable: bool = False,
 ) -> dict[TopicPartition, int]:
-    """What a group has committed, everywhere or in some partitions; `is_stable` waits for open transactions."""
+    """The committed offsets of a group, of all or of some partitions; `is_stable` waits for open transactions."""
     request = _fetch_request(group, only, is_stable)
 
     async def attempt() -> dict[TopicPartition, int]:

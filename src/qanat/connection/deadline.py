@@ -1,4 +1,4 @@
-"""How long an undertaking may take in all, however many requests and retries it needs."""
+"""A deadline: one time limit for many requests and retries."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class Deadline:
         return self.left_seconds == 0.0
 
     async def bound(self, work: Awaitable[Result], what: str) -> Result:
-        """The result of `work`, which is cancelled at the deadline; `what` was waited for."""
+        """The result of `work`, which is cancelled at the deadline; `what` names it in the error."""
         try:
             return await asyncio.wait_for(work, self.left_seconds)
         except TimeoutError:
             raise OutOfTimeError(f"{what} did not come in time") from None
 
     async def pause(self, seconds: float) -> None:
-        """Wait a little before the next attempt, but not past the end."""
+        """Wait a little before the next attempt, but not past the deadline."""
         await asyncio.sleep(min(seconds, self.left_seconds))
 
 
 def _now() -> float:
-    """The running loop's clock, which may be a simulated one; outside of a loop, the clock that loops go by."""
+    """The running loop's clock, which may be simulated; outside of a loop, the clock that loops use."""
     try:
         return asyncio.get_running_loop().time()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""What can go wrong with a broker at the other end, and what is worth trying again."""
+"""Errors of a remote broker, and which of them are worth a retry."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ RETRIABLE = frozenset(
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     }
 )
-"""Answers that may be another a moment later; what is none of these stays as it is."""
+"""Error codes that may be gone a moment later; all others are final."""
 
 
 class UnreachableError(QanatError):
-    """Nobody answers at an address, or the connection broke before the answer."""
+    """There is no answer at an address, or the connection broke before the answer."""
 
     code = ErrorCode.NETWORK_EXCEPTION
 
@@ -40,7 +40,7 @@ class OutOfTimeError(QanatError):
 
 
 class NotOfferedError(QanatError):
-    """The broker does not know an API, or none of the versions that we speak."""
+    """The broker does not know an API, or none of our versions."""
 
     code = ErrorCode.UNSUPPORTED_VERSION
 
@@ -64,7 +64,7 @@ class RefusedError(QanatError):
 
 
 def error_code(number: int) -> ErrorCode:
-    """The code of that number; one that we do not know yet is as good as unknown."""
+    """The code of that number; an unknown one becomes `UNKNOWN_SERVER_ERROR`."""
     try:
         return ErrorCode(number)
     except ValueError:
@@ -72,7 +72,7 @@ def error_code(number: int) -> ErrorCode:
 
 
 def refused(what: str, code: int, message: str | None = None) -> RefusedError:
-    """The fault for an answer with that code: what was wanted, and why it was refused in the broker's words."""
+    """The error for an answer with that code: what was requested, and the broker's reason."""
     name = error_code(code).name
     return RefusedError(code, f"{what}: {message} ({name})" if message else f"{what}: {name}")
 

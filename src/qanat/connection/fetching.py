@@ -1,7 +1,7 @@
-"""Records out of partitions: one Fetch to one leader, and the batches that came with it.
+"""Fetching: one Fetch to one leader, and the batches in its response.
 
-A broker may begin with a batch whose first records lie before the offset asked for, and may
-cut the last batch off. Both are seen to here.
+A broker may begin with a batch whose first records are before the requested offset, and may
+truncate the last batch. Both are handled here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, decode_records
 
 INFLATED_BYTES_MAX = 256 * 1024 * 1024
-"""Largest batch after inflating; a broker is trusted further than a stranger."""
+"""Largest batch after decompression; a broker is trusted further than a client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What came of one partition."""
+    """The result for one partition."""
 
     partition: int
     error_code: int
     high_watermark: int
     records: list[Record] = field(repr=False)
     next_offset: int
-    """Where to go on; past records that were control batches or were compacted away."""
+    """Where to continue; past control batches and compacted records."""
 
 
 async def fetch(
@@ -54,7 +54,7 @@ async def fetch(
 async def fetch_batches(
     link: Link, topic: str, positions: Mapping[int, int], limits: FetchLimits, deadline: Deadline
 ) -> list[PartitionData]:
-    """Fetch once from these offsets; the batches stay as they came."""
+    """Fetch once from these offsets; the batches stay encoded."""
     partitions = [
         FetchPartition(partition, fetch_offset=offset, partition_max_bytes=limits.partition_bytes)
         for partition, offset in positions.items()
@@ -84,7 +84,7 @@ def _fetched(data: PartitionData, position: int) -> Fetched:
 def marked_batches(data: PartitionData) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
     """Every whole batch, with its header and whether its records are for readers: no markers, nothing aborted.
 
-    Brokers name the aborted transactions to those who read only what is committed, and to nobody else.
+    Brokers name the aborted transactions only to readers of committed records.
     """
     beginnings: dict[int, list[int]] = {}
     for one in sorted(data.aborted_transactions or (), key=lambda one: one.first_offset):
@@ -99,7 +99,7 @@ def marked_batches(data: PartitionData) -> Iterator[tuple[memoryview, BatchHeade
 
 
 def whole_batches(data: memoryview | bytes | list[memoryview] | None) -> Iterator[memoryview]:
-    """The batches in `data`; one that is cut off at its end is left out."""
+    """The batches in `data`; a truncated one at its end is left out."""
     if data is None or isinstance(data, list):
         return
     view = memoryview(data)

@@ -1,4 +1,4 @@
-"""A channel that knows which versions the broker speaks, so that callers name an API and nothing else."""
+"""A channel that knows the broker's API versions, so that callers name only an API."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import struct
 from typing import Any
 
 from qanat import __version__
-from qanat.connection.authenticating import Session
 from qanat.connection.channel import Channel
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import NotOfferedError, OutOfTimeError, UnreachableError, UnsendableError, check
+from qanat.connection.sasl_session import SaslSession
 from qanat.connection.security import UNPROTECTED, Security
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError
@@ -24,29 +24,29 @@ _BY_NAME_AT_MOST = {
     ApiKey.OFFSET_COMMIT: 9,
     ApiKey.OFFSET_FETCH: 9,
 }
-"""Later versions know topics by id only; who has ids says so with a limit of its own."""
-_ASKED_IN = 3
-"""Version of ApiVersions that we ask in; a broker that is older says so in version 0 (KIP-511)."""
+"""Later versions know topics by id only; a caller that has ids passes its own limit."""
+_VERSIONS_REQUEST_VERSION = 3
+"""Version of our ApiVersions requests; an older broker answers in version 0 (KIP-511)."""
 
 
 class Link:
-    """One broker, ready to be asked. Made by `open`."""
+    """A connection to one broker. Made by `open`."""
 
     def __init__(self, channel: Channel, offered: dict[int, tuple[int, int]]) -> None:
         self._channel = channel
         self.offered = offered
         """First and last version of each API that the broker has."""
-        self._session: Session | None = None
+        self._session: SaslSession | None = None
         self._was_answered = False
 
     @staticmethod
     async def open(host: str, port: int, client_id: str, deadline: Deadline, security: Security = UNPROTECTED) -> Link:
-        """Connect, and be let in where that takes credentials."""
+        """Connect, and authenticate where there are credentials."""
         channel = await Channel.open(host, port, client_id, deadline, security.tls)
         try:
             link = Link(channel, await _offered(channel, deadline))
             if security.credentials is not None:
-                link._session = Session(link, security.credentials)
+                link._session = SaslSession(link, security.credentials)
                 await link._session.begin(deadline)
             return link
         except OutOfTimeError:
@@ -75,7 +75,7 @@ class Link:
         self._channel.abort()
 
     def version_of(self, api_key: ApiKey, at_most: int | None = None) -> int:
-        """The latest version that both sides speak, up to one; raises `NotOfferedError` where there is none."""
+        """The latest version that both sides speak, up to `at_most`; raises `NotOfferedError` where there is none."""
         api = APIS[api_key]
         if api_key not in self.offered:
             raise NotOfferedError(f"the broker at {self.address} does not offer {api.name}")
@@ -91,13 +91,15 @@ class Link:
         return version
 
     async def call(self, api_key: ApiKey, request: Any, deadline: Deadline, *, at_most: int | None = None) -> Any:
-        """Ask, and wait for the response."""
+        """Send a request, and wait for the response."""
         if self._session is not None:
-            await self._session.keep(deadline)
-        return await self.ask(api_key, request, deadline, at_most=at_most)
+            await self._session.renew(deadline)
+        return await self.call_without_session(api_key, request, deadline, at_most=at_most)
 
-    async def ask(self, api_key: ApiKey, request: Any, deadline: Deadline, *, at_most: int | None = None) -> Any:
-        """The same by whoever we are known as now: for the requests by which we become known."""
+    async def call_without_session(
+        self, api_key: ApiKey, request: Any, deadline: Deadline, *, at_most: int | None = None
+    ) -> Any:
+        """`call` without renewing the authentication: for the requests that authenticate."""
         version = self.version_of(api_key, at_most)
         api = APIS[api_key]
         try:
@@ -106,32 +108,32 @@ class Link:
             if self._session is not None or self._was_answered:
                 raise
             raise UnreachableError(
-                f"{fault}; it may want to know who asks: security.protocol, sasl.mechanism"
+                f"{fault}; it may require authentication: security.protocol, sasl.mechanism"
             ) from None
         self._was_answered = True
         return _read(api, frame, version, self.address)
 
-    async def tell(self, api_key: ApiKey, request: Any, deadline: Deadline) -> None:
-        """Ask for what is never answered."""
+    async def send_one_way(self, api_key: ApiKey, request: Any, deadline: Deadline) -> None:
+        """Send a request that is never answered."""
         if self._session is not None:
-            await self._session.keep(deadline)
+            await self._session.renew(deadline)
         version = self.version_of(api_key)
-        await self._channel.tell(api_key, version, _encoded(APIS[api_key], request, version), deadline)
+        await self._channel.send_one_way(api_key, version, _encoded(APIS[api_key], request, version), deadline)
 
 
 async def _offered(channel: Channel, deadline: Deadline) -> dict[int, tuple[int, int]]:
-    response = await _ask_versions(channel, _ASKED_IN, deadline)
+    response = await _request_versions(channel, _VERSIONS_REQUEST_VERSION, deadline)
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-        response = await _ask_versions(channel, 0, deadline)
+        response = await _request_versions(channel, 0, deadline)
     check(f"{channel.address} does not say what it speaks", response.error_code)
     return {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
 
 
-async def _ask_versions(channel: Channel, version: int, deadline: Deadline) -> ApiVersionsResponse:
+async def _request_versions(channel: Channel, version: int, deadline: Deadline) -> ApiVersionsResponse:
     api = APIS[ApiKey.API_VERSIONS]
     request = ApiVersionsRequest(client_software_name="qanat", client_software_version=__version__)
     frame = await channel.call(ApiKey.API_VERSIONS, version, _encoded(api, request, version), deadline)
-    # An error is told in version 0, whatever was asked; the code stands first in every version.
+    # An error comes in version 0, whatever was requested; the code is the first field in every version.
     if int.from_bytes(frame[4:6], signed=True) == ErrorCode.UNSUPPORTED_VERSION:
         version = 0
     response: ApiVersionsResponse = _read(api, frame, version, channel.address)
@@ -139,7 +141,7 @@ async def _ask_versions(channel: Channel, version: int, deadline: Deadline) -> A
 
 
 def _encoded(api: Api, request: Any, version: int) -> list[Chunk]:
-    """The request as bytes; a number or a text that the protocol has no room for is the caller's fault, in words."""
+    """The request as bytes; a number or a text that does not fit the protocol is the caller's error, in words."""
     try:
         return api.codec.write_request(request, version)
     except UnicodeEncodeError as fault:

@@ -1,9 +1,9 @@
-"""One member of a consumer group, in the classic protocol: it joins, shows that it lives, commits, and leaves.
+"""One member of a consumer group, in the classic protocol: it joins, sends heartbeats, commits, and leaves.
 
-Who uses it reads what `join` gave him while `is_current`; when that ends, he stops, and joins again.
+The caller reads the partitions of `join` while `is_current`; when that ends, it stops, and joins again.
 
-Rule 1: commits carry the generation, so that who was thrown out cannot overwrite what others have read since.
-Rule 2: nothing is assumed of the other members: whoever leads the group assigns, with an assignor all of them know.
+Rule 1: commits carry the generation, so that a removed member cannot overwrite what others have read since.
+Rule 2: nothing is assumed of the other members: the group's leader assigns, with an assignor that all of them have.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from qanat.wire.kafka.messages.sync_group import SyncGroupRequest, SyncGroupRequ
 from qanat.wire.kafka.registry import ApiKey
 
 SESSION_MS = 10_000
-"""So long after its last sign of life a member that vanished is given up."""
+"""Session timeout: how long after its last heartbeat a member is removed."""
 REBALANCE_MS = 60_000
-"""So long a group waits for its members to join again."""
+"""Rebalance timeout: how long a group waits for its members to join again."""
 HEARTBEAT_S = 1.0
 _LEAVE_S = 3.0
 _CONSUMER = "consumer"
@@ -74,15 +74,15 @@ class Membership:
 
     @property
     def is_current(self) -> bool:
-        """Whether what was assigned last is still ours."""
+        """Whether the latest assignment is still ours."""
         return not self._over.is_set()
 
     async def wait_for_change(self) -> None:
-        """Until the group has to be joined again."""
+        """Wait until the group has to be joined again."""
         await self._over.wait()
 
     async def join(self) -> list[TopicPartition]:
-        """Join, for the first time or again; the partitions that are ours until the group changes."""
+        """Join, for the first time or again; returns the partitions that are ours until the group changes."""
         await self._stop_heart()
         while True:
             deadline = Deadline.after(REBALANCE_MS / 1000 + self._cluster.timeout_s)
@@ -99,7 +99,7 @@ class Membership:
             return assigned
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Commit for the group; False where it has changed, and the offsets are somebody else's now, or ours again."""
+        """Commit for the group; False where it has changed, and the offsets may belong to another member now."""
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         for at, offset in offsets.items():
             topics.setdefault(at.topic, []).append(OffsetCommitRequestPartition(at.partition, offset))
@@ -108,7 +108,7 @@ class Membership:
         deadline = self._cluster.deadline()
 
         async def attempt() -> None:
-            response: OffsetCommitResponse = await self._ask(ApiKey.OFFSET_COMMIT, request, deadline)
+            response: OffsetCommitResponse = await self._call_coordinator(ApiKey.OFFSET_COMMIT, request, deadline)
             for topic in response.topics:
                 for partition in topic.partitions:
                     check(f"group {self._group} cannot commit to {topic.name}", partition.error_code)
@@ -127,7 +127,7 @@ class Membership:
     async def _link(self, deadline: Deadline) -> Link:
         return await self._cluster.coordinator_link(self._group, deadline)
 
-    async def _ask(self, api_key: ApiKey, request: object, deadline: Deadline) -> Any:
+    async def _call_coordinator(self, api_key: ApiKey, request: object, deadline: Deadline) -> Any:
         return await (await self._link(deadline)).call(api_key, request, deadline)
 
     async def _join_once(self, deadline: Deadline) -> list[TopicPartition]:
@@ -140,8 +140,8 @@ class Membership:
             protocol_type=_CONSUMER,
             protocols=[JoinGroupRequestProtocol(name, subscription) for name in ASSIGNORS],
         )
-        joined: JoinGroupResponse = await self._ask(ApiKey.JOIN_GROUP, request, deadline)
-        # A newcomer is told its id first, and asked to come back with it (KIP-394).
+        joined: JoinGroupResponse = await self._call_coordinator(ApiKey.JOIN_GROUP, request, deadline)
+        # A new member gets its id first, and has to come back with it (KIP-394).
         self._member_id = joined.member_id or self._member_id
         check(f"cannot join group {self._group}", joined.error_code, _hint(joined.error_code))
         self._generation = joined.generation_id
@@ -155,7 +155,7 @@ class Membership:
             protocol_name=joined.protocol_name,
             assignments=assignments,
         )
-        synced: SyncGroupResponse = await self._ask(ApiKey.SYNC_GROUP, sync, deadline)
+        synced: SyncGroupResponse = await self._call_coordinator(ApiKey.SYNC_GROUP, sync, deadline)
         check(f"group {self._group} gives out no partitions", synced.error_code)
         return decode_assignment(bytes(synced.assignment))
 
@@ -168,12 +168,14 @@ class Membership:
         return [SyncGroupRequestAssignment(member, encode_assignment(parts)) for member, parts in assigned.items()]
 
     async def _beat(self) -> None:
-        """Show that we live, until the group changes. Who cannot be reached is asked again: the session decides."""
+        """Send heartbeats until the group changes. An unreachable coordinator is tried again: the session decides."""
         while self.is_current:
             await asyncio.sleep(HEARTBEAT_S)
             request = HeartbeatRequest(self._group, self._generation, self._member_id)
             with contextlib.suppress(UnreachableError, OutOfTimeError, RefusedError):
-                response: HeartbeatResponse = await self._ask(ApiKey.HEARTBEAT, request, self._cluster.deadline())
+                response: HeartbeatResponse = await self._call_coordinator(
+                    ApiKey.HEARTBEAT, request, self._cluster.deadline()
+                )
                 if response.error_code in _CHANGED:
                     self._note_change(response.error_code)
 
@@ -192,7 +194,7 @@ class Membership:
     async def _leave(self) -> None:
         deadline = Deadline.after(min(_LEAVE_S, self._cluster.timeout_s))
         request = LeaveGroupRequest(self._group, self._member_id, [MemberIdentity(self._member_id)])
-        await self._ask(ApiKey.LEAVE_GROUP, request, deadline)
+        await self._call_coordinator(ApiKey.LEAVE_GROUP, request, deadline)
 
 
 def _hint(code: int) -> str | None:

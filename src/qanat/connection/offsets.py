@@ -1,11 +1,11 @@
-"""Where partitions begin and end, and which offset a moment has: ListOffsets, asked of each partition's leader."""
+"""First and end offsets of partitions, and offsets by time: ListOffsets, sent to each partition's leader."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from qanat.connection.cluster import Cluster, TopicView
+from qanat.connection.cluster import Cluster, TopicLeaders
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check, refused
 from qanat.model.error_codes import ErrorCode
@@ -31,9 +31,9 @@ class Found(NamedTuple):
 async def list_offsets(
     cluster: Cluster, topic: str, moments: Mapping[int, int], deadline: Deadline, *, is_committed_only: bool = False
 ) -> dict[int, Found]:
-    """The first offset at or after a time in milliseconds, or `EARLIEST` or `LATEST`, for each partition given.
+    """The first offset at or after a time in milliseconds, or `EARLIEST` or `LATEST`, for each given partition.
 
-    For somebody who reads only what is committed, the latest is where the first open transaction begins.
+    For readers of committed records, the latest is where the first open transaction begins.
     """
 
     async def attempt() -> dict[int, Found]:
@@ -56,17 +56,17 @@ async def list_offsets(
 
 
 async def list_bounds(
-    cluster: Cluster, view: TopicView, deadline: Deadline, *, is_committed_only: bool = False
+    cluster: Cluster, view: TopicLeaders, deadline: Deadline, *, is_committed_only: bool = False
 ) -> dict[int, tuple[int, int]]:
-    """First offset and end of every partition of a topic, for whom the end is as in `list_offsets`."""
+    """First offset and end of every partition of a topic, the end as in `list_offsets`."""
     first = await list_offsets(cluster, view.name, dict.fromkeys(view.leaders, EARLIEST), deadline)
     latest = dict.fromkeys(view.leaders, LATEST)
     end = await list_offsets(cluster, view.name, latest, deadline, is_committed_only=is_committed_only)
     return {partition: (first[partition].offset, end[partition].offset) for partition in view.leaders}
 
 
-def by_leader(view: TopicView, partitions: Mapping[int, object]) -> dict[int, list[int]]:
-    """Partitions by who leads them."""
+def by_leader(view: TopicLeaders, partitions: Mapping[int, object]) -> dict[int, list[int]]:
+    """Partitions by their leader."""
     grouped: dict[int, list[int]] = {}
     for partition in partitions:
         grouped.setdefault(view.leaders[partition], []).append(partition)

@@ -1,7 +1,7 @@
-"""A producer whose batches count once however often they are sent, alone or in transactions.
+"""Idempotent and transactional producers.
 
-One batch of a partition is on its way at a time, so that sequence numbers cannot overtake each other.
-Transactions go by the classic protocol, which every broker with transactions speaks: partitions are added
+One batch of a partition is in flight at a time, so that sequence numbers cannot overtake each other.
+Transactions use the classic protocol, which every broker with transactions speaks: partitions are added
 before they are written to.
 """
 
@@ -31,7 +31,7 @@ from qanat.wire.kafka.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from qanat.wire.kafka.registry import ApiKey
-from qanat.wire.records import INT32_MAX, give_producer
+from qanat.wire.records import INT32_MAX, set_producer
 
 ALL = -1
 _CLASSIC = {
@@ -45,7 +45,7 @@ _CLASSIC = {
 
 
 class Producer:
-    """An identity that the cluster gave. Made by `idempotent` or `transactional`."""
+    """A producer id and epoch from the cluster. Made by `idempotent` or `transactional`."""
 
     def __init__(self, cluster: Cluster, producer_id: int, epoch: int, transactional_id: str | None) -> None:
         self._cluster = cluster
@@ -66,7 +66,7 @@ class Producer:
 
     @staticmethod
     async def transactional(cluster: Cluster, transactional_id: str, timeout_ms: int, deadline: Deadline) -> Producer:
-        """Take the transactional id over: whoever had it is fenced, what it left open is ended."""
+        """Initialize the transactional id: its former producer is fenced, its open transaction is ended."""
         request = InitProducerIdRequest(transactional_id, timeout_ms)
 
         async def attempt() -> InitProducerIdResponse:
@@ -81,12 +81,12 @@ class Producer:
     async def send(
         self, topic: str, batches: Mapping[int, bytearray | memoryview], deadline: Deadline, acks: int = ALL
     ) -> dict[int, int]:
-        """Append a batch to each of these partitions; their base offsets. The batches' headers are filled in."""
+        """Append a batch to each of these partitions; returns base offsets. The batches' headers are filled in."""
         counts: dict[TopicPartition, int] = {}
         for number, batch in batches.items():
             at = TopicPartition(topic, number)
             sequence = self._sequences.get(at, 0)
-            counts[at] = give_producer(
+            counts[at] = set_producer(
                 batch, self._producer_id, self._epoch, sequence, is_transactional=self._transactional_id is not None
             )
         if self._transactional_id is not None:
@@ -99,7 +99,7 @@ class Producer:
     async def commit_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], deadline: Deadline, *, metadata: str = ""
     ) -> None:
-        """Let a group's offsets be part of the transaction; `metadata` is a note that is kept with each."""
+        """Make a group's offsets part of the transaction; `metadata` is a note stored with each."""
         name = self._transactional_id or ""
         adding = AddOffsetsToTxnRequest(name, self._producer_id, self._epoch, group)
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
@@ -116,7 +116,9 @@ class Producer:
         )
 
         async def add() -> None:
-            response: AddOffsetsToTxnResponse = await self._ask(ApiKey.ADD_OFFSETS_TO_TXN, adding, deadline)
+            response: AddOffsetsToTxnResponse = await self._call_coordinator(
+                ApiKey.ADD_OFFSETS_TO_TXN, adding, deadline
+            )
             check(f"group {group} in the transaction of {name}", response.error_code)
 
         async def commit() -> None:
@@ -130,12 +132,12 @@ class Producer:
         await self._cluster.persist(commit, deadline)
 
     async def end(self, deadline: Deadline, *, is_committed: bool) -> None:
-        """Make everything since the last end visible, or drop it."""
+        """Commit everything since the last end, or abort it."""
         name = self._transactional_id or ""
         request = EndTxnRequest(name, self._producer_id, self._epoch, is_committed)
 
         async def attempt() -> None:
-            response: EndTxnResponse = await self._ask(ApiKey.END_TXN, request, deadline)
+            response: EndTxnResponse = await self._call_coordinator(ApiKey.END_TXN, request, deadline)
             check(f"end of the transaction of {name}", response.error_code)
 
         await self._cluster.persist(attempt, deadline)
@@ -157,7 +159,9 @@ class Producer:
         )
 
         async def attempt() -> None:
-            response: AddPartitionsToTxnResponse = await self._ask(ApiKey.ADD_PARTITIONS_TO_TXN, request, deadline)
+            response: AddPartitionsToTxnResponse = await self._call_coordinator(
+                ApiKey.ADD_PARTITIONS_TO_TXN, request, deadline
+            )
             for topic in response.results_by_topic_v3_and_below:
                 for result in topic.results_by_partition:
                     check(f"{topic.name}-{result.partition_index} in the transaction", result.partition_error_code)
@@ -165,7 +169,7 @@ class Producer:
         await self._cluster.persist(attempt, deadline)
         self._added.update(new)
 
-    async def _ask(self, api_key: ApiKey, request: object, deadline: Deadline) -> Any:
+    async def _call_coordinator(self, api_key: ApiKey, request: object, deadline: Deadline) -> Any:
         link = await self._cluster.coordinator_link(self._transactional_id or "", deadline, Kind.TRANSACTION)
         return await _call(link, api_key, request, deadline)
 

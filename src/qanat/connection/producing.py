@@ -1,4 +1,4 @@
-"""Records into partitions: one batch per partition to the leader, acknowledged as asked."""
+"""Producing: one batch per partition to the leader, acknowledged as requested."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from qanat.wire.kafka.registry import ApiKey
 
 NO_ACKNOWLEDGEMENT = 0
 _ATTEMPT_MS = 10_000
-"""How long one leader may take: it may have been replaced without knowing, and then nobody will ever follow it."""
+"""How long one leader may take: it may have been replaced without knowing, and then no follower ever catches up."""
 _PARTITIONS_ARE_ADDED_FIRST = 11
 """Later versions of Produce add partitions to a transaction by themselves (KIP-890), and all its requests must know."""
 
@@ -32,9 +32,9 @@ async def produce(
     deadline: Deadline,
     transactional_id: str | None = None,
 ) -> dict[int, int]:
-    """Append one batch to each partition; their base offsets, none with acks=0.
+    """Append one batch to each partition; returns their base offsets, none with acks=0.
 
-    A batch whose acknowledgement was lost may be appended twice: who minds uses an idempotent `Producer`.
+    A batch whose acknowledgement was lost may be appended twice: an idempotent `Producer` avoids that.
     """
     left = dict(batches)
     offsets: dict[int, int] = {}
@@ -46,7 +46,7 @@ async def produce(
             request = _request(topic, {partition: left[partition] for partition in partitions}, acks, deadline)
             request.transactional_id = transactional_id
             if acks == NO_ACKNOWLEDGEMENT:
-                await link.tell(ApiKey.PRODUCE, request, deadline)
+                await link.send_one_way(ApiKey.PRODUCE, request, deadline)
                 for partition in partitions:
                     del left[partition]
                 continue
@@ -58,7 +58,7 @@ async def produce(
 
 
 def _take(response: ProduceResponse, topic: str, left: dict[int, Buffer], offsets: dict[int, int]) -> None:
-    """Note what was appended; then complain about what was not."""
+    """Record what was appended; then raise for what was not."""
     answers = response.responses[0].partition_responses
     for answer in answers:
         if answer.error_code == 0:

@@ -1,7 +1,7 @@
 """A client's side of SASL: PLAIN (RFC 4616) and SCRAM (RFC 5802, 7677), as dialogues of tokens. Pure.
 
-A dialogue begins with a token of the client's; each answer of the broker is stepped into it, until it has nothing
-more to say. In SCRAM the broker, too, proves that it knows the password, and one that cannot is not believed.
+A dialogue begins with a token of the client; each answer of the broker is passed to `step`, until there is nothing
+more to send. In SCRAM the broker, too, proves that it knows the password, and one that cannot is refused.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from qanat.model.errors import QanatError
 PLAIN = "PLAIN"
 _HASHES: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS = (PLAIN, *_HASHES)
-"""What we can speak."""
+"""The supported mechanisms."""
 ITERATIONS_MIN = 4096
 ITERATIONS_MAX = 1_000_000
-"""Fewer would let a false broker guess the password cheaply, more would keep us busy for its pleasure."""
+"""With fewer, a false broker could guess the password cheaply; with more, it could keep us busy."""
 _NO_CHANNEL_BINDING = b"n,,"
 
 
 class NotAuthenticatedError(QanatError):
-    """The broker does not believe us, or we do not believe it."""
+    """The broker refused our credentials, or failed to prove its own."""
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 class Dialogue(Protocol):
-    """One attempt to be let in."""
+    """One authentication."""
 
     def begin(self) -> bytes: ...
 
     def step(self, challenge: bytes) -> bytes | None:
-        """What to answer; None at the end. Raises `NotAuthenticatedError` where the broker is not to be believed."""
+        """The next token; None at the end. Raises `NotAuthenticatedError` where the broker's proof is wrong."""
         ...
 
 
@@ -50,7 +50,7 @@ def dialogue(mechanism: str, username: str, password: str, nonce: str) -> Dialog
 
 
 class PlainDialogue:
-    """Name and password, as they are."""
+    """Name and password in clear text."""
 
     def __init__(self, username: str, password: str) -> None:
         self._token = f"\0{username}\0{password}".encode()
@@ -63,7 +63,7 @@ class PlainDialogue:
 
 
 class ScramDialogue:
-    """Both sides prove that they know the password; neither says it. Like Kafka's own, it does not normalise text."""
+    """Both sides prove that they know the password; neither sends it. Like Kafka's own, it does not normalise text."""
 
     def __init__(self, hash_name: str, username: str, password: str, nonce: str) -> None:
         self._hash = hash_name
@@ -72,7 +72,7 @@ class ScramDialogue:
         name = username.replace("=", "=3D").replace(",", "=2C")
         self._first = f"n={name},r={nonce}".encode()
         self._signature: bytes | None = None
-        """What a broker that knows the password must answer in the end."""
+        """The final answer of a broker that knows the password."""
 
     def begin(self) -> bytes:
         return _NO_CHANNEL_BINDING + self._first
@@ -112,7 +112,7 @@ class ScramDialogue:
 
 
 def _attributes(message: bytes) -> dict[str, str]:
-    """The `a=value` pairs of a message of SCRAM; values may hold further `=`."""
+    """The `a=value` pairs of a SCRAM message; values may hold further `=`."""
     pairs = (part.partition("=") for part in message.decode("utf-8", "replace").split(","))
     return {name: value for name, _, value in pairs}
 

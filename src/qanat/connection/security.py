@@ -1,6 +1,6 @@
-"""How a client makes itself safe and known: its settings, under the names of Kafka's and librdkafka's clients. Pure.
+"""Security settings of clients, under the names of Kafka's and librdkafka's clients. Pure.
 
-`security_of` reads them; nothing is opened before a connection is. Whatever is secret is left out of every `repr`
+`security_of` reads them; no file is opened before a connection is. Secrets are left out of every `repr`
 and of every message.
 """
 
@@ -40,15 +40,15 @@ MEANINGS: Mapping[str, str] = {
     "ssl.endpoint.identification.algorithm": "https, or empty (or none) to accept a certificate of another host",
     "ssl.protocol": "accepted; TLS 1.2 and 1.3 are spoken",
     "ssl.enabled.protocols": "accepted; TLS 1.2 and 1.3 are spoken",
-    "enable.ssl.certificate.verification": "false trusts everybody: encrypted, but to whom?",
+    "enable.ssl.certificate.verification": "false trusts every certificate: encrypted, but to whom?",
 }
-"""Every setting, and what it says."""
+"""Every setting, and its meaning."""
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who we are, and how it is proved."""
+    """A name, a password, and the mechanism that proves them."""
 
     mechanism: str
     username: str
@@ -60,14 +60,14 @@ class Pem:
     """Certificates or a key: in a file, or as text."""
 
     setting: str
-    """Where it was said, for messages."""
+    """The name of its setting, for messages."""
     location: str | None = None
     text: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Whom we trust, and what we show."""
+    """Trusted certificates, and our own."""
 
     trusted: Pem | None = None
     certificate: Pem | None = None
@@ -79,7 +79,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a connection needs besides an address."""
+    """The security of a connection."""
 
     credentials: Credentials | None = None
     tls: Tls | None = None
@@ -94,24 +94,24 @@ UNPROTECTED = Security()
 
 
 def security_of(settings: Mapping[str, str], prefix: str = "") -> Security:
-    """What settings say, others than those in `MEANINGS` left aside; `prefix` stands before names in messages.
+    """The security that settings describe, ignoring those not in `MEANINGS`; `prefix` stands before names in messages.
 
     Raises `InvalidSettingError`.
     """
-    said = _Said({name: value for name, value in settings.items() if name in MEANINGS}, prefix)
-    protocol = (said.text("security.protocol") or "PLAINTEXT").strip().upper()
+    values = _ClientSettings({name: value for name, value in settings.items() if name in MEANINGS}, prefix)
+    protocol = (values.text("security.protocol") or "PLAINTEXT").strip().upper()
     if protocol not in _PROTOCOLS:
         raise InvalidSettingError(
             f"{prefix}security.protocol is {protocol!r}, but must be one of {', '.join(_PROTOCOLS)}"
         )
-    if said.text("security.protocol") is None:
-        _refuse_unused(said)
+    if values.text("security.protocol") is None:
+        _refuse_unused(values)
     has_sasl, has_tls = protocol.startswith("SASL_"), protocol.endswith("SSL")
-    return Security(_credentials(said) if has_sasl else None, _tls(said) if has_tls else None)
+    return Security(_credentials(values) if has_sasl else None, _tls(values) if has_tls else None)
 
 
-class _Said:
-    """Settings as they were given."""
+class _ClientSettings:
+    """The settings, by their names."""
 
     def __init__(self, settings: Mapping[str, str], prefix: str) -> None:
         self._settings = settings
@@ -124,7 +124,7 @@ class _Said:
         return list(self._settings)
 
     def first(self, *names: str) -> str | None:
-        """The one of several names that was given; two are one too many."""
+        """The value of one of several synonyms; more than one is an error."""
         given = [name for name in names if self._settings.get(name)]
         if len(given) > 1:
             raise InvalidSettingError(
@@ -133,29 +133,29 @@ class _Said:
         return given[0] if given else None
 
 
-def _refuse_unused(said: _Said) -> None:
-    """Who gives a password and no protocol forgot the protocol; the connection would be open to everybody."""
-    for name in said.names():
+def _refuse_unused(values: _ClientSettings) -> None:
+    """A password without a protocol means a forgotten protocol; the connection would be unprotected."""
+    for name in values.names():
         needed = " or ".join(one for one in _PROTOCOLS if name.partition(".")[0].upper() in one)
-        if needed and said.text(name):
+        if needed and values.text(name):
             raise InvalidSettingError(
-                f"{said.prefix}{name} has no effect without {said.prefix}security.protocol: set it to {needed}"
+                f"{values.prefix}{name} has no effect without {values.prefix}security.protocol: set it to {needed}"
             )
 
 
-def _credentials(said: _Said) -> Credentials:
-    named = said.first("sasl.mechanism", "sasl.mechanisms")
-    mechanism = (said.text(named) or "").strip().upper() if named else ""
+def _credentials(values: _ClientSettings) -> Credentials:
+    named = values.first("sasl.mechanism", "sasl.mechanisms")
+    mechanism = (values.text(named) or "").strip().upper() if named else ""
     if mechanism not in MECHANISMS:
-        told = f"is {mechanism!r}, but must be" if mechanism else "is missing:"
-        raise InvalidSettingError(f"{said.prefix}{named or 'sasl.mechanism'} {told} one of {', '.join(MECHANISMS)}")
-    username, password = said.text("sasl.username"), said.text("sasl.password")
-    jaas = said.text("sasl.jaas.config")
+        reason = f"is {mechanism!r}, but must be" if mechanism else "is missing:"
+        raise InvalidSettingError(f"{values.prefix}{named or 'sasl.mechanism'} {reason} one of {', '.join(MECHANISMS)}")
+    username, password = values.text("sasl.username"), values.text("sasl.password")
+    jaas = values.text("sasl.jaas.config")
     if jaas is not None:
-        username, password = _from_jaas(jaas, said.prefix)
+        username, password = _from_jaas(jaas, values.prefix)
     if not username or password is None:
         missing = "sasl.username" if not username else "sasl.password"
-        raise InvalidSettingError(f"{said.prefix}{missing} is missing: {mechanism} needs a name and a password")
+        raise InvalidSettingError(f"{values.prefix}{missing} is missing: {mechanism} needs a name and a password")
     return Credentials(mechanism, username, password)
 
 
@@ -173,28 +173,28 @@ def _from_jaas(text: str, prefix: str) -> tuple[str | None, str | None]:
     return found["username"], found["password"]
 
 
-def _tls(said: _Said) -> Tls:
+def _tls(values: _ClientSettings) -> Tls:
     for kind in ("ssl.truststore.type", "ssl.keystore.type"):
-        given = (said.text(kind) or "PEM").strip().upper()
+        given = (values.text(kind) or "PEM").strip().upper()
         if given != "PEM":
-            raise InvalidSettingError(f"{said.prefix}{kind} is {given}, but only PEM is read here: {_CONVERT}")
-    keystore = said.first("ssl.keystore.location")
-    certificate = _pem(said, "ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.certificate.chain")
-    key = _pem(said, "ssl.key.location", "ssl.key.pem", "ssl.keystore.key")
+            raise InvalidSettingError(f"{values.prefix}{kind} is {given}, but only PEM is read here: {_CONVERT}")
+    keystore = values.first("ssl.keystore.location")
+    certificate = _pem(values, "ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.certificate.chain")
+    key = _pem(values, "ssl.key.location", "ssl.key.pem", "ssl.keystore.key")
     if keystore is not None:
-        certificate = certificate or Pem(said.prefix + keystore, said.text(keystore))
-        key = key or Pem(said.prefix + keystore, said.text(keystore))
+        certificate = certificate or Pem(values.prefix + keystore, values.text(keystore))
+        key = key or Pem(values.prefix + keystore, values.text(keystore))
     if key is not None and certificate is None:
         raise InvalidSettingError(
-            f"{key.setting} needs the certificate that it belongs to: {said.prefix}ssl.certificate.location"
+            f"{key.setting} needs the certificate that it belongs to: {values.prefix}ssl.certificate.location"
         )
     return Tls(
-        trusted=_pem(said, "ssl.ca.location", "ssl.ca.pem", "ssl.truststore.location", "ssl.truststore.certificates"),
+        trusted=_pem(values, "ssl.ca.location", "ssl.ca.pem", "ssl.truststore.location", "ssl.truststore.certificates"),
         certificate=certificate,
         key=key,
-        key_password=said.text("ssl.key.password"),
-        checks_host=_is_on(said, "ssl.endpoint.identification.algorithm", "https", ("", "none")),
-        checks_certificate=_is_on(said, "enable.ssl.certificate.verification", "true", ("false",)),
+        key_password=values.text("ssl.key.password"),
+        checks_host=_is_on(values, "ssl.endpoint.identification.algorithm", "https", ("", "none")),
+        checks_certificate=_is_on(values, "enable.ssl.certificate.verification", "true", ("false",)),
     )
 
 
@@ -204,17 +204,21 @@ _CONVERT = (
 )
 
 
-def _pem(said: _Said, *names: str) -> Pem | None:
-    name = said.first(*names)
+def _pem(values: _ClientSettings, *names: str) -> Pem | None:
+    name = values.first(*names)
     if name is None:
         return None
-    value = said.text(name)
-    return Pem(said.prefix + name, location=value) if name.endswith("location") else Pem(said.prefix + name, text=value)
+    value = values.text(name)
+    return (
+        Pem(values.prefix + name, location=value)
+        if name.endswith("location")
+        else Pem(values.prefix + name, text=value)
+    )
 
 
-def _is_on(said: _Said, name: str, on: Literal["https", "true"], off: tuple[str, ...]) -> bool:
-    given = said.text(name)
+def _is_on(values: _ClientSettings, name: str, on: Literal["https", "true"], off: tuple[str, ...]) -> bool:
+    given = values.text(name)
     given = on if given is None else given.strip().lower()
     if given != on and given not in off:
-        raise InvalidSettingError(f"{said.prefix}{name} is {given!r}, but must be {on} or {off[-1]}")
+        raise InvalidSettingError(f"{values.prefix}{name} is {given!r}, but must be {on} or {off[-1]}")
     return given == on

@@ -1,4 +1,4 @@
-"""Where share groups stand, and moving them, by somebody who is no member."""
+"""Positions of share groups, read and changed from outside the group."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from qanat.wire.kafka.registry import ApiKey
 
 
 class Standing(NamedTuple):
-    """How far a share group is in a partition; None for what is not known, or not yet."""
+    """The position of a share group in a partition; None for what is not known, or not yet."""
 
     start_offset: int | None
     lag: int | None
-    """Records that it has still to do with."""
+    """Records that it has not finished yet."""
 
 
 async def share_standings(cluster: Cluster, group: str, deadline: Deadline) -> dict[TopicPartition, Standing]:
-    """How far a share group is, in every partition that it has read."""
+    """The positions of a share group, in every partition that it has read."""
     request = describing.DescribeShareGroupOffsetsRequest(
         [describing.DescribeShareGroupOffsetsRequestGroup(group, None)]
     )
@@ -51,7 +51,7 @@ async def share_standings(cluster: Cluster, group: str, deadline: Deadline) -> d
 async def move_share_group(
     cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], deadline: Deadline
 ) -> None:
-    """Let a share group without members begin anew at these offsets."""
+    """Reset a share group without members to these offsets."""
     topics: dict[str, list[altering.AlterShareGroupOffsetsRequestPartition]] = {}
     for at, offset in offsets.items():
         row = altering.AlterShareGroupOffsetsRequestPartition(at.partition, offset)
@@ -74,7 +74,7 @@ async def move_share_group(
 
 
 async def forget_topics(cluster: Cluster, group: str, topics: Iterable[str], deadline: Deadline) -> None:
-    """Let a share group without members forget that it ever read these topics."""
+    """Delete the state of a share group without members for these topics."""
     rows = [deleting.DeleteShareGroupOffsetsRequestTopic(topic) for topic in topics]
     request = deleting.DeleteShareGroupOffsetsRequest(group, rows)
 

@@ -1,4 +1,4 @@
-"""How many bytes partitions have on their brokers' disks: DescribeLogDirs, asked of every broker."""
+"""Sizes of partitions on their brokers' disks: DescribeLogDirs, sent to every broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from qanat.wire.kafka.registry import ApiKey
 async def partition_bytes(
     cluster: Cluster, partitions: Set[TopicPartition], deadline: Deadline
 ) -> dict[TopicPartition, int]:
-    """The size of each partition's log, the largest replica's; those that nobody has are left out."""
+    """The size of each partition's log, of the largest replica; partitions without one are left out."""
     topics: dict[str, list[int]] = {}
     for at in sorted(partitions):
         topics.setdefault(at.topic, []).append(at.partition)

@@ -1,4 +1,4 @@
-"""TLS: what a connection trusts and shows, made of PEM; and what went wrong, in words."""
+"""TLS contexts from PEM, and TLS errors in words."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _BEGIN = b"-----BEGIN "
 
 
 class UntrustedError(QanatError):
-    """The broker showed a certificate that we do not trust, or one of somebody else."""
+    """The broker's certificate is not trusted, or belongs to another host."""
 
     code = ErrorCode.NETWORK_EXCEPTION
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """What TLS is spoken with; raises `InvalidSettingError` naming the setting whose file or text cannot be used."""
+    """The TLS context; raises `InvalidSettingError` naming the setting whose file or text cannot be used."""
     context = ssl.create_default_context()
     if tls.trusted is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -44,7 +44,7 @@ def _trust(context: ssl.SSLContext, trusted: Pem) -> None:
 
 
 def _show(context: ssl.SSLContext, certificate: Pem, key: Pem | None, password: str | None) -> None:
-    # Python reads a key from a file only; this one is seen by nobody else and gone at once.
+    # Python reads a key from a file only; this one is private and removed at once.
     with tempfile.TemporaryDirectory() as folder:
         chain, private = Path(folder, "chain.pem"), Path(folder, "key.pem")
         chain.write_bytes(_content(certificate))
@@ -84,8 +84,8 @@ def _content(pem: Pem) -> bytes:
     return content
 
 
-def told(fault: ssl.SSLError) -> str:
-    """Why TLS did not come about, and what may help."""
+def describe_fault(fault: ssl.SSLError) -> str:
+    """Why the TLS handshake failed, and what may help."""
     reason = str(fault.reason or fault.strerror or fault).lower().replace("_", " ")
     for sign, meaning in _MEANINGS.items():
         if sign in reason:
@@ -100,15 +100,15 @@ _MEANINGS = {
     "certificate required": WANTS_CERTIFICATE,
     "handshake failure": f"both sides could not agree; {WANTS_CERTIFICATE}",
     "bad certificate": "it does not accept our certificate (ssl.certificate.location)",
-    "unknown ca": "it does not trust whoever signed our certificate (ssl.certificate.location)",
+    "unknown ca": "it does not trust the issuer of our certificate (ssl.certificate.location)",
 }
 
 
 def untrusted(address: str, fault: ssl.SSLCertVerificationError) -> UntrustedError:
-    """The fault for a broker whose certificate did not pass."""
+    """The error for a broker whose certificate is not trusted."""
     reason = (fault.verify_message or str(fault)).rstrip(".")
     if "mismatch" in reason.lower() or "not valid for" in reason.lower():
         hint = "connect by the name in its certificate, or set ssl.endpoint.identification.algorithm to none"
     else:
-        hint = "put the certificate of whoever signed it into ssl.ca.location"
+        hint = "put the certificate of its issuer into ssl.ca.location"
     return UntrustedError(f"{address} cannot be trusted: {reason}; {hint}")

@@ -1,14 +1,14 @@
 """OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete.
 
 - OffsetCommit 2 to 4   the client says how long to keep the offset
-- OffsetCommit 6        the leader epoch is kept
+- OffsetCommit 6        the leader epoch is stored
 - OffsetCommit 7        static members are fenced (KIP-345)
 - OffsetCommit 9        an unknown group is GROUP_ID_NOT_FOUND; members of the new protocol (`consumer.offsets`)
 - OffsetFetch 9         likewise
 - OffsetFetch 7         `require_stable` (KIP-447)
 
-Who may commit depends on the group's state: a member of the present generation
-always, except while the group waits for its assignment; anybody, with
+The group's state decides who may commit: a member of the current generation
+always, except while the group waits for its assignment; any client, with
 generation -1, while the group has no members.
 """
 
@@ -20,55 +20,55 @@ from qanat.groups.classic.rebalance import renew_session
 from qanat.groups.classic.states import GroupState
 from qanat.groups.consumer import offsets as consumer_offsets
 from qanat.groups.consumer.group import ConsumerGroup
+from qanat.groups.decision_builder import DecisionBuilder
 from qanat.groups.decisions import TransactionalProducer
 from qanat.groups.records import OffsetCommitRecord, OffsetTombstone
 from qanat.groups.replies import CommitReply, DeleteOffsetsReply, FetchedOffset, FetchReply, PartitionOutcome, refused
 from qanat.groups.requests import CommitOffsets, CommitTransactionOffsets, DeleteOffsets, FetchOffsets, OffsetToCommit
-from qanat.groups.turn import Turn
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import NO_TIMESTAMP, TopicPartition
 
 OFFSETS_AT_ONCE = 500
-"""Offsets in one reply, where a client asks for all that a group has; it learns the names of more."""
+"""Offsets in one reply, where a client requests all of a group; it gets the names of the rest."""
 
 
-def commit(turn: Turn, request: CommitOffsets) -> CommitReply:
-    error = _commit_error(turn, request)
+def commit(builder: DecisionBuilder, request: CommitOffsets) -> CommitReply:
+    error = _commit_error(builder, request)
     if error is not ErrorCode.NONE:
         return _refused(request, error)
-    expire_ms = turn.now.wall_ms + request.retention_ms if request.retention_ms != NO_TIMESTAMP else NO_TIMESTAMP
+    expire_ms = builder.now.wall_ms + request.retention_ms if request.retention_ms != NO_TIMESTAMP else NO_TIMESTAMP
     outcomes = []
     for one in request.offsets:
-        error = _offset_error(turn, one)
+        error = _offset_error(builder, one)
         if error is ErrorCode.NONE:
-            turn.write(_record(turn, request.group_id, one, expire_ms))
+            builder.write(_record(builder, request.group_id, one, expire_ms))
         outcomes.append(PartitionOutcome(one.topic, one.partition, error))
-    _found_or_renew(turn, request)
+    _found_or_renew(builder, request)
     return CommitReply(tuple(outcomes))
 
 
-def commit_in_transaction(turn: Turn, request: CommitTransactionOffsets) -> CommitReply:
-    error = _transaction_commit_error(turn, request)
+def commit_in_transaction(builder: DecisionBuilder, request: CommitTransactionOffsets) -> CommitReply:
+    error = _transaction_commit_error(builder, request)
     if error is not ErrorCode.NONE:
         return _refused(request, error)
     producer = TransactionalProducer(request.producer_id, request.producer_epoch)
     outcomes = []
     for one in request.offsets:
-        error = _offset_error(turn, one)
+        error = _offset_error(builder, one)
         if error is ErrorCode.NONE:
-            turn.write_in_transaction(_record(turn, request.group_id, one, NO_TIMESTAMP), producer)
-            _found(turn, request.group_id)
+            builder.write_in_transaction(_record(builder, request.group_id, one, NO_TIMESTAMP), producer)
+            _found(builder, request.group_id)
         outcomes.append(PartitionOutcome(one.topic, one.partition, error))
     return CommitReply(tuple(outcomes))
 
 
-def _commit_error(turn: Turn, request: CommitOffsets) -> ErrorCode:
-    if request.group_id in turn.state.ledger.shares:
+def _commit_error(builder: DecisionBuilder, request: CommitOffsets) -> ErrorCode:
+    if request.group_id in builder.state.ledger.shares:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    consumers = turn.state.ledger.consumers.get(request.group_id)
+    consumers = builder.state.ledger.consumers.get(request.group_id)
     if consumers is not None:
         return consumer_offsets.commit_error(consumers, request)
-    group = turn.state.groups.get(request.group_id)
+    group = builder.state.groups.get(request.group_id)
     if group is None:
         if request.generation_id < 0:
             return ErrorCode.NONE
@@ -83,14 +83,14 @@ def _commit_error(turn: Turn, request: CommitOffsets) -> ErrorCode:
     return error
 
 
-def _transaction_commit_error(turn: Turn, request: CommitTransactionOffsets) -> ErrorCode:
-    """Producers of before KIP-447 name no member; the transaction alone fences them."""
-    if request.group_id in turn.state.ledger.shares:
+def _transaction_commit_error(builder: DecisionBuilder, request: CommitTransactionOffsets) -> ErrorCode:
+    """Producers from before KIP-447 name no member; the transaction alone fences them."""
+    if request.group_id in builder.state.ledger.shares:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    consumers = turn.state.ledger.consumers.get(request.group_id)
+    consumers = builder.state.ledger.consumers.get(request.group_id)
     if consumers is not None:
         return consumer_offsets.transaction_commit_error(consumers, request)
-    group = turn.state.groups.get(request.group_id)
+    group = builder.state.groups.get(request.group_id)
     if group is None:
         return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
     is_anonymous = request.generation_id < 0 and request.member_id == "" and request.instance_id is None
@@ -99,18 +99,20 @@ def _transaction_commit_error(turn: Turn, request: CommitTransactionOffsets) -> 
     return generation_error(group, request.member_id, request.instance_id, request.generation_id)
 
 
-def _offset_error(turn: Turn, one: OffsetToCommit) -> ErrorCode:
-    count = turn.state.topics.partition_count(one.topic)
+def _offset_error(builder: DecisionBuilder, one: OffsetToCommit) -> ErrorCode:
+    count = builder.state.topics.partition_count(one.topic)
     if count is None or not 0 <= one.partition < count:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     # Kafka counts UTF-16 units, whatever the setting's name says.
     units = len((one.metadata or "").encode("utf-16-le")) // 2
     return (
-        ErrorCode.OFFSET_METADATA_TOO_LARGE if units > turn.state.settings.offset_metadata_max_bytes else ErrorCode.NONE
+        ErrorCode.OFFSET_METADATA_TOO_LARGE
+        if units > builder.state.settings.offset_metadata_max_bytes
+        else ErrorCode.NONE
     )
 
 
-def _record(turn: Turn, group_id: str, one: OffsetToCommit, expire_ms: int) -> OffsetCommitRecord:
+def _record(builder: DecisionBuilder, group_id: str, one: OffsetToCommit, expire_ms: int) -> OffsetCommitRecord:
     return OffsetCommitRecord(
         group_id,
         one.topic,
@@ -118,22 +120,22 @@ def _record(turn: Turn, group_id: str, one: OffsetToCommit, expire_ms: int) -> O
         one.offset,
         one.leader_epoch,
         one.metadata or "",
-        turn.now.wall_ms,
+        builder.now.wall_ms,
         expire_ms,
     )
 
 
-def _found_or_renew(turn: Turn, request: CommitOffsets) -> None:
-    """A commit is as good as a classic heartbeat; the first one of a group without members brings it into being."""
-    group = _found(turn, request.group_id)
+def _found_or_renew(builder: DecisionBuilder, request: CommitOffsets) -> None:
+    """A commit counts as a classic heartbeat; the first one of a group without members creates it."""
+    group = _found(builder, request.group_id)
     member = group.members.get(request.member_id) if group is not None else None
     if group is not None and member is not None:
-        renew_session(turn, group, member)
+        renew_session(builder, group, member)
 
 
-def _found(turn: Turn, group_id: str) -> ClassicGroup | None:
-    """The classic group that has the offsets, made if need be; None where it is one of the new protocol."""
-    return None if group_id in turn.state.ledger.consumers else turn.live_group(group_id)
+def _found(builder: DecisionBuilder, group_id: str) -> ClassicGroup | None:
+    """The classic group that has the offsets, created if need be; None where it is one of the new protocol."""
+    return None if group_id in builder.state.ledger.consumers else builder.live_group(group_id)
 
 
 def _refused(request: CommitOffsets | CommitTransactionOffsets, error: ErrorCode) -> CommitReply:
@@ -142,10 +144,10 @@ def _refused(request: CommitOffsets | CommitTransactionOffsets, error: ErrorCode
     return reply
 
 
-def fetch(turn: Turn, request: FetchOffsets) -> FetchReply:
-    """Unknown groups and partitions have the offset -1; an error is what a transaction holds, or a stale member."""
-    offsets = turn.state.ledger.offsets
-    consumers = turn.state.ledger.consumers.get(request.group_id)
+def fetch(builder: DecisionBuilder, request: FetchOffsets) -> FetchReply:
+    """Unknown groups and partitions have the offset -1; errors are a pending transaction, or a stale member."""
+    offsets = builder.state.ledger.offsets
+    consumers = builder.state.ledger.consumers.get(request.group_id)
     error = ErrorCode.NONE if consumers is None else consumer_offsets.fetch_error(consumers, request)
     if error is not ErrorCode.NONE:
         return FetchReply(request.group_id, error)
@@ -155,11 +157,11 @@ def fetch(turn: Turn, request: FetchOffsets) -> FetchReply:
             return FetchReply(request.group_id, unread=tuple(wanted))
     else:
         wanted = list(request.partitions)
-    return FetchReply(request.group_id, offsets=tuple(_fetched(turn, request, partition) for partition in wanted))
+    return FetchReply(request.group_id, offsets=tuple(_fetched(builder, request, partition) for partition in wanted))
 
 
-def _fetched(turn: Turn, request: FetchOffsets, partition: TopicPartition) -> FetchedOffset:
-    offsets = turn.state.ledger.offsets
+def _fetched(builder: DecisionBuilder, request: FetchOffsets, partition: TopicPartition) -> FetchedOffset:
+    offsets = builder.state.ledger.offsets
     topic, number = partition.topic, partition.partition
     if request.require_stable and offsets.is_pending(request.group_id, partition):
         return FetchedOffset(topic, number, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
@@ -169,24 +171,24 @@ def _fetched(turn: Turn, request: FetchOffsets, partition: TopicPartition) -> Fe
     return FetchedOffset(topic, number, record.offset, record.leader_epoch, record.metadata)
 
 
-def delete_offsets(turn: Turn, request: DeleteOffsets) -> DeleteOffsetsReply:
-    """Only consumers say what they read; other kinds of group must be empty."""
-    group: ClassicGroup | ConsumerGroup | None = turn.state.groups.get(request.group_id)
+def delete_offsets(builder: DecisionBuilder, request: DeleteOffsets) -> DeleteOffsetsReply:
+    """Only consumers reveal what they read; other kinds of group must be empty."""
+    group: ClassicGroup | ConsumerGroup | None = builder.state.groups.get(request.group_id)
     if group is None:
-        group = turn.state.ledger.consumers.get(request.group_id)
+        group = builder.state.ledger.consumers.get(request.group_id)
     if group is None:
         return DeleteOffsetsReply(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY and not group.is_consumer_group:
         return DeleteOffsetsReply(ErrorCode.NON_EMPTY_GROUP)
     outcomes = []
-    offsets = turn.state.ledger.offsets
+    offsets = builder.state.ledger.offsets
     for partition in request.partitions:
         is_read = group.is_subscribed(partition.topic)
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
-        if not 0 <= partition.partition < (turn.state.topics.partition_count(partition.topic) or 0):
+        if not 0 <= partition.partition < (builder.state.topics.partition_count(partition.topic) or 0):
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         outcomes.append(PartitionOutcome(partition.topic, partition.partition, error))
         is_held = offsets.get(group.group_id, partition) or offsets.is_pending(group.group_id, partition)
         if not is_read and is_held:
-            turn.write(OffsetTombstone(group.group_id, partition.topic, partition.partition))
+            builder.write(OffsetTombstone(group.group_id, partition.topic, partition.partition))
     return DeleteOffsetsReply(partitions=tuple(outcomes))

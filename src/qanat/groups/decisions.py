@@ -1,7 +1,7 @@
-"""What a shard decides, and when the shell may act on it.
+"""A shard's decisions, and when the shell may act on them.
 
 A decision changes the shard's state at once; its answers wait for the disks.
-The other way round, deciding on state that lags behind the log, would need a
+The alternative, deciding on state that lags behind the log, would need a
 queue per group, so that every heartbeat waits behind every commit; reverting
 single decisions would need snapshots of all state. Here a failed append costs
 a reload instead, which a lost leadership costs anyway.
@@ -10,12 +10,12 @@ Rule 1: append the records of decisions in the order in which they were made,
         each decision's as one batch, transactional where `producer` is set.
 Rule 2: release `reply` and `completed` when the records of this decision and of
         every earlier one are durable, even where this one has no records: it
-        may tell of what the earlier ones changed.
+        may report what the earlier ones changed.
 Rule 3: an append that fails ends the shard. Drop it, refuse every request whose
         answer was not released (`replies.refused`, with `coordinator_error` of
         the cause), and load a new one from the log.
-Rule 4: what can be refused before must be, for rule 3's sake: the shell asks
-        only as leader of the partition, checks a transactional producer's epoch
+Rule 4: refuse before a decision what can be refused then, because of rule 3: the shell
+        calls the shard only as leader of the partition, checks a transactional producer's epoch
         beforehand, and appends without a limit on the batch's size.
 """
 
@@ -44,7 +44,7 @@ class Completed(NamedTuple):
 
 
 class TransactionalProducer(NamedTuple):
-    """In whose transaction the records belong."""
+    """The producer whose transaction the records belong to."""
 
     producer_id: int
     producer_epoch: int
@@ -55,7 +55,7 @@ class Decision(Struct, frozen=True):
 
     records: tuple[GroupRecord, ...] = ()
     reply: Reply | Parked | None = None
-    """None for what nobody asked, such as a tick."""
+    """None without a request, such as for a tick."""
     completed: tuple[Completed, ...] = ()
     producer: TransactionalProducer | None = None
 
@@ -74,5 +74,5 @@ _SEEN_BY_CLIENTS = {
 
 
 def coordinator_error(append_error: ErrorCode) -> ErrorCode:
-    """What a group's client is told when appending to the internal topic failed."""
+    """The error for a group's client when appending to the internal topic failed."""
     return _SEEN_BY_CLIENTS.get(append_error, append_error)

@@ -1,7 +1,7 @@
-"""The durable part of a shard: exactly what its records say, and nothing that they do not.
+"""The durable part of a shard: exactly what its records say, and nothing else.
 
-Live groups (`classic.group`) know more: who is joining, whose session ends
-when. All of that may be lost with the process; clients rejoin. What is here
+Live groups (`classic.group`) know more: which members are joining, when sessions
+end. All of that may be lost with the process; clients rejoin. The ledger
 must be the same after every reload.
 
 Rule 1: it changes in `apply` and `apply_marker` only, and these refuse nothing.
@@ -46,7 +46,7 @@ class Ledger:
     __hash__ = None  # type: ignore[assignment]
 
     def apply(self, record: GroupRecord, producer_id: int = NO_PRODUCER_ID) -> None:
-        """Take a record into account; `producer_id` is that of its batch where the batch is transactional."""
+        """Apply a record; `producer_id` is that of its batch where the batch is transactional."""
         match record:
             case GroupMetadataRecord():
                 self.groups[record.group_id] = record
@@ -88,10 +88,10 @@ class Ledger:
         group.apply(record)
 
     def apply_marker(self, producer_id: int, *, is_commit: bool) -> None:
-        """Take the end of a producer's transaction into account."""
+        """Apply the end of a producer's transaction."""
         self.offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def group_ids(self) -> list[str]:
-        """Every group there is a trace of, in a fixed order."""
+        """Every group with a record, in a fixed order."""
         found = {**dict.fromkeys(self.groups), **dict.fromkeys(self.consumers), **dict.fromkeys(self.shares)}
         return list({**found, **dict.fromkeys(self.offsets.group_ids())})

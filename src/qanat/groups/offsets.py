@@ -1,8 +1,8 @@
 """Committed offsets: of every group, and those that wait for a transaction's end.
 
-Rule 1: between a plain commit and one inside a transaction, the record that
-        stands later in the log counts (KIP-98), whenever the transaction ends.
-Rule 2: a tombstone also takes back what an open transaction holds for the partition.
+Rule 1: between a plain commit and one inside a transaction, the later record
+        in the log counts (KIP-98), whenever the transaction ends.
+Rule 2: a tombstone also deletes what an open transaction holds for the partition.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ByGroup = dict[str, dict[TopicPartition, _Stored]]
 
 
 class CommittedOffsets:
-    """What the offset records of one shard amount to."""
+    """The result of the offset records of one shard."""
 
     __slots__ = ("_committed", "_open", "_pending", "_position")
 
@@ -51,7 +51,7 @@ class CommittedOffsets:
             _take(self._pending[producer_id], tombstone.group_id, partition)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """Let what the producer's transaction holds count, or forget it; one that holds nothing is nothing to do."""
+        """Commit or drop the offsets of the producer's transaction, if it has any."""
         pending = self._pending.pop(producer_id, {})
         for group_id in [group_id for group_id, producers in self._open.items() if producer_id in producers]:
             del self._open[group_id][producer_id]
@@ -82,11 +82,11 @@ class CommittedOffsets:
         return [stored.record for stored in self._committed.get(group_id, {}).values()]
 
     def committed_of(self, group_id: str) -> list[TopicPartition]:
-        """Where the group has a committed offset."""
+        """Partitions with a committed offset of the group."""
         return list(self._committed.get(group_id, ()))
 
     def partitions_of(self, group_id: str) -> list[TopicPartition]:
-        """Where the group has an offset, committed or pending."""
+        """Partitions with an offset of the group, committed or pending."""
         found = dict.fromkeys(self._committed.get(group_id, ()))
         for producer_id in self._open.get(group_id, ()):
             found |= dict.fromkeys(self._pending[producer_id].get(group_id, ()))
@@ -101,7 +101,7 @@ class CommittedOffsets:
         return group_id in self._open
 
     def as_values(self) -> tuple[object, object]:
-        """Committed and pending offsets for comparison: two histories that amount to the same are equal."""
+        """Committed and pending offsets for comparison: two histories with the same result are equal."""
         pending = {producer_id: _records(by_group) for producer_id, by_group in self._pending.items()}
         return _records(self._committed), {key: value for key, value in pending.items() if value}
 

@@ -1,10 +1,10 @@
-"""Records of the ledger as the key and value bytes that lie in `__consumer_offsets`.
+"""Records of the ledger as key and value bytes in `__consumer_offsets`.
 
 Versions are those that Kafka 2.1 and later read: offsets in 3, or in 1 where
 the client chose the retention itself; groups in 3. Everything back to 0 is
 read. Groups of the new protocol are in `consumer.record_codec`, share groups in
 `share.record_codec`. Kinds of record that belong to others (streams groups) or to a
-later Kafka are not ours to judge: they decode to None.
+later Kafka decode to None.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """A record from its bytes; None for kinds that are kept by somebody else."""
+    """A record from its bytes; None for kinds of other owners."""
     if key[:2] == _OLDEST_OFFSET_KEY:
         key = _OFFSET_KEY + key[2:]  # The same fields, by Kafka 0.8.
     kind, fields = read_key(CONSUMER_OFFSETS, key)

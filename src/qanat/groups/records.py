@@ -1,7 +1,7 @@
-"""What the ledger of groups consists of: the records of `__consumer_offsets`, as values.
+"""The records of `__consumer_offsets`, as values: the ledger of groups consists of them.
 
 A classic group's latest `GroupMetadataRecord` is its last completed generation;
-a tombstone takes a key back. Groups of the new protocol and share groups have records of their
+a tombstone deletes a key. Groups of the new protocol and share groups have records of their
 own (`consumer.records`, `share.records`). Their bytes are Kafka's own (`record_codec`).
 """
 
@@ -19,7 +19,7 @@ NO_GENERATION = -1
 
 
 class MemberMetadata(Struct, frozen=True):
-    """A member of a completed generation, with what it asked for and what it was given."""
+    """A member of a completed generation, with its subscription and assignment."""
 
     member_id: str
     instance_id: str | None
@@ -44,13 +44,13 @@ class GroupMetadataRecord(Struct, frozen=True):
 
 
 class GroupTombstone(Struct, frozen=True):
-    """The group is gone."""
+    """The group is deleted."""
 
     group_id: str
 
 
 class OffsetCommitRecord(Struct, frozen=True):
-    """How far a group has read a partition."""
+    """A group's position in a partition."""
 
     group_id: str
     topic: str
@@ -60,11 +60,11 @@ class OffsetCommitRecord(Struct, frozen=True):
     metadata: str = ""
     commit_timestamp_ms: int = NO_TIMESTAMP
     expire_timestamp_ms: int = NO_TIMESTAMP
-    """Set only by clients of before KIP-211, which chose the retention themselves."""
+    """Set only by clients from before KIP-211, which chose the retention themselves."""
 
 
 class OffsetTombstone(Struct, frozen=True):
-    """The offset is gone."""
+    """The offset is deleted."""
 
     group_id: str
     topic: str

@@ -1,4 +1,4 @@
-"""What a coordinator answers, and `refused`: any request's answer when it cannot be served at all."""
+"""Replies of a coordinator, and `refused`: the reply to any request that cannot be served at all."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class JoinedMember(Struct, frozen=True):
 
 
 class JoinReply(Struct, frozen=True):
-    """The generation that a member is in; the leader also learns who else is."""
+    """The generation of a member; the leader also gets the other members."""
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str = NO_MEMBER_ID
@@ -146,7 +146,7 @@ class FetchReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     offsets: tuple[FetchedOffset, ...] = ()
     unread: tuple[TopicPartition, ...] = ()
-    """Where all were asked for and there are very many: what is left to be asked for by name."""
+    """Where all were requested and there are very many: partitions left to be requested by name."""
 
 
 class DeleteOffsetsReply(Struct, frozen=True):
@@ -155,7 +155,7 @@ class DeleteOffsetsReply(Struct, frozen=True):
 
 
 class ConsumerHeartbeatReply(Struct, frozen=True):
-    """A member's epoch, and what to read where that has changed or everything was said."""
+    """A member's epoch, and its assignment where that has changed or the heartbeat was full."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -198,7 +198,7 @@ class ConsumerDescribeReply(Struct, frozen=True):
 
 
 class ShareHeartbeatReply(Struct, frozen=True):
-    """A member's epoch, and what to work on where that has changed or everything was said."""
+    """A member's epoch, and its assignment where that has changed or the heartbeat was full."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -231,7 +231,7 @@ class ShareDescribeReply(Struct, frozen=True):
 
 
 class SharedTopicsReply(Struct, frozen=True):
-    """Of which partitions a share group keeps a state, or kept one before it was told otherwise."""
+    """The partitions for which a share group has a state, or had one before this request."""
 
     error: ErrorCode = ErrorCode.NONE
     topics: tuple[SharedTopic, ...] = ()
@@ -257,7 +257,7 @@ Reply: TypeAlias = (
 
 
 def refused(request: Request, error: ErrorCode) -> Reply:
-    """The answer to a request that fails as a whole: a shell uses it for shards that are loading, lost or failed."""
+    """The reply to a request that fails as a whole: a shell uses it for shards that are loading, lost or failed."""
     match request:
         case JoinGroup():
             return JoinReply(error, request.member_id)

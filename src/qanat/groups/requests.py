@@ -1,8 +1,8 @@
-"""What a coordinator may be asked, in its own words.
+"""Requests to a coordinator, independent of the wire.
 
-The doors translate wire messages into these, version differences included:
-where a rule depends on what the client's version understands, the value says
-so in a flag, so that no version number gets in here.
+Handlers translate wire messages into these, version differences included:
+where a rule depends on what the client's version understands, a flag of the value says
+so, so that no version number gets in here.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from qanat.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP, TopicPartition
 
 NO_MEMBER_ID = ""
 
-Sight: TypeAlias = Callable[[str], bool]
-"""Whether somebody may see a topic; those of members with the same rights are equal."""
+TopicVisibility: TypeAlias = Callable[[str], bool]
+"""Whether a client may see a topic; those of members with the same rights are equal."""
 
 
 class Protocol(Struct, frozen=True):
-    """An assignment strategy that a member knows, with its subscription as opaque bytes."""
+    """An assignment strategy that a member supports, with its subscription as opaque bytes."""
 
     name: str
     metadata: bytes
 
 
 class JoinGroup(Struct, frozen=True):
-    """A member wants to take part in the next generation."""
+    """A member joins the next generation."""
 
     group_id: str
     member_id: str
@@ -46,13 +46,13 @@ class JoinGroup(Struct, frozen=True):
     client_host: str = ""
     instance_id: str | None = None
     needs_member_id: bool = True
-    """Version 4 and up: a new member is first told its id (KIP-394)."""
+    """Version 4 and up: a new member first gets its id (KIP-394)."""
     may_skip_assignment: bool = True
-    """Version 9 and up: a returning static leader can be told to leave the assignment alone (KIP-814)."""
+    """Version 9 and up: a returning static leader can be told not to assign (KIP-814)."""
 
 
 class SyncGroup(Struct, frozen=True):
-    """A member asks for its assignment; the leader brings everybody's."""
+    """A member requests its assignment; the leader brings those of all members."""
 
     group_id: str
     member_id: str
@@ -64,7 +64,7 @@ class SyncGroup(Struct, frozen=True):
 
 
 class Heartbeat(Struct, frozen=True):
-    """A member is alive and wants to know whether a rebalance is on."""
+    """A member is alive and learns whether a rebalance is under way."""
 
     group_id: str
     member_id: str
@@ -81,27 +81,27 @@ class LeavingMember(Struct, frozen=True):
 
 
 class LeaveGroup(Struct, frozen=True):
-    """Members that go without waiting for their session to time out."""
+    """Members that leave without waiting for their session to time out."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
 
 
 class DescribeGroup(Struct, frozen=True):
-    """One group in detail; the doors batch."""
+    """One group in detail; handlers batch."""
 
     group_id: str
 
 
 class ListGroups(Struct, frozen=True):
-    """Every group of the shard; empty filters let everything pass, case does not matter."""
+    """Every group of the shard; empty filters match everything, case does not matter."""
 
     states: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
 
 
 class DeleteGroup(Struct, frozen=True):
-    """Remove an empty group with its offsets; the doors batch."""
+    """Delete an empty group with its offsets; handlers batch."""
 
     group_id: str
 
@@ -117,7 +117,7 @@ class OffsetToCommit(Struct, frozen=True):
 
 
 class CommitOffsets(Struct, frozen=True):
-    """Positions to remember: from a member of the generation, or from nobody in particular (generation -1)."""
+    """Positions to store: from a member of the generation, or from outside the group (generation -1)."""
 
     group_id: str
     offsets: tuple[OffsetToCommit, ...]
@@ -129,7 +129,7 @@ class CommitOffsets(Struct, frozen=True):
     knows_group_id_not_found: bool = True
     """Version 9 and up."""
     knows_member_epochs: bool = True
-    """Version 9 and up: members of the new protocol may say in which epoch they are."""
+    """Version 9 and up: members of the new protocol may send their epoch."""
 
 
 class CommitTransactionOffsets(Struct, frozen=True):
@@ -145,28 +145,28 @@ class CommitTransactionOffsets(Struct, frozen=True):
 
 
 class FetchOffsets(Struct, frozen=True):
-    """Where a group stands; `None` asks for every partition it knows."""
+    """A group's positions; `None` requests every partition it has."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None = None
     require_stable: bool = False
-    """Refuse partitions whose position hangs on an open transaction (KIP-447)."""
+    """Refuse partitions whose position depends on an open transaction (KIP-447)."""
     member_id: str | None = None
-    """Version 9 and up: who asks, in a group of the new protocol."""
+    """Version 9 and up: the requesting member, in a group of the new protocol."""
     member_epoch: int = -1
 
 
 class DeleteOffsets(Struct, frozen=True):
-    """Forget positions in topics that nobody in the group reads any more."""
+    """Delete positions in topics that the group no longer reads."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...]
 
 
 class ConsumerHeartbeat(Struct, frozen=True):
-    """A member of the new protocol joins (epoch 0), is alive, or leaves (-1 for good, -2 for a while); KIP-848.
+    """A member of the new protocol joins (epoch 0), is alive, or leaves (-1 for good, -2 temporarily); KIP-848.
 
-    None stands for what has not changed since the member last said it.
+    None stands for what has not changed since the member last sent it.
     """
 
     group_id: str
@@ -185,18 +185,18 @@ class ConsumerHeartbeat(Struct, frozen=True):
     client_host: str = ""
     brings_its_id: bool = True
     """Version 1 and up: a member draws its id itself (KIP-1082)."""
-    sight: Sight | None = None
-    """Which topics the member may see; None where everybody may see all."""
+    visibility: TopicVisibility | None = None
+    """The topics that the member may see; None for all."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the member says everything, so that it should be told everything."""
+        """Whether the member sends everything, so that the reply should be complete."""
         says_topics = self.topics is not None or self.expression is not None
         return self.member_epoch == 0 or (self.rebalance_timeout_ms >= 0 and says_topics and self.owned is not None)
 
 
 class DescribeConsumerGroup(Struct, frozen=True):
-    """One group of the new protocol in detail; the doors batch."""
+    """One group of the new protocol in detail; handlers batch."""
 
     group_id: str
 
@@ -204,7 +204,7 @@ class DescribeConsumerGroup(Struct, frozen=True):
 class ShareHeartbeat(Struct, frozen=True):
     """A member of a share group joins (epoch 0), is alive, or leaves (-1); KIP-932.
 
-    None stands for what has not changed since the member last said it.
+    None stands for what has not changed since the member last sent it.
     """
 
     group_id: str
@@ -217,25 +217,25 @@ class ShareHeartbeat(Struct, frozen=True):
 
 
 class DescribeShareGroup(Struct, frozen=True):
-    """One share group in detail; the doors batch."""
+    """One share group in detail; handlers batch."""
 
     group_id: str
 
 
 class ListSharedTopics(Struct, frozen=True):
-    """The partitions of which a share group keeps a state."""
+    """The partitions for which a share group has a state."""
 
     group_id: str
     must_be_empty: bool = False
-    """Refuse where the group has members, which would be disturbed by what is to follow."""
+    """Refuse where the group has members, which the following change would disturb."""
     may_be_new: bool = False
     """A group that does not exist counts as an empty one, unless its name belongs to a group of another kind."""
 
 
 class ChangeSharedTopics(Struct, frozen=True):
-    """Keep a state of more partitions, or of fewer; the state itself is the shell's to make and to forget.
+    """Have a state for more partitions, or for fewer; the shell makes and deletes the state itself.
 
-    The first partitions found a group that does not exist.
+    The first partitions create a group that does not exist.
     """
 
     group_id: str
@@ -253,7 +253,7 @@ AdministratorRequest: TypeAlias = (
     | ListSharedTopics
     | ChangeSharedTopics
 )
-"""What is asked about groups from outside."""
+"""Requests about groups from outside."""
 
 Request: TypeAlias = (
     JoinGroup

@@ -1,4 +1,4 @@
-"""What the group coordinator may be told, under Kafka's names."""
+"""Settings of the group coordinator, under Kafka's names."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ _MINUTE_MS = 60_000
 _INT32_MAX = 2**31 - 1
 
 SmallPositive = Annotated[int, Meta(ge=1, le=_INT32_MAX)]
-"""What fits the 32 bits that a record has for it."""
+"""A number that fits the 32 bits of its record field."""
 
 LockDuration = Annotated[int, Meta(ge=1_000, le=3_600_000)]
 
 MigrationPolicy = Literal["bidirectional", "upgrade", "downgrade", "disabled"]
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * _MINUTE_MS
-"""How long a member that never saw a generation may wait for its first; Kafka has no setting for it either."""
+"""How long a new member may wait for its first generation; Kafka has no setting for it either."""
 
 
 class GroupSettings(Settings, frozen=True):
     """A coordinator's settings; defaults are Kafka's."""
 
     group_min_session_timeout_ms: SmallPositive = 6_000
-    """Shortest session timeout a member may ask for."""
+    """Shortest session timeout that a member may request."""
     group_max_session_timeout_ms: SmallPositive = 30 * _MINUTE_MS
-    """Longest session timeout a member may ask for."""
+    """Longest session timeout that a member may request."""
     group_initial_rebalance_delay_ms: NotNegative = 3_000
     """How long an empty group waits for more members before its first rebalance."""
     group_max_size: Positive = _INT32_MAX
-    """Most members that one group may have."""
+    """Largest number of members of one group."""
     group_consumer_assignors: str = "uniform,range"
-    """Installed partition assignors that groups may ask for, the default first, separated by commas."""
+    """Installed partition assignors that groups may select, the default first, separated by commas."""
     group_consumer_session_timeout_ms: SmallPositive = 45_000
-    """A member of the new protocol that is silent for so long is out."""
+    """A member of the new protocol without a heartbeat for so long is removed."""
     group_consumer_heartbeat_interval_ms: SmallPositive = 5_000
-    """How often members of the new protocol are told to send a heartbeat."""
+    """Heartbeat interval of members of the new protocol."""
     group_consumer_min_session_timeout_ms: SmallPositive = 45_000
     """Shortest session timeout that can be set for a single group of the new protocol."""
     group_consumer_max_session_timeout_ms: SmallPositive = _MINUTE_MS
@@ -48,51 +48,51 @@ class GroupSettings(Settings, frozen=True):
     group_consumer_max_heartbeat_interval_ms: SmallPositive = 15_000
     """Longest heartbeat interval that can be set for a single group of the new protocol."""
     group_consumer_max_size: Positive = _INT32_MAX
-    """Most members that one group of the new protocol may have."""
+    """Largest number of members of one group of the new protocol."""
     group_consumer_migration_policy: MigrationPolicy = "bidirectional"
-    """Whether groups may pass between the classic and the new protocol while they have members."""
+    """Whether groups with members may change between the classic and the new protocol."""
     group_share_session_timeout_ms: SmallPositive = 45_000
-    """A member of a share group that is silent for so long is out."""
+    """A member of a share group without a heartbeat for so long is removed."""
     group_share_min_session_timeout_ms: SmallPositive = 45_000
     """Shortest session timeout that can be set for a single share group."""
     group_share_max_session_timeout_ms: SmallPositive = _MINUTE_MS
     """Longest session timeout that can be set for a single share group."""
     group_share_heartbeat_interval_ms: SmallPositive = 5_000
-    """How often members of share groups are told to send a heartbeat."""
+    """Heartbeat interval of members of share groups."""
     group_share_min_heartbeat_interval_ms: SmallPositive = 5_000
     """Shortest heartbeat interval that can be set for a single share group."""
     group_share_max_heartbeat_interval_ms: SmallPositive = 15_000
     """Longest heartbeat interval that can be set for a single share group."""
     group_share_max_size: Annotated[int, Meta(ge=1, le=1_000)] = 200
-    """Most members that one share group may have."""
+    """Largest number of members of one share group."""
     group_share_record_lock_duration_ms: LockDuration = 30_000
-    """How long a record is held for the member of a share group that it was given to."""
+    """How long a record is locked for the member of a share group that acquired it."""
     group_share_min_record_lock_duration_ms: Annotated[int, Meta(ge=1_000, le=30_000)] = 15_000
-    """Shortest time for which records can be held in a single share group."""
+    """Shortest lock duration that can be set for a single share group."""
     group_share_max_record_lock_duration_ms: Annotated[int, Meta(ge=30_000, le=3_600_000)] = 60_000
-    """Longest time for which records can be held in a single share group."""
+    """Longest lock duration that can be set for a single share group."""
     group_share_delivery_count_limit: Annotated[int, Meta(ge=2, le=10)] = 5
-    """How often a record is given to members of a share group before it is given up."""
+    """How often a record is delivered to members of a share group before it is archived."""
     group_share_partition_max_record_locks: Annotated[int, Meta(ge=100, le=10_000)] = 2_000
-    """Most records of one partition that are held for members of one share group at a time."""
+    """Most records of one partition that are locked for members of one share group at a time."""
     group_share_redelivery_backoff_ms: NotNegative = 0
-    """How long a record is kept back after its first failed delivery; twice as long after every further one."""
+    """How long a record is delayed after its first failed delivery; twice as long after every further one."""
     group_share_redelivery_backoff_max_ms: NotNegative = _MINUTE_MS
-    """A record is never kept back for longer than this between two deliveries."""
+    """A record is never delayed for longer than this between two deliveries."""
     group_share_max_share_sessions: Positive = 2_000
-    """Most sessions of members of share groups on one broker."""
+    """Largest number of share sessions on one broker."""
     share_coordinator_state_topic_num_partitions: Positive = 50
     """Partitions of __share_group_state; must not change once there are share groups."""
     share_coordinator_state_topic_replication_factor: Positive = 3
     """Replicas of __share_group_state, as far as there are brokers; more are added as brokers join."""
     share_coordinator_snapshot_update_records_per_snapshot: Annotated[int, Meta(ge=0, le=500)] = 500
-    """After so many changes the state of a share group's partition is written down whole."""
+    """After so many updates a snapshot of a share group's partition is written."""
     offset_metadata_max_bytes: Annotated[int, Meta(ge=0, le=10_000)] = 4_096
     """Longest note that a client may commit with an offset."""
     offsets_retention_minutes: Positive = 7 * 24 * 60
     """Offsets are kept this long after the group lost its last member, or its consumers the topic."""
     offsets_retention_check_interval_ms: Positive = 10 * _MINUTE_MS
-    """How often expired offsets and groups are looked for."""
+    """How often expired offsets and groups are removed."""
     offsets_topic_num_partitions: Positive = 50
     """Partitions of __consumer_offsets; must not change once there are groups."""
     offsets_topic_replication_factor: Positive = 3

@@ -8,7 +8,7 @@ How the shell drives it; the rules behind this are in `decisions`:
     shard.start(now)
 
     decision = shard.decide(request, now)            # or tick(now), once next_deadline_ms() has come
-    offset = append(decision.records)                # one batch, before anybody else may decide
+    offset = append(decision.records)                # one batch, before the next decision
     await durable(offset)                            # at least everything appended so far
     answer decision.reply unless it is Parked, and every ticket in decision.completed
 """
@@ -30,10 +30,11 @@ from qanat.groups.consumer import classic_members, leaving, sessions
 from qanat.groups.consumer import view as consumer_view
 from qanat.groups.consumer.group import ConsumerGroup
 from qanat.groups.consumer.heartbeat import heartbeat as consumer_heartbeat
-from qanat.groups.consumer.removal import bury
+from qanat.groups.consumer.removal import remove_group
+from qanat.groups.decision_builder import DecisionBuilder, ShardState, TopicView
 from qanat.groups.decisions import Decision, Parked
+from qanat.groups.group_overrides import GroupOverrides
 from qanat.groups.ledger import Ledger
-from qanat.groups.own_settings import OwnSettings
 from qanat.groups.records import GroupRecord
 from qanat.groups.replies import Reply, refused
 from qanat.groups.requests import (
@@ -64,7 +65,6 @@ from qanat.groups.share import sessions as share_sessions
 from qanat.groups.share import view as share_view
 from qanat.groups.share.heartbeat import heartbeat as share_heartbeat
 from qanat.groups.timers import Timer, TimerKind
-from qanat.groups.turn import ShardState, TopicView, Turn
 from qanat.model.clock import Now
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import NO_PRODUCER_ID, TopicPartition
@@ -83,53 +83,53 @@ class GroupShard:
         settings: GroupSettings,
         topics: TopicView,
         assignors: dict[str, Assignor] | None = None,
-        own_settings: Callable[[str], OwnSettings] | None = None,
+        group_overrides: Callable[[str], GroupOverrides] | None = None,
         client_sessions_ms: Mapping[str, int] | None = None,
     ) -> None:
         installed = assignors or built_in(settings.assignor_names)
         own = {} if client_sessions_ms is None else client_sessions_ms
-        self._state = ShardState(settings, topics, installed, own_settings=own_settings, client_sessions_ms=own)
+        self._state = ShardState(settings, topics, installed, group_overrides=group_overrides, client_sessions_ms=own)
         self._is_started = False
 
     def __repr__(self) -> str:
         return f"GroupShard({len(self._state.groups)} groups, {len(self._state.timers)} timers)"
 
     def apply_settings(self, settings: GroupSettings) -> None:
-        """Take over changed settings; sessions and rebalances that are under way keep their deadlines."""
+        """Apply changed settings; sessions and rebalances under way keep their deadlines."""
         self._state.settings = settings
 
     # Loading
 
     def apply(self, record: GroupRecord, producer_id: int = NO_PRODUCER_ID) -> None:
-        """Take a record from the log; `producer_id` is its batch's where the batch is transactional."""
+        """Apply a record from the log; `producer_id` is its batch's where the batch is transactional."""
         assert not self._is_started, "a shard that serves applies its own records"
         self._state.ledger.apply(record, producer_id)
 
     def apply_marker(self, producer_id: int, *, is_commit: bool) -> None:
-        """Take the end of a transaction from the log."""
-        assert not self._is_started, "a shard that serves is told by end_transaction"
+        """Apply the end of a transaction from the log."""
+        assert not self._is_started, "a shard that serves learns it by end_transaction"
         self._state.ledger.apply_marker(producer_id, is_commit=is_commit)
 
     def start(self, now: Now) -> None:
-        """The log has been read: every session begins anew, and a group that outgrew its limit rebalances."""
+        """The log has been read: every session starts again, and a group that outgrew its limit rebalances."""
         assert not self._is_started
         self._is_started = True
-        turn = Turn(self._state, now)
+        builder = DecisionBuilder(self._state, now)
         for consumers in self._state.ledger.consumers.values():
-            sessions.start(turn, consumers)
+            sessions.start(builder, consumers)
         for shares in self._state.ledger.shares.values():
-            share_sessions.start(turn, shares)
+            share_sessions.start(builder, shares)
         for group_id in self._state.ledger.group_ids():
             if group_id in self._state.ledger.consumers or group_id in self._state.ledger.shares:
                 continue
             record = self._state.ledger.groups.get(group_id)
             group = self._state.groups[group_id] = ClassicGroup.restored(group_id, record, now.wall_ms)
             for member in group.members.values():
-                rebalance.renew_session(turn, group, member)
+                rebalance.renew_session(builder, group, member)
             if len(group.members) > self._state.settings.group_max_size:
-                rebalance.prepare(turn, group)
-        schedule_next(turn)
-        assert turn.decision() == Decision()
+                rebalance.prepare(builder, group)
+        schedule_next(builder)
+        assert builder.decision() == Decision()
 
     # Serving
 
@@ -138,154 +138,154 @@ class GroupShard:
         assert self._is_started
         if not _is_valid_group_id(request):
             return Decision(reply=refused(request, ErrorCode.INVALID_GROUP_ID))
-        turn = Turn(self._state, now)
-        return turn.decision(_answer(turn, request))
+        builder = DecisionBuilder(self._state, now)
+        return builder.decision(_answer(builder, request))
 
     def tick(self, now: Now) -> Decision:
-        """Give up whoever has run out of time."""
+        """Handle all expired timers."""
         assert self._is_started
-        turn = Turn(self._state, now)
+        builder = DecisionBuilder(self._state, now)
         while (timer := self._state.timers.pop_due(now.steady_ms)) is not None:
-            self._expire(turn, timer)
-        return turn.decision()
+            self._expire(builder, timer)
+        return builder.decision()
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` is due, on the steady clock."""
         return self._state.timers.next_ms()
 
     def end_transaction(self, producer_id: int, now: Now, *, is_commit: bool) -> Decision:
-        """A transaction's marker was appended: its offsets count now, or are forgotten."""
+        """A transaction's marker was appended: its offsets count now, or are dropped."""
         assert self._is_started
-        turn = Turn(self._state, now)
+        builder = DecisionBuilder(self._state, now)
         self._state.ledger.apply_marker(producer_id, is_commit=is_commit)
-        return turn.decision()
+        return builder.decision()
 
     def forget_deleted(
         self, group_id: str, partitions: Sequence[TopicPartition], deleted_ms: int, now: Now
     ) -> Decision:
         """A topic was deleted: so are the offsets that a group has committed in it until then."""
         assert self._is_started
-        turn = Turn(self._state, now)
-        forget_deleted(turn, group_id, partitions, deleted_ms)
-        return turn.decision()
+        builder = DecisionBuilder(self._state, now)
+        forget_deleted(builder, group_id, partitions, deleted_ms)
+        return builder.decision()
 
     @property
     def ledger(self) -> Ledger:
-        """What is durable once every decision so far is; for looking at."""
+        """The ledger, durable once every decision so far is; for inspection."""
         return self._state.ledger
 
     @property
     def groups(self) -> dict[str, ClassicGroup]:
-        """The live classic groups; for looking at."""
+        """The live classic groups; for inspection."""
         return self._state.groups
 
-    def _expire(self, turn: Turn, timer: Timer) -> None:
+    def _expire(self, builder: DecisionBuilder, timer: Timer) -> None:
         if timer.kind is TimerKind.RETENTION:
-            expire(turn)
+            expire(builder)
             return
         shares = self._state.ledger.shares.get(timer.group_id)
         if shares is not None:
-            share_removal.on_timer(turn, shares, timer.member_id)
+            share_removal.on_timer(builder, shares, timer.member_id)
             return
         consumers = self._state.ledger.consumers.get(timer.group_id)
         if consumers is not None:
-            leaving.on_timer(turn, consumers, timer.member_id)
+            leaving.on_timer(builder, consumers, timer.member_id)
             return
         group = self._state.groups.get(timer.group_id)
         if group is None:
             return
         match timer.kind:
             case TimerKind.SESSION:
-                rebalance.on_session_timer(turn, group, timer.member_id)
+                rebalance.on_session_timer(builder, group, timer.member_id)
             case TimerKind.JOIN:
-                rebalance.on_join_timer(turn, group)
+                rebalance.on_join_timer(builder, group)
             case TimerKind.SYNC:
-                rebalance.on_sync_timer(turn, group)
+                rebalance.on_sync_timer(builder, group)
 
 
-def _answer(turn: Turn, request: Request) -> Reply | Parked:
+def _answer(builder: DecisionBuilder, request: Request) -> Reply | Parked:
     match request:
         case JoinGroup() | SyncGroup() | Heartbeat() | LeaveGroup():
-            return _answer_member(turn, request)
+            return _answer_member(builder, request)
         case ConsumerHeartbeat():
-            return consumer_heartbeat(turn, request)
+            return consumer_heartbeat(builder, request)
         case ShareHeartbeat():
-            return share_heartbeat(turn, request)
+            return share_heartbeat(builder, request)
         case CommitOffsets():
-            return commit(turn, request)
+            return commit(builder, request)
         case FetchOffsets():
-            return fetch(turn, request)
+            return fetch(builder, request)
         case CommitTransactionOffsets():
-            return commit_in_transaction(turn, request)
+            return commit_in_transaction(builder, request)
         case _:
-            return _answer_administrator(turn, request)
+            return _answer_administrator(builder, request)
 
 
-def _answer_administrator(turn: Turn, request: AdministratorRequest) -> Reply:
+def _answer_administrator(builder: DecisionBuilder, request: AdministratorRequest) -> Reply:
     match request:
         case DescribeGroup():
-            return describe(turn, request)
+            return describe(builder, request)
         case DescribeConsumerGroup():
-            return consumer_view.describe(turn, request)
+            return consumer_view.describe(builder, request)
         case DescribeShareGroup():
-            return share_view.describe(turn, request)
+            return share_view.describe(builder, request)
         case ListGroups():
-            return list_groups(turn, request)
+            return list_groups(builder, request)
         case DeleteGroup():
-            return delete_group(turn, request)
+            return delete_group(builder, request)
         case DeleteOffsets():
-            return delete_offsets(turn, request)
+            return delete_offsets(builder, request)
         case ListSharedTopics():
-            return share_view.list_topics(turn, request)
+            return share_view.list_topics(builder, request)
         case ChangeSharedTopics():
-            return share_view.change(turn, request)
+            return share_view.change(builder, request)
     assert_never(request)
 
 
-def _answer_member(turn: Turn, request: JoinGroup | SyncGroup | Heartbeat | LeaveGroup) -> Reply | Parked:
-    """A classic member speaks, to a group of any kind."""
-    if request.group_id in turn.state.ledger.shares:
+def _answer_member(builder: DecisionBuilder, request: JoinGroup | SyncGroup | Heartbeat | LeaveGroup) -> Reply | Parked:
+    """A request of a classic member to a group of any kind."""
+    if request.group_id in builder.state.ledger.shares:
         is_join = isinstance(request, JoinGroup)
         return refused(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_join else ErrorCode.UNKNOWN_MEMBER_ID)
-    consumers = turn.state.ledger.consumers.get(request.group_id)
+    consumers = builder.state.ledger.consumers.get(request.group_id)
     if consumers is not None and not consumers.members and isinstance(request, JoinGroup):
-        # An empty group is whoever's joins it next.
-        bury(turn, consumers)
-        turn.live_group(request.group_id)
+        # An empty group takes the protocol of its next member.
+        remove_group(builder, consumers)
+        builder.live_group(request.group_id)
     elif consumers is not None:
-        return _answer_among_consumers(turn, consumers, request)
+        return _answer_among_consumers(builder, consumers, request)
     match request:
         case Heartbeat():
-            return heartbeat(turn, request)
+            return heartbeat(builder, request)
         case JoinGroup():
-            return join(turn, request)
+            return join(builder, request)
         case SyncGroup():
-            return sync(turn, request)
+            return sync(builder, request)
         case LeaveGroup():
-            return leave(turn, request)
+            return leave(builder, request)
     assert_never(request)
 
 
 def _answer_among_consumers(
-    turn: Turn, group: ConsumerGroup, request: JoinGroup | SyncGroup | Heartbeat | LeaveGroup
+    builder: DecisionBuilder, group: ConsumerGroup, request: JoinGroup | SyncGroup | Heartbeat | LeaveGroup
 ) -> Reply:
-    """A classic member speaks to a group of the new protocol."""
+    """A request of a classic member to a group of the new protocol."""
     match request:
         case Heartbeat():
-            return classic_members.heartbeat(turn, group, request)
+            return classic_members.heartbeat(builder, group, request)
         case JoinGroup():
-            return classic_members.join(turn, group, request)
+            return classic_members.join(builder, group, request)
         case SyncGroup():
-            return classic_members.sync(turn, group, request)
+            return classic_members.sync(builder, group, request)
         case LeaveGroup():
-            return classic_members.leave(turn, group, request)
+            return classic_members.leave(builder, group, request)
     assert_never(request)
 
 
 def _is_valid_group_id(request: Request) -> bool:
-    """Offsets may be kept under the empty id, for the sake of very old simple consumers, and be looked at there.
+    """Offsets may be stored under the empty id, for very old simple consumers, and be read there.
 
-    Heartbeats of the new protocol and of share groups are looked at as a whole (`consumer.requirements`).
+    Heartbeats of the new protocol and of share groups are checked as a whole (`consumer.requirements`).
     """
     match request:
         case ListGroups() | ConsumerHeartbeat() | ShareHeartbeat():

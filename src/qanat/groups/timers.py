@@ -1,4 +1,4 @@
-"""What a shard of groups waits for; deadlines themselves are kept in `model.timers`."""
+"""Names of a shard's timers; `model.timers` holds the deadlines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class TimerKind(IntEnum):
-    """What is waited for."""
+    """Kinds of timers."""
 
     SESSION = 0
     JOIN = 1

@@ -1,36 +1,33 @@
-"""A partition's segmented log: where data is kept or lost.
+"""A partition's segmented log.
 
-One log, from the disk up:
+From the disk up; a module imports only what stands above it here (`[tool.importlinter]`, contract `log-layers`):
 
-- `files`, `names`, `whole_files`   the port to the disk; how files are called; small files replaced whole
-- `settings`                        what a topic and a data directory may be told, under Kafka's names
-- `scan`                            reading bytes without believing them: sound batches, damage
-- `header_digest`, `verification`   what checksums leave out: offsets and leader epochs; everything wrong in a segment
-- `indexes`, `tables`, `aborted`    sparse look-up tables beside a segment, rebuilt rather than trusted
-- `sidecar`, `segment`              one `.log` file with all that belongs to it
-- `producers`, `snapshots`          idempotent producers' sequences and open transactions
-- `leader_epochs`                   which leader wrote from which offset on
-- `admission`, `record_faults`      what a client's batch must satisfy; which records of it do not
-- `partition_log`                   all of it together: append, read, bounds
-- `reading`, `lookup`, `warming`    slices of mapped segments; records by time; what is not in memory
+- `files`, `atomic_files`             the port to the disk; small files, replaced as a whole
+- `settings`, `leader_epochs`         settings of topics and data directories; which leader wrote which offsets
+- `background_jobs`                   slow file work: begun by the owner, run in a worker, finished by the owner
+- `segments/`                         one segment: its files, formats and damage
+- `producers`, `producer_snapshots`   idempotent producers' sequences and open transactions, in memory and on disk
+- `directory_state`                   what all logs of a data directory share: its failure, its unflushed bytes
+- `admission`, `record_faults`        which batches of a client a topic accepts; which records it rejects
+- `append_state`                      the end of a log, where batches are appended (compiled)
+- `state_replay`                      producers, aborted transactions and tables, rebuilt from batches
+- `page_warmup`, `log_reads`          reading cold pages in a worker; slices of mapped segments
+- `partition_log`                     one log: append, read, bounds
 
-What changes a log besides ordinary appends, each a job (`jobs`): decided on the owner's
-thread, run on a worker, finished on the owner's thread:
+Jobs on one log, each begun on the owner's thread, run in a worker, finished on the owner's thread:
 
-- `large_append`                    a batch that takes too long to write on the owner's thread
-- `noted_damage`                    damage found while the log was open, kept for the next start
-- `adoption`                        a file of batches made beside the broker that becomes a segment
-- `flush`                           group commit and sealing
-- `truncation`, `retreat`           cutting the end off; in place, where nobody has looked
-- `retention`                       letting the beginning go
-- `compaction`, `cleaning`, `swap`  the latest value of each key: the pass, the decision, the commit
+- `large_append`                      a batch too large to write on the owner's thread
+- `segment_ingest`                    a staged file of batches that becomes a segment
+- `flush_state`                       making appends durable; sealing segments
+- `truncation`, `in_place_truncation` truncating the end: by a copy, or in place where no reader has seen it
+- `retention`                         deleting the oldest segments
+- `timestamp_lookup`                  offsets by timestamp
+- `recorded_damage`                   damage found while the log is open, written down for the next start
 
-Many logs, and what a stopped process left behind:
+Packages above single logs:
 
-- `recovery`, `unsealed`, `replay`  made into a valid log again
-- `directory`, `directory_state`    a data directory: lock, clean-shutdown marker, failure
-- `folders`                         partitions' folders: how they go, and that nobody else removes them unnoticed
-- `catalogue`, `checkpoints`, `identity`   what makes a start quick, what recovery goes by, whose data it is
-- `engine`                          the port for storage engines
-- `runtime`                         the asyncio shell: group commit, cold reads, upkeep
+- `recovery/`                         what a stopped process left behind, made into a valid log
+- `compaction/`                       the latest value of each key
+- `directories/`                      a data directory: lock, identity, checkpoints, catalogue, clean shutdown
+- `runtime/`                          the asyncio shell: group commit, cold reads, maintenance
 """

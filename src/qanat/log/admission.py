@@ -1,9 +1,9 @@
-"""What a client's batch must satisfy to enter a log, and what it is turned into on the way.
+"""Admission: the rules that a client's batch must satisfy, and the changes that the topic's settings make to it.
 
-Pure and safe on any thread: large batches are admitted on a worker. The fast
-way looks at the header and the checksum only; a batch is opened where the
+Pure and safe on any thread: large batches are admitted in a worker. The fast
+path reads the header and the checksum only. A batch is opened where the
 topic is compacted (every record needs a key) or stores another codec than the
-batch came with, and where it is refused for records of it (`record_faults`).
+batch has, and where it is rejected because of single records (`record_faults`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from qanat.log.files import Buffer
-from qanat.log.record_faults import named
+from qanat.log.record_faults import with_record_faults
 from qanat.log.settings import NEVER_MS, CompressionType, LogSettings, TimestampType
 from qanat.model.errors import (
     BatchExceedsSegmentError,
@@ -32,31 +32,31 @@ from qanat.wire.compression import Codec
 from qanat.wire.filtering import check_records
 from qanat.wire.records import reencode, with_log_append_time
 
-# Looked up once: a member of an enumeration is searched for anew at every use.
+# Looked up once: access to a member of an enumeration is slow.
 _AS_PRODUCED = CompressionType.PRODUCER
 _LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
-_WORTH_A_LOOK = CONTROL | TRANSACTIONAL | LOG_APPEND_TIME
+_CHECKED_ATTRIBUTES = CONTROL | TRANSACTIONAL | LOG_APPEND_TIME
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """A batch that passed: append it as it is."""
+    """An accepted batch: append it as it is."""
 
     header: BatchHeader
     batch: Buffer
 
 
 def is_opened(settings: LogSettings) -> bool:
-    """Whether this topic's batches are opened one and all: worth a worker."""
+    """Whether this topic opens every batch, which is work for a worker."""
     return settings.is_compacted or settings.compression_type is not _AS_PRODUCED
 
 
 def admit(batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_bytes: int) -> Admitted:
-    """Check one batch from a client against a topic's settings; raises what Kafka answers."""
+    """Check one batch from a client against a topic's settings; raises Kafka's errors."""
     size = len(batch)
     if size > settings.max_message_bytes or size > settings.segment_bytes:
         _check_size(size, settings)
     header = check_batch(batch)
-    if header.producer_id >= 0 or header.attributes & _WORTH_A_LOOK:
+    if header.producer_id >= 0 or header.attributes & _CHECKED_ATTRIBUTES:
         _check_producer(header)
     if not settings.keeps_batches:
         return _adapted(header, batch, settings, now_ms, decompressed_limit_bytes)
@@ -68,20 +68,20 @@ def admit(batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_
 def _check_records(
     header: BatchHeader, batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_bytes: int
 ) -> None:
-    """Keys, where the topic is compacted, and timestamps; who is refused is told for which records."""
+    """Check keys, where the topic is compacted, and timestamps; the error names the records at fault."""
     try:
         if settings.is_compacted:
             check_records(batch, decompressed_limit_bytes, keys_required=True)
         if settings.message_timestamp_type is not _LOG_APPEND_TIME:
             _check_timestamps(header, settings, now_ms)
     except InvalidRecordError as fault:
-        raise named(fault, header, batch, settings, now_ms, decompressed_limit_bytes) from None
+        raise with_record_faults(fault, header, batch, settings, now_ms, decompressed_limit_bytes) from None
 
 
 def _adapted(
     header: BatchHeader, batch: Buffer, settings: LogSettings, now_ms: int, decompressed_limit_bytes: int
 ) -> Admitted:
-    """The batch as a topic with wishes of its own stores it."""
+    """The batch as the topic's settings change it."""
     _check_records(header, batch, settings, now_ms, decompressed_limit_bytes)
     if settings.compression_type is not _AS_PRODUCED:
         codec = Codec.from_name(settings.compression_type)

@@ -1,10 +1,11 @@
 # cython: language_level=3, annotation_typing=False
-"""Where a log grows: what an append asks of its log and of the last segment, and what it changes there.
+"""Append state: what an append reads and changes at the end of a log.
 
-`PartitionLog` and `Segment` are made on these, and do the rest. A client that waits for each answer waits mostly for
-the interpreter; compiled (like `wire.record_reader`), the way of a plain batch is a few steps on numbers in C.
+`PartitionLog` builds on `LogEnd`, as `Segment` does on `segments.segment_end`. A client that waits for each answer
+waits mostly for the interpreter; compiled (like `wire.record_reader`), the fast path of a batch is a few steps on
+numbers in C.
 
-Rule: what these call of the classes made on them is called by name, so that it can be replaced there.
+Rule: `LogEnd` calls methods of its subclass by name, so that the subclass can replace them.
 """
 
 from __future__ import annotations
@@ -13,22 +14,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from qanat.log.segments.header_digest import EMPTY, extended
-from qanat.log.segments.index_tables import GrowingTables, SealedTables, add_digest
 from qanat.log.settings import NEVER_MS
-from qanat.model.errors import DiskFullError, QanatError, StorageError
-from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, Offset
+from qanat.model.errors import DiskFullError, StorageError
+from qanat.model.ids import LeaderEpoch, Offset
 from qanat.wire.placing import place
 
 if TYPE_CHECKING:
-    from qanat.log.directories.directory_state import DirectoryState
-    from qanat.log.files import File
+    from qanat.log.directory_state import DirectoryState
     from qanat.log.leader_epochs import LeaderEpochs
-    from qanat.log.partition_log import ClosedSegment
-    from qanat.log.segments.segment import Segment
+    from qanat.log.segments.segment import ClosedSegment, Segment
     from qanat.log.settings import LogSettings
-
-MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class Appended(Struct, frozen=True, gc=False):
@@ -38,93 +33,11 @@ class Appended(Struct, frozen=True, gc=False):
     last_offset: int
     is_duplicate: bool
     is_flush_due: bool
-    """Whether the bargain (`flush.messages`) is that the batch reaches the disk before it is acknowledged."""
-
-
-class SegmentEnd:
-    """The end of a segment: how far it reaches, and what the batch that was entered last is."""
-
-    __slots__ = (
-        "base_offset",
-        "digest",
-        "file",
-        "first_append_ms",
-        "is_dense",
-        "is_digested",
-        "last_batch_end_offset",
-        "last_batch_offset",
-        "last_batch_position",
-        "max_timestamp",
-        "max_timestamp_offset",
-        "next_offset",
-        "size",
-        "tables",
-    )
-
-    def __init__(self, base_offset: int, file: File, interval_bytes: int) -> None:
-        self.base_offset = base_offset
-        self.next_offset = base_offset
-        self.file = file
-        self.size = 0
-        self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = base_offset
-        self.first_append_ms: int | None = None
-        self.last_batch_position = 0
-        """Where the batch is that was entered last, and what is in it: consumers at the end ask for nothing else."""
-        self.last_batch_offset = base_offset
-        self.last_batch_end_offset = base_offset
-        self.digest = EMPTY
-        """Of the headers of all batches (`header_digest`); right while `is_digested`."""
-        self.is_digested = True
-        self.is_dense = True
-        """Whether each batch started where the one before it ended."""
-        self.tables: GrowingTables | SealedTables = GrowingTables(base_offset, interval_bytes)
-
-    def is_full(self, size: int, last_offset: int, now_ms: int, segment_bytes: int, age_ms: int) -> bool:
-        """Whether a batch must go into the next segment: for its size, for its distance, or for this one's age."""
-        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-            return True
-        if not self.size:
-            return False
-        is_old = self.first_append_ms is not None and now_ms - self.first_append_ms >= age_ms
-        return is_old or self.size + size > segment_bytes
-
-    def append_plain(
-        self, batch: memoryview, size: int, base_offset: int, last_offset: int, leader_epoch: int, max_timestamp: int
-    ) -> None:
-        """Write one batch at the end. A write that fails leaves the segment as it was."""
-        try:
-            self.file.write((batch,), self.size)
-        except QanatError:
-            self.file.cut(self.size)
-            raise
-        self.enter(self.size, size, base_offset, last_offset, leader_epoch, max_timestamp)
-
-    def enter(
-        self, position: int, size: int, base_offset: int, last_offset: int, leader_epoch: int, max_timestamp: int
-    ) -> None:
-        """Take a batch that is in the file at `position` into the tables and the segment's extent."""
-        if max_timestamp > self.max_timestamp:
-            self.max_timestamp = max_timestamp
-            self.max_timestamp_offset = last_offset
-        assert isinstance(self.tables, GrowingTables), "a sealed segment never changes"
-        tables = self.tables
-        if tables.bytes_since_entry > tables.interval_bytes:
-            tables.digests += add_digest(self.digest)
-            tables.enter(position, size, last_offset, self.max_timestamp, self.max_timestamp_offset)
-        else:
-            tables.bytes_since_entry += size
-        if base_offset != self.next_offset:
-            self.is_dense = False
-        self.digest = extended(self.digest, base_offset, leader_epoch)
-        self.last_batch_position = position
-        self.last_batch_offset = self.next_offset
-        self.size = position + size
-        self.next_offset = self.last_batch_end_offset = last_offset + 1
+    """Whether `flush.messages` requires the batch on disk before it is acknowledged."""
 
 
 class LogEnd:
-    """The end of a log: its segments, its bounds, and what is on its way to the disk."""
+    """The end of a log: its segments, its bounds, and its unflushed appends."""
 
     def __init__(
         self,
@@ -145,39 +58,39 @@ class LogEnd:
         self.unflushed_bytes = 0
         self.unflushed_records = 0
         self.unflushed_since_ms: int | None = None
-        self.job_in_hand: str | None = None
+        self.running_job: str | None = None
         """Name of the job that is changing the set of segments; one at a time."""
         self.is_appending = False
-        """Whether a worker is writing a batch at the end (`large_append`): nothing else is appended meanwhile."""
+        """Whether a worker writes at the end (`large_append`, `segment_ingest`): nothing else is appended meanwhile."""
         self._first_epoch = 0
-        """Nothing is appended in the name of an earlier leader epoch."""
+        """Appends with an earlier leader epoch are refused."""
 
     def apply_settings(self, settings: LogSettings) -> None:
-        """Settings may change while the log is open; what every append asks for is kept at hand."""
+        """Take new settings, also while the log is open; those that every append reads are copied here."""
         self.settings = settings
         self._segment_bytes = settings.segment_bytes
-        # Settings have no upper bound, these have that of Kafka's: it means never, or as much as one likes.
+        # Settings have no upper bound; these numbers have Kafka's, which means never, or unlimited.
         self._segment_age_ms = min(settings.segment_age_ms, NEVER_MS)
         self._flush_messages = min(settings.flush_messages, NEVER_MS)
         self._after_max_ms = min(settings.message_timestamp_after_max_ms, NEVER_MS)
         self.is_flushed = settings.is_flushed
         self.flush_ms = min(settings.flush_ms, NEVER_MS)
-        self._plain_bytes = min(settings.max_message_bytes, settings.segment_bytes) if settings.keeps_batches else -1
-        """How large a batch may be that is stored as it comes."""
+        self._fast_bytes_max = min(settings.max_message_bytes, settings.segment_bytes) if settings.keeps_batches else -1
+        """The largest batch that is stored unchanged."""
 
     @property
     def end_offset(self) -> int:
         return self.segments[-1].next_offset
 
-    def admits_plain(self, size: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether `admit` would let a batch in as it is, when its header is sound and names no producer."""
+    def admits_fast(self, size: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether `admit` accepts a batch unchanged, given that its header is sound and names no producer."""
         is_early = max_timestamp > now_ms and max_timestamp - now_ms > self._after_max_ms
-        return size <= self._plain_bytes and not is_early
+        return size <= self._fast_bytes_max and not is_early
 
-    def append_plain(
+    def append_fast(
         self, batch: memoryview, record_count: int, max_timestamp: int, leader_epoch: int, now_ms: int
     ) -> Appended:
-        """`append` for a writable batch of no known producer that is admitted."""
+        """`append` for a writable, admitted batch without a producer id."""
         if leader_epoch < self._first_epoch:
             self.require_leader(leader_epoch)
         size = len(batch)
@@ -186,18 +99,18 @@ class LogEnd:
         segment = self.segment_for(record_count - 1, size, base_offset, now_ms)
         place(batch, base_offset, leader_epoch)
         try:
-            segment.append_plain(batch, size, base_offset, last_offset, leader_epoch, max_timestamp)
+            segment.append_fast(batch, size, base_offset, last_offset, leader_epoch, max_timestamp)
         except StorageError as error:
             self.note_fault(error)
             raise
-        self.take_note(record_count - 1, size, base_offset, leader_epoch, now_ms)
+        self.note_append(record_count - 1, size, base_offset, leader_epoch, now_ms)
         return Appended(base_offset, last_offset, False, self.unflushed_records >= self._flush_messages)
 
     def segment_for(self, last_delta: int, size: int, base_offset: int, now_ms: int) -> Segment:
-        """Where the next batch goes: the active segment, or a new one where that is full."""
+        """The segment for the next batch: the active one, or a new one where that is full."""
         if self.state.failure is not None:
             self.state.require_working()
-        assert self.job_in_hand != "truncation", "nothing is appended to a log that is being cut"
+        assert self.running_job != "truncation", "nothing is appended to a log that is being truncated"
         assert not self.is_appending, "one batch after another"
         segment = self.segments[-1]
         if segment.is_full(size, base_offset + last_delta, now_ms, self._segment_bytes, self._segment_age_ms):
@@ -206,20 +119,20 @@ class LogEnd:
         return segment
 
     def roll(self, base_offset: int) -> None:
-        """Close the active segment and go on in a new one."""
+        """Close the active segment and continue in a new one."""
         raise NotImplementedError
 
     def require_leader(self, epoch: int) -> None:
-        """Refuse what comes in the name of a leadership that is over."""
+        """Refuse an append with the epoch of a former leadership."""
         raise NotImplementedError
 
     def note_fault(self, error: StorageError) -> None:
-        """A batch could not be written; only a full disk is no reason to give the directory up."""
+        """A batch could not be written; any error but a full disk fails the directory."""
         if not isinstance(error, DiskFullError):
             self.state.fail(error)
 
-    def take_note(self, last_delta: int, size: int, base_offset: int, leader_epoch: int, now_ms: int) -> None:
-        """A batch was added to the active segment."""
+    def note_append(self, last_delta: int, size: int, base_offset: int, leader_epoch: int, now_ms: int) -> None:
+        """Account for a batch that was added to the active segment."""
         self.state.unflushed_bytes += size
         segment = self.segments[-1]
         if segment.first_append_ms is None:
@@ -232,7 +145,7 @@ class LogEnd:
         self.unflushed_records += last_delta + 1
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Take note that everything below `offset` is replicated; it never retreats here."""
+        """Everything below `offset` is replicated; the high watermark never goes back here."""
         end_offset = self.segments[-1].next_offset
         assert offset <= end_offset, f"high watermark {offset} beyond the log's end {end_offset}"
         if offset > self.high_watermark:

@@ -1,9 +1,9 @@
-"""Slow file work, cut in three: decided on the owner's thread, run on a worker, finished on the owner's thread.
+"""Background jobs: slow file work in three steps, begun by the owner, run in a worker, finished by the owner.
 
-A log is owned by one thread (the event loop). What would block it is handed out
-as a job. `run` may touch only the files and the frozen values that the job was
-given; whatever changes the log itself happens in `finish`. Under simulation,
-and in tools, `run_now` does both at once.
+One thread owns a log (the event loop). Work that would block it becomes a
+job. `run` touches only the files and the frozen values that the job holds;
+`finish` makes every change to the log itself. Under simulation,
+and in tools, `run_now` does both in one call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Job(Protocol):
     """Work that a log has decided on."""
 
     def run(self) -> None:
-        """The blocking part, on a worker. May raise `StorageError`; then `finish` is not called."""
+        """The blocking part, in a worker. May raise `StorageError`; then `finish` is not called."""
         ...
 
     def finish(self) -> None:
@@ -24,7 +24,7 @@ class Job(Protocol):
 
 
 def run_now(job: Job | None) -> None:
-    """Do a job here and now."""
+    """Run and finish a job here."""
     if job is not None:
         job.run()
         job.finish()

@@ -1,21 +1,21 @@
-"""The port to the disk: everything that the log asks of a file system.
+"""The port to the disk: everything that the log needs from a file system.
 
 Adapters: `adapters.os_files` (real), `adapters.memory_files` (volatile),
 `testing.simulation.disk` (seeded faults). Each passes the same contract suite.
 
-Rule 1: bytes under a map are never rewritten nor cut off. A file only grows,
-        or is replaced by another through `rename`; a map taken before keeps
-        showing the old file for as long as somebody holds it.
+Rule 1: bytes under a map are never rewritten or truncated. A file only grows,
+        or `rename` replaces it by another; a map taken before the rename shows
+        the old file for as long as a caller holds it.
 Rule 2: nothing is durable before `sync` of the file *and*, for a new, renamed
         or removed name, `sync_directory` of its folder.
-Rule 3: a failed `sync` is final. Nobody calls it again on the same file and
-        believes the answer (the kernel marks failed pages clean).
-Rule 4: faults leave here as `StorageError`s, never as `OSError`.
+Rule 3: a failed `sync` is final. No caller syncs the same file again and trusts
+        the answer (the kernel marks failed pages clean).
+Rule 4: adapters raise `StorageError`s, never `OSError`.
 Rule 5: a handle means one file until it is closed. It follows a rename of the file
-        or of a folder above it, and goes on reading and writing a file whose name
-        was removed or given to another.
+        or of a folder above it. It still reads and writes a file whose name was
+        removed or given to another file.
 Rule 6: one thread at a time writes a file and takes views of it. `sync` and `read`
-        may run beside that on a worker, as may everything that `Files` offers.
+        may run on a worker meanwhile, as may everything that `Files` offers.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class File(Protocol):
 
     @property
     def key_id(self) -> str | None:
-        """Which key the bytes on the disk are encrypted with; None where they lie there as they are.
+        """The key that encrypts the bytes on the disk; None where they are not encrypted.
 
-        What goes in and out of this port is plain either way, positions and sizes as well
+        Data that passes through this port is unencrypted either way, and so are positions and sizes
         (docs/internals/encryption-at-rest.md).
         """
         ...
@@ -74,26 +74,26 @@ class File(Protocol):
         """Whether touching that range of a view would not wait for the disk."""
         ...
 
-    def cut(self, length: int) -> None:
-        """Drop the bytes from `length` on. No view may ever have shown them (rule 1): the rest of a
-        write that failed, or a torn tail found while opening. Durable with the next `sync`."""
+    def truncate(self, length: int) -> None:
+        """Truncate the file to `length` bytes. No view may ever have shown the bytes that go (rule 1): the rest of
+        a failed write, or a torn tail found while opening. Durable with the next `sync`."""
         ...
 
     def sync(self) -> None:
         """Make the bytes durable (fdatasync). May be called from a worker thread."""
         ...
 
-    def forget_cache(self) -> None:
-        """Let go of what memory holds of the file, after a `sync` that succeeded: what is read from now on lies on the
-        disk. Bytes that an earlier sync failed to write look written until then (rule 3)."""
+    def drop_cache(self) -> None:
+        """Drop the file from the page cache, after a `sync` that succeeded: later reads come from the disk.
+        Until then, bytes that an earlier sync failed to write look written (rule 3)."""
         ...
 
     def rename(self, path: str) -> None:
-        """Give the file another name, replacing whatever has it. This handle follows."""
+        """Rename the file, replacing any file of that name. This handle follows."""
         ...
 
     def close(self) -> None:
-        """Let the handle go. Views stay valid. Closing twice is fine."""
+        """Close the handle. Views stay valid. Closing twice is fine."""
         ...
 
 

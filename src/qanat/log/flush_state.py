@@ -1,15 +1,16 @@
-"""Group commit: everything appended so far, made durable in one go.
+"""Flushing a log: everything appended so far becomes durable in one job.
 
-A job takes all that is in the log when it begins, so that appends that arrive
-while it runs share the next one. Closed segments are sealed on the way, oldest
+A job covers all that is in the log when it begins; appends that arrive
+while it runs share the next one. It seals closed segments, oldest
 first: where a later segment has a durable byte, every earlier one is complete.
-Producer snapshots are made durable on the way: once retention has removed what
-they were made from, nothing else remembers.
+
+It also makes producer snapshots durable: once retention has removed the batches
+that they were made from, they are the only copy of that state.
 """
 
 from __future__ import annotations
 
-from qanat.log.directories.atomic_files import replace, write_content
+from qanat.log.atomic_files import replace, write_content
 from qanat.log.partition_log import PartitionLog
 from qanat.log.segments import file_names
 
@@ -49,13 +50,13 @@ class FlushJob:
 
     @property
     def is_brief(self) -> bool:
-        """Whether there is nothing to do but one fsync."""
+        """Whether one fsync is all there is to do."""
         return not self._closed and self._epochs is None and not self._has_new_names
 
     def run(self) -> None:
         log = self._log
         if self._epochs is not None:
-            # Before any segment is sealed: recovery does not look for epochs in sealed ones.
+            # Before any segment is sealed: recovery does not read epochs from sealed segments.
             replace(log.files, f"{log.directory}/{file_names.LEADER_EPOCHS}", self._epochs)
         for closed in self._closed:
             path = file_names.segment_file(log.directory, closed.segment.next_offset, file_names.SNAPSHOT)
@@ -77,7 +78,7 @@ class FlushJob:
         log.flushed_headers = self._segment, self._size, self._digest
         log.is_flushing = False
 
-    def put_off(self) -> None:
+    def postpone(self) -> None:
         """Leave it to a later job, because there was no room for a small file. A failed sync cannot be put off."""
         log = self._log
         log.has_new_names = log.has_new_names or self._has_new_names
@@ -88,10 +89,10 @@ class FlushJob:
 def begin_flush(log: PartitionLog) -> FlushJob | None:
     """A job that makes the log durable as it is now.
 
-    None where it is already, a flush is under way, or the log is being cut (which makes it durable itself).
+    None where it is durable, a flush is under way, or the log is being truncated (which makes it durable itself).
     """
     is_clean = (
         log.flushed_offset == log.end_offset and not log.closed and not log.has_new_names and not log.epochs.is_dirty
     )
-    is_busy = log.is_flushing or log.job_in_hand == "truncation"
+    is_busy = log.is_flushing or log.running_job == "truncation"
     return None if is_busy or is_clean else FlushJob(log)

@@ -1,14 +1,15 @@
-"""Taking back the last batches of the segment that is written, in place.
+"""In-place truncation: removing the last batches of the active segment without a copy.
 
-Whoever follows another leader than before often has a batch or two that the new one has not. To write a
-segment of a gigabyte again for that would take longer than the election did.
+A follower of a new leader often has a batch or two that the leader has not. Writing a
+segment of a gigabyte again for that would take longer than the election.
 
-Rule 1: bytes that a view has shown are not cut, nor any that consumers may have been told of: the caller sees to it.
-Rule 2: the owner's thread forgets the batches (`InPlaceTruncation.begin`) before a worker cuts the file (`InPlaceTruncation.cut`): whoever
-        looks in between sees the shorter segment. Workers that read the file were waited for before: to them
-        it would look damaged.
-Rule 3: where a file is encrypted, no position of it is written twice with one key: it is not cut here.
-Rule 4: a cut that a power loss undoes leaves a longer log of sound batches, which the leader has cut again.
+Rule 1: bytes that a view has shown are not truncated, nor any below the high watermark: the caller checks it.
+Rule 2: the owner's thread removes the batches (`InPlaceTruncation.begin`) before a worker truncates the file
+        (`InPlaceTruncation.truncate_file`): readers in between see the shorter segment. Workers that read the file have
+        finished before: to them it would look damaged.
+Rule 3: in an encrypted file no position is written twice with one key: it is not truncated in place.
+Rule 4: a truncation that a power loss undoes leaves a longer log of sound batches, which the follower truncates
+        again.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from qanat.wire.batch_header import BatchHeader
 
 
 class InPlaceTruncation(Struct, frozen=True):
-    """Where a segment will end, and what the last stretch of it holds that stays."""
+    """Where a segment will end, and the batches that stay in its last stretch."""
 
     segment: Segment
     position: int
     next_offset: int
     stays: tuple[tuple[int, BatchHeader], ...]
-    """Position and header of the batches since the last one that the tables know."""
+    """Position and header of the batches since the last one in the tables."""
     digest: int | None
-    """The header digest of what stays; None if it is not known."""
+    """The header digest of the batches that stay; None if it is not known."""
     has_producers: bool
-    """Whether a batch that goes came from a producer with an id, so that its state goes back too."""
+    """Whether a removed batch has a producer id, so that producer state changes too."""
 
     def begin(self) -> None:
         segment, tables = self.segment, self.segment.tables
         assert isinstance(tables, GrowingTables), "a sealed segment never changes"
-        tables.retreat(self.position, self.next_offset)
+        tables.truncate(self.position, self.next_offset)
         segment.max_timestamp = last_timestamp(tables.times) if tables.times else NO_TIMESTAMP
         segment.max_timestamp_offset = segment.base_offset + max(last_time_offset(tables.times), 0)
         segment.last_batch_position = 0
@@ -58,16 +59,16 @@ class InPlaceTruncation(Struct, frozen=True):
         if segment.read_position >= self.position:
             segment.read_offset, segment.read_position = segment.base_offset, 0
 
-    def cut(self) -> None:
-        """Make the file as short, and that durable."""
-        self.segment.file.cut(self.position)
+    def truncate_file(self) -> None:
+        """Truncate the file, durably."""
+        self.segment.file.truncate(self.position)
         self.segment.file.sync()
 
 
 def plan_in_place_truncation(segment: Segment, end_offset: int) -> InPlaceTruncation | None:
     """How to end a segment before the batch that holds `end_offset`; None where it is sealed, damaged or encrypted.
 
-    Reads the file, so it is for a worker.
+    Reads the file, so it belongs in a worker.
     """
     if not isinstance(segment.tables, GrowingTables) or segment.is_sealed or segment.damage:
         return None

@@ -1,10 +1,10 @@
-"""A batch so large that writing it would keep the owner's thread from everything else: written by a worker.
+"""Large append: a worker writes a batch that would keep the owner's thread busy for too long.
 
-The place is decided first, the bytes follow beside the owner, and only then is the batch in the log. Until then the
-log ends before it, for readers, for a flush and for whoever recovers after a crash, to whom it is a torn tail.
+The job decides the batch's place, a worker writes the bytes, and only then is the batch in the log. Until then the
+log ends before it, for readers, for a flush, and for recovery after a crash, which sees a torn tail.
 
-Rule: nothing else is appended meanwhile, and no segment is closed (`PartitionLog.is_appending`). Whoever calls sees
-to it that one comes after another (`runtime.lines`).
+Rule: nothing else is appended meanwhile, and no segment is closed (`PartitionLog.is_appending`). The caller runs
+one after another (`runtime.append_queue`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from qanat.model.ids import NO_TIMESTAMP
 
 
 class AppendJob:
-    """Writes one batch at the end of a log. `finish` or `abandon` it; afterwards `appended` tells where it is."""
+    """Writes one batch at the end of a log. `finish` or `abandon` it; afterwards `appended` holds its place."""
 
     def __init__(self, log: PartitionLog, admitted: Admitted, leader_epoch: int, now_ms: int) -> None:
         self._log = log
@@ -36,7 +36,7 @@ class AppendJob:
         self._segment.file.write(self._chunks, self._position)
 
     def finish(self) -> None:
-        """Take the batch into the log, unless it is no longer this writer's to write to."""
+        """Enter the batch in the log, unless the leadership or the directory is lost."""
         log, header = self._log, self._header
         try:
             log.state.require_working()
@@ -48,19 +48,19 @@ class AppendJob:
         last_offset = self._base_offset + header.last_offset_delta
         newest = header.max_timestamp if header.record_count else NO_TIMESTAMP
         self._segment.enter(self._position, self._size, self._base_offset, last_offset, self._leader_epoch, newest)
-        log.take_note(header.last_offset_delta, self._size, self._base_offset, self._leader_epoch, self._now_ms)
+        log.note_append(header.last_offset_delta, self._size, self._base_offset, self._leader_epoch, self._now_ms)
         self.appended = log.appended(header, self._base_offset, self._now_ms)
 
     def abandon(self, fault: StorageError | None = None) -> None:
         """Leave the log as it was."""
         self._log.is_appending = False
         try:
-            self._segment.file.cut(self._position)
+            self._segment.file.truncate(self._position)
         finally:
             if fault is not None:
                 self._log.note_fault(fault)
 
 
 def begin_append(log: PartitionLog, admitted: Admitted, leader_epoch: int, now_ms: int) -> AppendJob | Appended:
-    """A job that appends a client's batch; where it is already there, where that is."""
-    return log.find_written(admitted.header, leader_epoch) or AppendJob(log, admitted, leader_epoch, now_ms)
+    """A job that appends a client's batch; the place of the batch where it is already in the log."""
+    return log.find_duplicate(admitted.header, leader_epoch) or AppendJob(log, admitted, leader_epoch, now_ms)

@@ -1,13 +1,13 @@
-"""Which leader wrote from which offset on: what truncation after a failover goes by.
+"""Leader epochs: which leader wrote which offsets; truncation after a failover uses it.
 
-One entry (epoch, start offset) per leader, both strictly rising. Followers ask
-for the end of an epoch and cut what no leader of that epoch wrote (KIP-101, KIP-279).
-Kept in `leader-epoch-checkpoint`, in Kafka's text format; rebuilt from the
+One entry (epoch, start offset) per leader, both strictly ascending. Followers ask
+for the end of an epoch and truncate what no leader of that epoch wrote (KIP-101, KIP-279).
+Stored in `leader-epoch-checkpoint`, in Kafka's text format; rebuilt from the
 batches where that file cannot be read.
 
-Rule 1: an entry that contradicts a later one loses: assigning drops every
+Rule 1: an entry that contradicts a later one loses: assigning removes every
         entry with a later epoch, or with the same or a later start.
-Rule 2: a leader's epoch is entered when it takes over, even if it never appends.
+Rule 2: a leader's epoch is entered when it becomes leader, even if it never appends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class EpochStart(NamedTuple):
 
 
 class EpochEnd(Struct, frozen=True):
-    """The largest epoch at or below the one asked for, and the offset after its last record."""
+    """The largest epoch at or below the requested one, and the offset after its last record."""
 
     epoch: LeaderEpoch
     end_offset: Offset
@@ -49,7 +49,7 @@ class LeaderEpochs:
         self._entries = entries or []
         self.is_dirty = False
         self.latest = self._entries[-1].epoch if self._entries else NO_LEADER_EPOCH
-        """The epoch in force; every append asks for it."""
+        """The current epoch, which every append reads."""
 
     def __repr__(self) -> str:
         return f"LeaderEpochs({' '.join(f'{epoch}@{start}' for epoch, start in self._entries)})"
@@ -62,19 +62,19 @@ class LeaderEpochs:
         return tuple(self._entries)
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Enter that `epoch` writes from `start_offset` on; a known epoch is left as it is."""
+        """Enter that `epoch` writes from `start_offset` on; a known epoch stays as it is."""
         if epoch < 0 or epoch == self.latest:
             return
         while self._entries and (self._entries[-1].epoch > epoch or self._entries[-1].start_offset >= start_offset):
             self._entries.pop()
-        # What is known to have begun earlier goes on: an epoch of ours in which we wrote nothing lay over it.
+        # An epoch that began earlier continues: the one above it was ours, and we wrote nothing in it.
         if not self._entries or self._entries[-1].epoch < epoch:
             self._entries.append(EpochStart(epoch, start_offset))
         self.latest = epoch
         self.is_dirty = True
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch:
-        """Who wrote `offset`."""
+        """The leader epoch that wrote `offset`."""
         at = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset) - 1
         return self._entries[at].epoch if at >= 0 else NO_LEADER_EPOCH
 
@@ -89,12 +89,12 @@ class LeaderEpochs:
         return EpochEnd(floor, self._entries[after].start_offset)
 
     def truncate_end(self, end_offset: Offset) -> None:
-        """Forget epochs that start at or after `end_offset`."""
+        """Remove epochs that start at or after `end_offset`."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]
         self._replace(kept)
 
     def truncate_start(self, start_offset: Offset) -> None:
-        """Forget what lies before the log's start; the epoch that spans it now starts there."""
+        """Remove entries before the log's start; the epoch that spans it now starts there."""
         at = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset) - 1
         if at >= 0:
             self._replace([EpochStart(self._entries[at].epoch, start_offset), *self._entries[at + 1 :]])
@@ -112,7 +112,7 @@ class LeaderEpochs:
 
     @staticmethod
     def decode(text: bytes) -> LeaderEpochs | None:
-        """The file's content, or None where it is torn, empty or not rising."""
+        """The file's content, or None where it is torn, empty or not ascending."""
         try:
             version, count, *lines = text.decode("ascii").splitlines()
             entries = [EpochStart(LeaderEpoch(int(e)), Offset(int(s))) for e, s in (line.split() for line in lines)]

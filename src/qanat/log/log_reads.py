@@ -1,9 +1,9 @@
-"""Reads: slices of mapped segments, to be sent as they are, and how they are cut.
+"""Log reads: slices of mapped segments, sent without a copy.
 
-A slice is warm when its pages are in memory. A cold one must not be touched on
-the event loop: `warming` reads it through a scratch buffer on a worker,
-which brings the pages in without holding the interpreter lock, and compares
-every batch's checksum on the way.
+A slice is warm when its pages are in memory. The event loop must not touch a cold
+one: `page_warmup` reads it through a scratch buffer in a worker,
+which loads the pages without holding the interpreter lock, and verifies
+every batch's checksum.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from qanat.log.page_warmup import is_warm
+from qanat.log.page_warmup import is_resident
 from qanat.log.segments.segment import Segment
 from qanat.model.errors import CorruptLogError
 from qanat.model.ids import TopicPartition
@@ -24,29 +24,29 @@ class Slice(NamedTuple):
     start: int
     end: int
     view: memoryview
-    """The bytes themselves, never a copy: taken at once, because the segment may be closed before they are sent."""
+    """The bytes themselves, never a copy. Taken at once, because the segment may be closed before they are sent."""
 
-    def is_warm(self) -> bool:
+    def is_resident(self) -> bool:
         return self.segment.file.is_resident(self.start, self.end - self.start)
 
 
 class LogRead(NamedTuple):
-    """The outcome of a read; empty where there is nothing yet below the bound."""
+    """The outcome of a read; empty where there are no records yet below the bound."""
 
     slices: tuple[Slice, ...]
     next_offset: int
-    """Where to go on reading."""
+    """Where to continue reading."""
 
     @property
     def size(self) -> int:
         return sum(part.end - part.start for part in self.slices)
 
     def views(self) -> list[memoryview]:
-        """What to write to a socket. Take it once the slices are warm."""
+        """The buffers to write to a socket. Take them once the slices are warm."""
         return [part.view for part in self.slices if part.end > part.start]
 
-    def is_warm(self) -> bool:
-        return all(part.is_warm() for part in self.slices)
+    def is_resident(self) -> bool:
+        return all(part.is_resident() for part in self.slices)
 
 
 class Unready(NamedTuple):
@@ -54,9 +54,9 @@ class Unready(NamedTuple):
 
     segment: Segment
     offset: int
-    """From where on the segment is to be brought into memory (`warming.PageWarmupJob`)."""
-    is_astray: bool = False
-    """Whether there was no batch where one should be (`warming.LocateJob`)."""
+    """Where the warm-up of the segment starts (`page_warmup.PageWarmupJob`)."""
+    is_damaged: bool = False
+    """Whether there was no batch where one should be (`page_warmup.LocateJob`)."""
 
 
 def read_segments(
@@ -70,17 +70,17 @@ def read_segments(
 ) -> LogRead | Unready:
     """Whole batches from `offset` on, which segment `index` may hold, up to `max_bytes` and below `end_offset`.
 
-    `usable` makes a segment's tables ready and is for whoever may wait for the disk; without it
-    nothing is touched that is not in memory.
+    `usable` opens a segment's tables, for callers that may wait for the disk. Without it, the read
+    touches nothing that is not in memory.
     """
     slices: list[Slice] = []
     while offset < end_offset and index < len(segments) and (max_bytes > 0 or not slices):
         segment = segments[index]
         if slices or usable is None:
-            if not is_warm(segment, offset, max_bytes):
+            if not is_resident(segment, offset, max_bytes):
                 if not slices:
                     return Unready(segment, offset)
-                break  # The next read starts here, and can be warmed up first.
+                break  # The next read starts here, after a warm-up.
         elif not segment.tables.is_checked:
             usable(index)
         start = segment.position_of(offset)
@@ -112,7 +112,7 @@ def _slice_end(
     *,
     is_first: bool,
 ) -> int:
-    """Up to where a read takes a segment from the batch at `start` on; `start` for nothing of it."""
+    """The end of a read in a segment, from the batch at `start` on; `start` where the read takes nothing of it."""
     if segment.damage and (damage := segment.damage_at(start)) is not None:
         if not is_first:
             return start
@@ -125,6 +125,6 @@ def _slice_end(
     if end == start and is_first:
         end = segment.batch_end(start)
     if end_offset < segment.next_offset and (end == segment.size or segment.offset_at(end, view) > end_offset):
-        # Looked up only where it is before `end`: anywhere else it may not be in memory.
+        # Looked up only below `end`: pages beyond may not be in memory.
         end = min(end, segment.position_of(end_offset))
     return max(start, end)

@@ -1,10 +1,10 @@
-"""Reads that would wait for the disk, done beside the event loop.
+"""Page warm-up: reads that would wait for the disk, done in a worker.
 
-`is_warm` asks the kernel, without touching a page, whether a read from an
-offset can be served from memory. `PageWarmupJob` brings the pages in through a scratch
+`is_resident` asks the kernel, without touching a page, whether memory can serve a read
+from an offset. `PageWarmupJob` loads the pages through a scratch
 buffer (which releases the interpreter lock, as touching a cold map would not)
-and compares checksums on the way, so that damage is found before it is sent.
-Both go by the same range.
+and verifies checksums, so that damage is found before it is sent.
+Both use the same range.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from qanat.log.segments.verification import find_segment_damage, listed_epoch
 from qanat.wire.batch_header import HEADER_SIZE, BatchHeader
 
 
-def is_warm(segment: Segment, offset: int, max_bytes: int) -> bool:
-    """Whether reading `max_bytes` from `offset` on would find everything in memory, as far as anybody has checked."""
+def is_resident(segment: Segment, offset: int, max_bytes: int) -> bool:
+    """Whether memory holds everything that a read of `max_bytes` from `offset` on touches, as far as is known."""
     tables = segment.tables
     if isinstance(tables, SealedTables) and not tables.are_offsets_resident():
         return False
@@ -35,7 +35,7 @@ def is_warm(segment: Segment, offset: int, max_bytes: int) -> bool:
 
 
 def _range(segment: Segment, offsets: Buffer, offset: int, max_bytes: int, size: int) -> tuple[int, int]:
-    """Which bytes a read may touch: from where its walk starts, to the header after its last batch."""
+    """The bytes that a read may touch: from the start of its walk to the header after its last batch."""
     start, latest = positions_around(offsets, max(offset - segment.base_offset, 0))
     if start >= size:
         return 0, size  # The file is shorter than it was: the walk starts at the very beginning.
@@ -43,9 +43,9 @@ def _range(segment: Segment, offsets: Buffer, offset: int, max_bytes: int, size:
 
 
 class CheckJob:
-    """Reads a segment from its start on, about `max_bytes` at a time, and compares checksums: scrubbing, step by step.
+    """Scrubbing, step by step: reads a segment from its start, about `max_bytes` at a time, and verifies checksums.
 
-    At the end the headers are compared with their digest. What is appended after the first step is left to the next
+    At the end it compares the headers with their digest. Batches appended after the first step are left to the next
     round.
     """
 
@@ -73,7 +73,7 @@ class CheckJob:
             if self.position - start >= self._max_bytes and not self.is_done:
                 return
         if not self.is_done or (self._headers is not None and self._digest != self._headers.digest):
-            # From the start, because only there is it certain which offset comes next.
+            # From the start, because only there the next offset is certain.
             self.damage = find_segment_damage(
                 file, self._size, self._segment.base_offset, self._next_offset, self._headers, self._epochs
             )
@@ -84,10 +84,10 @@ class CheckJob:
 
 
 class PageWarmupJob:
-    """Brings what a read from `offset` on will touch into memory, and checks it: checksums, offsets, leader epochs.
+    """Loads the pages that a read from `offset` on will touch, and verifies checksums, offsets and leader epochs.
 
-    In a segment with holes a range of batches cannot tell whether their offsets are right: all headers of a sealed one
-    are compared with their digest when it is first read.
+    In a segment with holes a range of batches does not show whether their offsets are right: the first read of a
+    sealed one compares all its headers with their digest.
     """
 
     def __init__(self, segment: Segment, offset: int, max_bytes: int, epochs: Sequence[EpochStart] = ()) -> None:
@@ -101,7 +101,7 @@ class PageWarmupJob:
         self._known = segment.damage
         self._headers = segment.headers
         self._are_headers_checked = segment.are_headers_checked
-        # Tables in memory grow meanwhile: they are asked now.
+        # Tables in memory grow meanwhile: they are read now.
         self._range = None if isinstance(self._tables, SealedTables) else self._range_by(self._tables.offsets)
         self._opened: OpenTables | None = None
         self.is_lost = False
@@ -109,7 +109,7 @@ class PageWarmupJob:
         self.damage: tuple[Damage, ...] = ()
 
     def _range_by(self, offsets: Buffer) -> tuple[int, int, int | None]:
-        """Where the read may start and end, and the last offset of the first batch there, if that is known."""
+        """Where the read may start and end, and the last offset of the first batch there, if it is known."""
         start, end = _range(self._segment, offsets, self._offset, self._max_bytes, self._size)
         return start, end, last_offset_at(offsets, start)
 
@@ -133,7 +133,7 @@ class PageWarmupJob:
             self._are_headers_checked = segment.is_sealed
 
     def _is_sound(self, position: int, end: int, last_offset: int | None) -> bool:
-        """Walk whole batches up to `end`; damage that is known is passed over."""
+        """Walk whole batches up to `end`, skipping known damage."""
         segment = self._segment
         is_dense = self._headers is not None and self._headers.is_dense and not self._are_headers_checked
         expected = segment.base_offset if is_dense and not position else None
@@ -163,7 +163,7 @@ class PageWarmupJob:
         return header.leader_epoch == listed_epoch(self._epochs, header, header.base_offset)
 
     def _are_headers_sound(self) -> bool:
-        """Whether the headers of a sealed segment with holes are what was sealed; asked once."""
+        """Whether the headers of a sealed segment with holes are what was sealed; checked once."""
         headers = self._headers
         if headers is None or headers.is_dense or self._are_headers_checked or not self._segment.is_sealed:
             return True
@@ -172,13 +172,13 @@ class PageWarmupJob:
 
     def finish(self) -> None:
         if self._opened is not None and isinstance(self._tables, SealedTables):
-            self._tables.adopt(self._opened)
+            self._tables.hold(self._opened)
         self._segment.are_headers_checked = self._are_headers_checked
         self.damage = self._segment.note_damage(self.damage)
 
 
 class LocateJob:
-    """Looks through a whole segment for what a read stumbled over."""
+    """Searches a whole segment for the damage that a read has met."""
 
     def __init__(self, segment: Segment, epochs: Sequence[EpochStart] = ()) -> None:
         self._segment = segment
@@ -192,7 +192,7 @@ class LocateJob:
         self.damage = self._segment.note_damage(self.damage)
 
 
-class HoldJob:
+class OpenTablesJob:
     """Opens the tables of sealed segments, so that a job can begin without waiting for the disk."""
 
     def __init__(self, segments: Iterable[Segment]) -> None:
@@ -211,4 +211,4 @@ class HoldJob:
             if opened is None:
                 self.lost.append(segment)
             elif isinstance(segment.tables, SealedTables):
-                segment.tables.adopt(opened)
+                segment.tables.hold(opened)

@@ -1,16 +1,16 @@
-"""One partition's log: offsets given out, batches kept, read and looked up.
+"""One partition's log: it assigns offsets, and appends, reads and finds batches.
 
-Owned by one thread. Appending writes to the page cache at once; making it
-durable, shortening, expiring and compacting are jobs (`flush`, `truncation`,
-`retention`, `compaction`) that the owner hands to a worker.
+One thread owns it. Appending writes to the page cache at once. Flushing,
+truncation, retention and compaction are jobs (`flush_state`, `truncation`,
+`retention`, `compaction`) that the owner runs in a worker.
 
     log_start_offset <= last_stable_offset <= high_watermark <= end_offset
                                               flushed_offset <= end_offset
 
-Rule 1: an offset is given out once; the end only retreats in a truncation.
-Rule 2: what a reader was handed never changes under it (see `files`).
-Rule 3: consumers' bounds come in as arguments; the high watermark is told by
-        whoever replicates (`replication`), never computed here.
+Rule 1: an offset is assigned once; only a truncation moves the end back.
+Rule 2: bytes that a reader holds never change (see `files`).
+Rule 3: consumers' bounds come in as arguments; replication sets the high
+        watermark (`replication`), it is never computed here.
 """
 
 from __future__ import annotations
@@ -18,25 +18,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
-from msgspec import Struct
-
 from qanat.log.admission import Admitted
 from qanat.log.append_state import Appended, LogEnd
 from qanat.log.background_jobs import run_now
-from qanat.log.directories.directory_state import DirectoryState
+from qanat.log.directory_state import DirectoryState
 from qanat.log.files import Buffer, Files
 from qanat.log.leader_epochs import EpochEnd, LeaderEpochs
 from qanat.log.log_reads import LogRead, Unready, read_segments
+from qanat.log.producer_snapshots import encode_snapshot
 from qanat.log.producers import CompletedTransaction, Producers
-from qanat.log.recovery.state_replay import RebuildJob
 from qanat.log.segments.aborted_index import AbortedTransaction
 from qanat.log.segments.batch_scan import Damage, readable_batch
 from qanat.log.segments.header_digest import HeaderDigest, HeaderPoint
 from qanat.log.segments.index_tables import GrowingTables
-from qanat.log.segments.producer_snapshots import encode_snapshot
-from qanat.log.segments.segment import AstrayError, Segment
-from qanat.log.segments.sidecar import Sidecar
+from qanat.log.segments.segment import BatchNotFoundError, ClosedSegment, Segment
 from qanat.log.settings import LogSettings
+from qanat.log.state_replay import RebuildJob
 from qanat.model.errors import (
     CorruptBatchError,
     NotLeaderError,
@@ -49,17 +46,8 @@ from qanat.wire.control import Marker, encode_marker
 from qanat.wire.placing import place
 
 
-class ClosedSegment(Struct):
-    """A segment that the log has moved on from and that waits to be sealed."""
-
-    segment: Segment
-    sidecar: Sidecar
-    snapshot: bytes
-    """Producer state at the segment's end."""
-
-
 class PartitionLog(LogEnd):
-    """The segments of one partition, oldest first, with what is known of their content."""
+    """The segments of one partition, oldest first, with their bounds, producers and leader epochs."""
 
     def __init__(
         self,
@@ -82,12 +70,12 @@ class PartitionLog(LogEnd):
         self.flushed_headers = self.active, self.active.size, self.active.digest
         """The segment that ended at `flushed_offset`, its size and its header digest there."""
         self.cleaned_offset = 0
-        """Compaction has been through everything before this offset."""
+        """Compaction has processed everything before this offset."""
         self.has_new_names = True
-        """Whether files were created whose names the folder has not yet been synced for."""
+        """Whether new file names need a sync of the folder."""
         self.is_flushing = False
         self._last_index = 0
-        """Where the segment was that was asked for last: the next question is nearly always about the same."""
+        """The index of the latest segment that was looked up: the next look-up is nearly always for the same."""
 
     def __repr__(self) -> str:
         return (
@@ -113,11 +101,11 @@ class PartitionLog(LogEnd):
 
     @property
     def damage(self) -> list[Damage]:
-        """What is known to be unreadable, oldest first."""
+        """Known damage, oldest first."""
         return [damage for segment in self.segments for damage in segment.damage]
 
     def header_point(self) -> HeaderPoint | None:
-        """What is known of the headers up to `flushed_offset` in the segment that ends there; for a checkpoint."""
+        """The header digest up to `flushed_offset` in the segment that ends there; for a checkpoint."""
         segment, size, digest = self.flushed_headers
         if segment.damage or not segment.is_digested:
             return None
@@ -125,7 +113,7 @@ class PartitionLog(LogEnd):
         return HeaderPoint(segment.base_offset, self.flushed_offset, size, headers)
 
     def note_damage(self, segment: Segment, found: Iterable[Damage]) -> tuple[Damage, ...]:
-        """Enter damage of a segment and report what is new, which is also returned (`DirectoryState.on_damage`)."""
+        """Enter damage of a segment; report and return what is new (`DirectoryState.on_damage`)."""
         new = segment.note_damage(found)
         if new and self.state.on_damage is not None:
             self.state.on_damage(self, new)
@@ -137,17 +125,17 @@ class PartitionLog(LogEnd):
         """Append a client's batch at the end, unless it is already there."""
         header = admitted.header
         base_offset = self.segments[-1].next_offset
-        if (written := self.find_written(header, leader_epoch)) is not None:
+        if (written := self.find_duplicate(header, leader_epoch)) is not None:
             return written
         self._write(header, admitted.batch, base_offset, leader_epoch, now_ms)
         return self.appended(header, base_offset, now_ms)
 
-    def find_written(self, header: BatchHeader, leader_epoch: int) -> Appended | None:
-        """Where a producer's batch already is, if it is; raises where it may not be appended."""
+    def find_duplicate(self, header: BatchHeader, leader_epoch: int) -> Appended | None:
+        """Where a producer's batch is, if it was appended before; raises where it may not be appended."""
         self.require_leader(leader_epoch)
         if header.producer_id < 0 or (written := self.producers.check(header)) is None:
             return None
-        # The first copy may still be on its way to the disk: the retry waits for it as well.
+        # The first copy may not be on disk yet: the retry waits for it as well.
         is_flush_due = self.settings.flush_messages == 1 and written.last_offset >= self.flushed_offset
         return Appended(written.base_offset, written.last_offset, True, is_flush_due)
 
@@ -170,11 +158,11 @@ class PartitionLog(LogEnd):
         transaction_version: int = 0,
         is_repeated: bool = False,
     ) -> Appended:
-        """Append the marker that ends a producer's transaction, unless it is already there; or even then."""
+        """Append the marker that ends a producer's transaction, unless it is there and not `is_repeated`."""
         self.require_leader(leader_epoch)
         is_new = self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         if not is_new and not is_repeated:
-            # The first copy may still be on its way to the disk, somewhere below the end.
+            # The first copy may not be on disk yet, somewhere below the end.
             is_flush_due = self._flush_messages == 1 and self.end_offset > self.flushed_offset
             return Appended(self.end_offset - 1, self.end_offset - 1, True, is_flush_due)
         marker = Marker(is_commit, coordinator_epoch)
@@ -219,19 +207,19 @@ class PartitionLog(LogEnd):
         except StorageError as error:
             self.note_fault(error)
             raise
-        self.take_note(header.last_offset_delta, size, base_offset, leader_epoch, now_ms)
+        self.note_append(header.last_offset_delta, size, base_offset, leader_epoch, now_ms)
 
     def roll(self, base_offset: int | None = None) -> None:
-        """Close the active segment and go on in a new one. A closed segment is sealed by the next flush.
+        """Close the active segment and continue in a new one. The next flush seals a closed segment.
 
         The new one starts at `base_offset` where the next batch is further ahead: after compaction it may
         be further than a segment's tables can count.
         """
         start = self.active.next_offset if base_offset is None else base_offset
-        self.move_on(Segment.create(self.files, self.directory, start, self.settings.index_interval_bytes))
+        self.roll_to(Segment.create(self.files, self.directory, start, self.settings.index_interval_bytes))
 
-    def move_on(self, new: Segment) -> None:
-        """Close the active segment and go on in another."""
+    def roll_to(self, new: Segment) -> None:
+        """Close the active segment and continue in `new`."""
         old = self.active
         old.next_offset = new.base_offset
         self.closed.append(ClosedSegment(old, old.describe(), encode_snapshot(self.producers)))
@@ -247,7 +235,7 @@ class PartitionLog(LogEnd):
     # Reading
 
     def segment_index(self, offset: int) -> int:
-        """Which segment an offset at or after the log's first would be in."""
+        """The index of the segment for an offset at or after the log's first."""
         segments, last = self.segments, self._last_index
         if last < len(segments) and segments[last].base_offset <= offset < segments[last].next_offset:
             return last
@@ -258,9 +246,9 @@ class PartitionLog(LogEnd):
         return self.segments[self.segment_index(offset)]
 
     def usable(self, index: int) -> Segment:
-        """A segment whose look-up tables are open and right; rebuilt from the log where they are not.
+        """A segment whose look-up tables are open and verified; rebuilt from the log where they are lost.
 
-        For whoever may wait for the disk. An event loop goes by `is_checked` and leaves this to a worker.
+        For callers that may wait for the disk. An event loop checks `is_checked` and leaves this to a worker.
         """
         segment = self.segments[index]
         if not segment.tables.is_checked and not segment.tables.check():
@@ -271,15 +259,15 @@ class PartitionLog(LogEnd):
         return segment
 
     def begin_rebuild(self, segment: Segment) -> RebuildJob:
-        """A job that makes the tables of a sealed segment anew. No other job may change the log meanwhile."""
+        """A job that rebuilds the tables of a sealed segment. No other job may change the log meanwhile."""
         index = self.segments.index(segment)
         return RebuildJob(self.segments[: index + 1], self.settings.index_interval_bytes, self.epochs.entries)
 
     def read(self, offset: int, max_bytes: int, end_offset: int | None = None) -> LogRead:
-        """As `read_now`, for whoever may wait for the disk: whatever is not in memory is read here and now."""
+        """`read_now` for callers that may wait for the disk: reads what is not in memory here."""
         try:
             found = self._read(offset, max_bytes, end_offset, self.usable)
-        except AstrayError as error:
+        except BatchNotFoundError as error:
             self.note_damage(error.segment, error.segment.find_damage(self.epochs.entries))
             raise
         assert isinstance(found, LogRead), "it waited"
@@ -289,13 +277,13 @@ class PartitionLog(LogEnd):
         """Whole batches from the one that holds `offset` on, up to `max_bytes` and below `end_offset`.
 
         The first batch comes even if it is larger. Raises `OffsetOutOfRangeError` outside the log and
-        `CorruptLogError` where the next batch is known to be damaged. Nothing is touched that is not in
-        memory: where the first batch is not, that is the answer.
+        `CorruptLogError` where the next batch is known to be damaged. Touches nothing that is not in
+        memory: where the first batch is not, the result is `Unready`.
         """
         try:
             return self._read(offset, max_bytes, end_offset, None)
-        except AstrayError as error:
-            return Unready(error.segment, offset, is_astray=True)
+        except BatchNotFoundError as error:
+            return Unready(error.segment, offset, is_damaged=True)
 
     def _read(
         self, offset: int, max_bytes: int, end_offset: int | None, usable: Callable[[int], Segment] | None
@@ -311,7 +299,7 @@ class PartitionLog(LogEnd):
         )
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Aborted transactions with records from `offset` on, below `end_offset`: a read_committed fetch names them."""
+        """Aborted transactions with records from `offset` on, below `end_offset`, for a read_committed fetch."""
         found: list[AbortedTransaction] = []
         for index in range(self.segment_index(offset), len(self.segments)):
             if not self.segments[index].has_aborted:
@@ -324,7 +312,7 @@ class PartitionLog(LogEnd):
         return found
 
     def may_have_aborted(self, offset: int) -> bool:
-        """Whether a transaction that was aborted ended at or after `offset`, as far as can be said without the disk."""
+        """Whether an aborted transaction ended at or after `offset`, as far as memory tells."""
         segments = self.segments
         for index in range(self.segment_index(offset), len(segments)):  # noqa: SIM110 - asked by every read
             if segments[index].has_aborted:
@@ -332,7 +320,7 @@ class PartitionLog(LogEnd):
         return False
 
     def unready_for_aborted(self, offset: int, end_offset: int) -> Segment | None:
-        """A segment that `aborted_transactions` would have to wait for; None where it has everything at hand."""
+        """A segment that `aborted_transactions` would have to wait for; None where memory has everything."""
         for segment in self.segments[self.segment_index(offset) :]:
             if not segment.has_aborted:
                 continue
@@ -345,7 +333,7 @@ class PartitionLog(LogEnd):
     # Bounds
 
     def advance_log_start(self, offset: int) -> bool:
-        """DeleteRecords: nothing before `offset` is served any more. Whole segments go with the next retention.
+        """DeleteRecords: nothing before `offset` is served any more. Retention deletes whole segments later.
 
         Raises `OffsetOutOfRangeError` beyond the high watermark; returns whether anything changed.
         """
@@ -366,25 +354,25 @@ class PartitionLog(LogEnd):
         self.epochs.assign(epoch, Offset(self.end_offset))
 
     def become_follower(self, epoch: LeaderEpoch) -> None:
-        """Another leads in that epoch: nothing that still waits to be appended in ours gets in any more."""
+        """Another broker leads in that epoch: waiting appends with an earlier one are refused."""
         self._first_epoch = epoch + 1
 
     def require_leader(self, epoch: int) -> None:
-        """Refuse what comes in the name of a leadership that is over."""
+        """Refuse an append with the epoch of a former leadership."""
         if epoch < self._first_epoch:
             raise NotLeaderError(
                 f"{self.topic_partition}: the leadership in epoch {epoch} is over; look for the leader again"
             )
 
     def end_of_epoch(self, epoch: LeaderEpoch) -> EpochEnd:
-        """The largest epoch at or below `epoch` and where it ended: what a follower truncates to."""
+        """The largest epoch at or below `epoch` and its end: the offset that a follower truncates to."""
         return self.epochs.end_of(epoch, Offset(self.end_offset))
 
 
 def placed_chunks(header: BatchHeader, batch: Buffer, base_offset: int, leader_epoch: int) -> tuple[Buffer, ...]:
-    """What to write so that the batch has its place in the log.
+    """The buffers to write so that the batch has its place in the log.
 
-    A writable view is its owner's leave to set the place right there, which spares the system call a second buffer
+    A writable view allows setting the place in it, which spares the system call a second buffer
     (1.6 us of 16); bytes and bytearrays stay as they are.
     """
     if isinstance(batch, memoryview) and not batch.readonly:

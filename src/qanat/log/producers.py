@@ -1,9 +1,9 @@
-"""Idempotent producers and open transactions, as one partition sees them.
+"""Idempotent producers and open transactions of one partition.
 
-A producer that retries must not write twice, and one that was replaced must
-not write at all. For each producer id the partition remembers the epoch in
-force and its last five batches: a batch that repeats one of them is answered
-with the offset it got the first time (KIP-98), one that leaves a gap in the
+A producer that retries must not write twice, and a fenced one must
+not write at all. For each producer id the partition remembers the current epoch
+and the last five batches. A batch that repeats one of them is answered
+with the offset of the first copy (KIP-98); one that leaves a gap in the
 sequence is refused. An open transaction holds back the last stable offset
 until its marker arrives and is replicated.
 
@@ -11,7 +11,7 @@ Rule 1: `check` decides and changes nothing; `record` and `complete` change and 
         so that replaying a log always succeeds.
 Rule 2: a producer with an open transaction never expires.
 
-Who may end a transaction, and when, is the coordinator's business (`transactions`).
+The coordinator decides who may end a transaction, and when (`transactions`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _EPOCH_PER_TRANSACTION = 2
 
 
 class WrittenBatch(NamedTuple):
-    """Where a producer's batch went. Sequences are not stored where they follow: base = last - delta."""
+    """Where a producer's batch is. The base sequence is not stored: base = last - delta."""
 
     last_sequence: int
     last_offset: int
@@ -57,7 +57,7 @@ class WrittenBatch(NamedTuple):
 
 
 class ProducerState:
-    """One producer id's standing in this partition."""
+    """The state of one producer id in this partition."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_used_ms", "transaction_first_offset")
 
@@ -88,30 +88,30 @@ class CompletedTransaction(Struct, frozen=True):
     last_offset: int
     is_aborted: bool
     last_stable_offset: int
-    """Where the last stable offset stood without this transaction: kept in the aborted index."""
+    """The last stable offset without this transaction: stored in the aborted index."""
 
     def as_aborted(self) -> AbortedTransaction:
         return AbortedTransaction(self.producer_id, self.first_offset, self.last_offset, self.last_stable_offset)
 
 
-class Announced:
+class VerificationEntry:
     """A transaction that may begin in this partition, if its marker does not come first (KIP-890).
 
-    A write that was long on its way must not open a transaction that nobody will end. So the coordinator is asked
-    before the first write, and what it says holds until the next marker: whichever of the two comes later wins.
+    A delayed write must not open a transaction that no coordinator will end. So the partition asks the coordinator
+    before the first write; the answer holds until the next marker: the later of the two wins.
     """
 
     __slots__ = ("epoch",)
 
     def __init__(self) -> None:
         self.epoch: int = NO_PRODUCER_EPOCH
-        """Set when the coordinator has said yes."""
+        """Set when the coordinator has confirmed the transaction."""
 
 
 class Producers:
-    """Every producer that one partition remembers."""
+    """All producers that one partition remembers."""
 
-    __slots__ = ("_announced", "_open", "_states", "_unreplicated", "is_gated")
+    __slots__ = ("_open", "_states", "_unreplicated", "_verifications", "requires_verification")
 
     def __init__(self, states: dict[int, ProducerState] | None = None) -> None:
         self._states = states or {}
@@ -121,9 +121,9 @@ class Producers:
             if state.transaction_first_offset >= 0
         }
         self._unreplicated: list[CompletedTransaction] = []
-        self._announced: dict[int, Announced] = {}
-        self.is_gated = False
-        """Whether a transaction may be opened here only after it was announced: see `Announced`."""
+        self._verifications: dict[int, VerificationEntry] = {}
+        self.requires_verification = False
+        """Whether a transaction opens here only after the coordinator confirmed it: see `VerificationEntry`."""
 
     def __len__(self) -> int:
         return len(self._states)
@@ -133,23 +133,23 @@ class Producers:
         return self._states
 
     def check(self, header: BatchHeader) -> WrittenBatch | None:
-        """Whether a client's batch may be appended: None if so, the batch it repeats if it was written before.
+        """Whether a client's batch may be appended: None if so, the first copy if it was written before.
 
-        Raises what Kafka answers to a fenced producer, a gap, or a write outside the open transaction.
+        Raises Kafka's errors for a fenced producer, a gap, or a write outside the open transaction.
         """
         state = self._states.get(header.producer_id)
         if state is None:
-            if self.is_gated and header.is_transactional:
-                self._check_announced(header)
-            return None  # Unknown, or forgotten: any sequence is taken, as since KIP-360.
+            if self.requires_verification and header.is_transactional:
+                self._check_verified(header)
+            return None  # Unknown, or expired: any sequence is accepted, since KIP-360.
         if header.producer_epoch == state.epoch:
             for batch in state.batches:
                 if batch.last_sequence == header.last_sequence and batch.offset_delta == header.last_offset_delta:
                     return batch
         _check_epoch(header.producer_id, header.producer_epoch, state)
-        if self.is_gated and header.is_transactional and state.transaction_first_offset < 0:
-            self._check_announced(header)
-        if header.base_sequence != NO_SEQUENCE:  # Our own coordinators write without; clients cannot.
+        if self.requires_verification and header.is_transactional and state.transaction_first_offset < 0:
+            self._check_verified(header)
+        if header.base_sequence != NO_SEQUENCE:  # Our own coordinators write without one; clients cannot.
             _check_sequence(header, state)
         if state.transaction_first_offset >= 0 and not header.is_transactional:
             raise InvalidTransactionStateError(
@@ -158,9 +158,9 @@ class Producers:
             )
         return None
 
-    def _check_announced(self, header: BatchHeader) -> None:
-        announced = self._announced.get(header.producer_id)
-        if announced is None or announced.epoch != header.producer_epoch:
+    def _check_verified(self, header: BatchHeader) -> None:
+        verification = self._verifications.get(header.producer_id)
+        if verification is None or verification.epoch != header.producer_epoch:
             raise InvalidTransactionStateError(
                 f"producer {header.producer_id} has no transaction with epoch {header.producer_epoch} that includes "
                 "this partition: it may have been ended meanwhile"
@@ -175,30 +175,30 @@ class Producers:
             state.batches = (*state.batches[1 - BATCHES_REMEMBERED :], batch)
         state.last_used_ms = now_ms
         if header.is_transactional and state.transaction_first_offset < 0:
-            self._announced.pop(header.producer_id, None)
+            self._verifications.pop(header.producer_id, None)
             state.transaction_first_offset = self._open[header.producer_id] = base_offset
 
-    def announce(self, producer_id: int) -> Announced:
-        """A transaction may be about to begin here: its coordinator is being asked."""
-        return self._announced.setdefault(producer_id, Announced())
+    def begin_verification(self, producer_id: int) -> VerificationEntry:
+        """A transaction may begin here: its coordinator is being asked."""
+        return self._verifications.setdefault(producer_id, VerificationEntry())
 
-    def confirm(self, producer_id: int, epoch: int, announced: Announced) -> bool:
-        """The coordinator has said yes; False where the transaction was ended before we heard."""
-        if self._announced.get(producer_id) is not announced:
-            return self.is_open(producer_id, epoch)  # Another write was quicker, or a marker.
-        announced.epoch = epoch
+    def complete_verification(self, producer_id: int, epoch: int, verification: VerificationEntry) -> bool:
+        """The coordinator has confirmed; False where the transaction ended before the answer came."""
+        if self._verifications.get(producer_id) is not verification:
+            return self.is_open(producer_id, epoch)  # Another write was faster, or a marker.
+        verification.epoch = epoch
         return True
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
-        """Whether the producer has written here in a transaction that is not ended."""
+        """Whether the producer has written here in a transaction that is still open."""
         state = self._states.get(producer_id)
         return state is not None and state.transaction_first_offset >= 0 and state.epoch == epoch
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int = 0) -> bool:
-        """Whether a coordinator may end the producer's transaction here; False where that was done before.
+        """Whether a coordinator may end the producer's transaction here; False where it is ended already.
 
-        In transaction version 2 each transaction has an epoch of its own, which its marker is the first to bring:
-        a marker with the epoch of the open transaction is an old one, long on its way (KIP-1228).
+        In transaction version 2 each transaction has an epoch of its own, and its marker carries the next one: a marker
+        with the epoch of the open transaction is a delayed one of an earlier transaction (KIP-1228).
         """
         state = self._states.get(producer_id)
         if state is None:
@@ -213,11 +213,11 @@ class Producers:
         if coordinator_epoch < state.coordinator_epoch:
             raise CoordinatorFencedError(
                 f"marker of producer {producer_id} from coordinator epoch {coordinator_epoch}: "
-                f"{state.coordinator_epoch} has taken over"
+                f"{state.coordinator_epoch} is current"
             )
-        # Where a transaction was announced, a marker must come after that, written or not.
-        is_ended = not is_open and epoch == state.epoch and producer_id not in self._announced
-        # An epoch without batches was brought by the very marker that is asked for; it does not matter by whom.
+        # Where a transaction was announced, a marker must follow, whether records were written or not.
+        is_ended = not is_open and epoch == state.epoch and producer_id not in self._verifications
+        # An epoch without batches came with the very marker that is asked for; no matter from which coordinator.
         is_own_epoch = transaction_version >= _EPOCH_PER_TRANSACTION or not state.batches
         has_marker = state.coordinator_epoch == coordinator_epoch or (
             is_own_epoch and state.coordinator_epoch != NO_COORDINATOR_EPOCH
@@ -231,7 +231,7 @@ class Producers:
         state = self._at_epoch(header.producer_id, header.producer_epoch)
         state.coordinator_epoch = coordinator_epoch
         state.last_used_ms = now_ms
-        self._announced.pop(header.producer_id, None)
+        self._verifications.pop(header.producer_id, None)
         first_offset = self._open.pop(header.producer_id, None)
         state.transaction_first_offset = NO_OFFSET
         if first_offset is None:
@@ -242,7 +242,7 @@ class Producers:
         return completed
 
     def replay(self, header: BatchHeader, batch: Buffer, now_ms: int) -> CompletedTransaction | None:
-        """Take a batch that is already in a log into account; returns the transaction that it ends, if any."""
+        """Apply a batch that is already in a log; returns the transaction that it ends, if any."""
         if header.producer_id < 0:
             return None
         if not header.is_control:
@@ -251,7 +251,7 @@ class Producers:
         try:
             marker = decode_marker(batch)
         except QanatError:
-            marker = None  # Sound bytes that say nothing we know: kept, and no reason to stop (rule 1).
+            marker = None  # Sound bytes of an unknown kind: they stay, and the replay goes on (rule 1).
         if marker is None:
             return None
         return self.complete(
@@ -263,7 +263,7 @@ class Producers:
         )
 
     def _at_epoch(self, producer_id: int, epoch: int) -> ProducerState:
-        """The state to change; a new epoch starts its sequence afresh."""
+        """The state to change; a new epoch starts its sequence anew."""
         state = self._states.get(producer_id)
         if state is None:
             state = self._states[producer_id] = ProducerState(epoch)
@@ -273,7 +273,7 @@ class Producers:
         return state
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset whose fate is open: its transaction is undecided, or the decision is not replicated."""
+        """The first undecided offset: its transaction is open, or its marker is not replicated."""
         if self._unreplicated:
             self._unreplicated = [txn for txn in self._unreplicated if txn.last_offset >= high_watermark]
         elif not self._open:
@@ -282,13 +282,13 @@ class Producers:
         return min(candidates, default=None)
 
     def open_transactions(self, silent_since_ms: int | None = None) -> int:
-        """How many transactions are open; of those, where a moment is given, to which nobody wrote since then."""
+        """How many transactions are open; with `silent_since_ms`, only those without a write since then."""
         if silent_since_ms is None:
             return len(self._open)
         return sum(self._states[producer_id].last_used_ms < silent_since_ms for producer_id in self._open)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were silent for too long; return how many."""
+        """Remove producers that were silent for too long; return how many."""
         silent = [
             producer_id
             for producer_id, state in self._states.items()

@@ -1,12 +1,12 @@
-"""Which records a batch is refused for, by their place in it (KIP-467).
+"""Record faults: the records that a batch is rejected for, by their index in it (KIP-467).
 
-A batch is taken whole or not at all, and judged by what is cheap to see: how
-many keys are null, which timestamps its header names. Only one that is refused
+A batch is accepted or rejected as a whole, by what is cheap to see: how
+many keys are null, which timestamps its header names. Only a rejected one
 is read record by record, so that its producer learns which records to drop and
 may send the others again.
 
-A very large batch is refused without names: reading it would hold up others,
-for the sake of an answer larger than the batch.
+A very large batch is rejected without such a list: reading it would delay other clients,
+for an answer larger than the batch.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from qanat.wire.record_reader import split_records
 from qanat.wire.records import open_batch
 
 READ_RECORDS_MAX = 10_000
-"""Records of a batch that is read: librdkafka's largest by default (`batch.num.messages`)."""
+"""The largest batch that is read, in records: librdkafka's largest by default (`batch.num.messages`)."""
 
 _NO_KEY = "a record of a compacted topic needs a key"
 
 
-def named(
+def with_record_faults(
     fault: InvalidRecordError,
     header: BatchHeader,
     batch: Buffer,
@@ -33,9 +33,9 @@ def named(
     now_ms: int,
     decompressed_limit_bytes: int,
 ) -> InvalidRecordError:
-    """The same refusal, with the records that it is for; a timestamp is the graver fault, as in Kafka.
+    """The same error, with the records at fault; a wrong timestamp takes precedence, as in Kafka.
 
-    With a limit of 0 nothing is opened, and nothing named: so are staged files judged, which hold many batches.
+    With a limit of 0 nothing is opened and nothing is listed: so for staged files, which hold many batches.
     """
     if header.record_count > READ_RECORDS_MAX or decompressed_limit_bytes == 0:
         return fault
@@ -59,7 +59,7 @@ def named(
 
 
 class _Times:
-    """The timestamps that a topic takes at one moment."""
+    """The timestamps that a topic accepts at one moment."""
 
     __slots__ = ("_earliest", "_is_free", "_latest")
 

@@ -1,7 +1,7 @@
-"""Letting go of the oldest segments: by age, by size, or because their records were deleted.
+"""Retention: deleting the oldest segments, by age, by size, or because their records were deleted.
 
-Only sealed segments below the high watermark go, oldest first, one at a time
-on the disk too: whatever a crash leaves is a log without a hole.
+Only sealed segments below the high watermark are deleted, oldest first, one at a time
+on the disk too: a crash never leaves a log with a hole.
 """
 
 from __future__ import annotations
@@ -9,65 +9,65 @@ from __future__ import annotations
 from contextlib import suppress
 
 from qanat.log.partition_log import PartitionLog
-from qanat.log.recovery.state_replay import remove_snapshots
 from qanat.log.segments import file_names
 from qanat.log.segments.segment import Segment
+from qanat.log.state_replay import remove_snapshots
 from qanat.model.errors import DiskFullError
 from qanat.model.ids import Offset
 
 
 class DeleteJob:
-    """Removes segments that the log has already let go of."""
+    """Removes the files of segments that the log has dropped."""
 
     def __init__(self, log: PartitionLog, segments: list[Segment]) -> None:
         self._log = log
         self._segments = segments
         self._first_kept = log.segments[0].base_offset
-        log.job_in_hand = "retention"
+        log.running_job = "retention"
 
     def run(self) -> None:
         files, directory = self._log.files, self._log.directory
-        files.sync_directory(directory)  # The segment that now comes first must not depend on luck.
+        files.sync_directory(directory)  # The segment that is now the first must have a durable name.
         for segment in self._segments:
             files.remove(segment.path(file_names.LOG))
             files.sync_directory(directory)
-            for suffix in file_names.BESIDE_LOG:
+            for suffix in file_names.COMPANION_SUFFIXES:
                 files.remove(segment.path(suffix))
         remove_snapshots(files, directory, keep_from=self._first_kept)
 
     def finish(self) -> None:
         for segment in self._segments:
             segment.close()
-        self._log.job_in_hand = None
+        self._log.running_job = None
 
 
 def begin_retention(log: PartitionLog, now_ms: int) -> DeleteJob | None:
-    """Decide what is too old or too much; the log starts later at once, its files follow with the job."""
-    if log.job_in_hand is not None:
+    """Drop segments that are too old or too many; the log starts later at once, the job removes the files."""
+    if log.running_job is not None:
         return None
-    doomed = _doomed(log, now_ms)
+    deleted = _expired_segments(log, now_ms)
     is_old = _is_expired(log.active, log, now_ms) and log.active.size and log.settings.is_expired
     if is_old and not log.is_appending:
-        # So that an idle partition expires as well: its last segment goes once it is sealed. Where there is no
-        # room for a new one, room is made first.
+        # An idle partition expires as well: its last segment is deleted once it is sealed. On a full disk, the
+        # other segments go first.
         with suppress(DiskFullError):
             log.roll()
-    if not doomed:
+    if not deleted:
         return None
-    del log.segments[: len(doomed)]
+    del log.segments[: len(deleted)]
     first_kept = log.segments[0].base_offset
     if first_kept > log.log_start_offset:
         log.log_start_offset = first_kept
         log.epochs.truncate_start(Offset(first_kept))
-    return DeleteJob(log, doomed)
+    return DeleteJob(log, deleted)
 
 
-def _doomed(log: PartitionLog, now_ms: int) -> list[Segment]:
+def _expired_segments(log: PartitionLog, now_ms: int) -> list[Segment]:
     settings = log.settings
     surplus = log.size - settings.retention_bytes if settings.is_expired and settings.retention_bytes >= 0 else 0
-    doomed: list[Segment] = []
+    deleted: list[Segment] = []
     waiting: list[Segment] = []
-    """Segments without a timestamp, emptied by compaction as a rule: they go with the first dated one after them."""
+    """Segments without a timestamp, usually emptied by compaction: they go with the first dated one after them."""
     for segment, following in zip(log.segments, log.segments[1:], strict=False):
         surplus -= segment.size
         is_deleted = following.base_offset <= log.log_start_offset
@@ -77,9 +77,9 @@ def _doomed(log: PartitionLog, now_ms: int) -> list[Segment]:
             break
         waiting.append(segment)
         if is_due:
-            doomed += waiting
+            deleted += waiting
             waiting.clear()
-    return doomed
+    return deleted
 
 
 def _is_expired(segment: Segment, log: PartitionLog, now_ms: int) -> bool:

@@ -1,7 +1,7 @@
-"""What a log may be told: topic settings under Kafka's names, and those of a data directory.
+"""Settings of a log: topic settings under Kafka's names, and those of a data directory.
 
 Each field's name is Kafka's with underscores for dots; `parse` takes Kafka's
-spelling, strings included, and refuses what it does not know (`model.settings`).
+spelling, strings included, and rejects unknown names (`model.settings`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Meta
 from qanat.model.settings import NotNegative, OrUnlimited, Positive, Ratio, Settings
 
 NEVER_MS = 2**63 - 1
-"""Kafka's way of switching a delay off: the largest number there is."""
+"""Kafka's value for a delay that never ends: the largest number there is."""
 
 _SECOND = 1_000
 _DAY = 24 * 60 * 60 * _SECOND
@@ -51,7 +51,7 @@ class CleanupPolicy(StrEnum):
 
 
 FAST_LZ4 = 9
-"""Kafka's default level of lz4, by which it means the one compressor that is not among the levels: the fast one."""
+"""Kafka's default level of lz4: it selects the fast compressor, which is not among the levels."""
 _QUICK_LEVEL_MAX = {CompressionType.GZIP: 6, CompressionType.LZ4: 8, CompressionType.ZSTD: 9}
 """Up to these levels 64 KiB take two milliseconds or so; at the highest ones they take twenty to a hundred."""
 _COMPACTED = (CleanupPolicy.COMPACT, CleanupPolicy.BOTH)
@@ -60,7 +60,7 @@ _CONSUMED = (CleanupPolicy.CONSUME, CleanupPolicy.CONSUME_OR_DELETE)
 
 
 class LogSettings(Settings, frozen=True):
-    """One topic's settings, as far as its logs care. Defaults are Qanat's (docs: settings)."""
+    """The settings of one topic that its logs use. Defaults are Qanat's (docs: settings)."""
 
     segment_bytes: Annotated[int, Meta(ge=14, le=2**31 - 1)] = 128 * _MIB
     """A segment is closed before it would grow beyond this."""
@@ -73,7 +73,7 @@ class LogSettings(Settings, frozen=True):
     retention_bytes: OrUnlimited = 1024 * _MIB
     """The oldest segments are deleted while the partition is larger than this; -1 for no limit."""
     cleanup_policy: CleanupPolicy = CleanupPolicy.DELETE
-    """`delete` by age and size, `compact` to the latest value per key, `consume` once share groups are past it."""
+    """`delete` by age and size, `compact` to the latest value per key, `consume` once share groups have passed it."""
     max_message_bytes: NotNegative = 1_048_588
     """Largest record batch accepted, as sent."""
     flush_messages: Positive = 1
@@ -121,17 +121,17 @@ class LogSettings(Settings, frozen=True):
 
     @cached_property
     def is_consumed(self) -> bool:
-        """Whether records go once the share groups of the topic are past them."""
+        """Whether records are deleted once the share groups of the topic have passed them."""
         return self.cleanup_policy in _CONSUMED
 
     @cached_property
     def segment_age_ms(self) -> int:
-        """When a segment is closed for its age: early enough for compaction to keep its promise (KIP-354)."""
+        """The age at which a segment is closed: early enough for compaction to meet its maximum lag (KIP-354)."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
     @cached_property
     def keeps_batches(self) -> bool:
-        """Whether batches are stored as they come, neither opened nor stamped: the common case."""
+        """Whether batches are stored unchanged, neither opened nor stamped: the common case."""
         return (
             not self.is_compacted
             and self.compression_type is CompressionType.PRODUCER
@@ -141,7 +141,7 @@ class LogSettings(Settings, frozen=True):
 
     @cached_property
     def compression_level(self) -> int | None:
-        """At which `compression_type` is written; None for the codec's fast one."""
+        """The level of `compression_type`; None for the codec's fast one."""
         match self.compression_type:
             case CompressionType.GZIP:
                 return None if self.compression_gzip_level < 0 else self.compression_gzip_level
@@ -165,7 +165,7 @@ class LogSettings(Settings, frozen=True):
 
     @cached_property
     def is_flushed(self) -> bool:
-        """Whether fsync is part of the bargain at all (Kafka's own defaults leave it to the kernel)."""
+        """Whether appends are fsynced at all (Kafka's own defaults leave it to the kernel)."""
         return self.flush_messages < NEVER_MS or self.flush_ms < NEVER_MS
 
 
@@ -173,22 +173,22 @@ class DirectorySettings(Settings, frozen=True):
     """A data directory's settings."""
 
     log_unflushed_bytes_max: Positive = 16 * _MIB
-    """Appends wait while more than this is on its way to the disk: keeps one fsync short."""
+    """Appends wait while more bytes than this are unflushed: keeps one fsync short."""
     log_open_files_max: Annotated[int, Meta(ge=16)] = 4096
     """File descriptors kept open over all partitions; the least used are closed and reopened."""
     log_flush_offset_checkpoint_interval_ms: Positive = 60 * _SECOND
-    """How often recovery points and log starts are written down."""
+    """How often recovery points and log starts are checkpointed."""
     log_retention_check_interval_ms: Positive = 5 * 60 * _SECOND
-    """How often old segments are looked for."""
+    """How often retention looks for old segments."""
     log_cleaner_backoff_ms: Positive = 15 * _SECOND
-    """How often logs to compact are looked for."""
+    """How often the cleaner looks for logs to compact."""
     log_cleaner_io_max_bytes_per_second: Positive = 64 * _MIB
-    """Reading and writing of compaction together."""
+    """Limit on reading and writing of compaction together."""
     log_cleaner_dedupe_buffer_size: Annotated[int, Meta(ge=1024)] = 128 * _MIB
-    """Memory for keys in one pass of compaction; what does not fit waits for the next."""
+    """Memory for keys in one pass of compaction; keys that do not fit wait for the next pass."""
     log_scrub_bytes_per_second: NotNegative = 4 * _MIB
-    """Speed of the background check of checksums; 0 switches it off."""
+    """Speed of the background scrub of checksums; 0 switches it off."""
     log_decompressed_bytes_max: Positive = 64 * _MIB
-    """Largest batch after inflating, whatever the topic says."""
+    """Largest batch after decompression, whatever the topic says."""
     producer_id_expiration_ms: Positive = _DAY
-    """An idempotent producer that was silent for this long is forgotten."""
+    """An idempotent producer that was silent for this long is removed."""

@@ -1,10 +1,10 @@
-"""Cutting a log's end off: what a follower does with records that its leader never had.
+"""Truncation: a follower removes the records that its leader does not have.
 
-Bytes that somebody may be looking at are never cut: the segment that holds the
-new end is written again, shorter, and renamed over the old one. Where nobody has
-looked, which is the rule for a follower, its file is cut in place (`retreat`). Later
-segments go first, newest first, so that a crash on the way leaves a longer log, never
-one with a hole.
+Bytes that a reader may hold are never truncated: the segment with the
+new end is written again, shorter, and renamed over the old one. Where no reader has
+seen the bytes, which is usual for a follower, the file is truncated in place
+(`in_place_truncation`). Later segments go first, newest first, so that a crash on the way
+leaves a longer log, never one with a hole.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from __future__ import annotations
 from contextlib import suppress
 from copy import copy
 
-from qanat.log.directories.atomic_files import replace
+from qanat.log.atomic_files import replace
 from qanat.log.in_place_truncation import InPlaceTruncation, plan_in_place_truncation
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
 from qanat.log.producers import Producers
-from qanat.log.recovery.state_replay import load_producers, remove_snapshots
 from qanat.log.segments import file_names
 from qanat.log.segments.batch_scan import read_batches
 from qanat.log.segments.index_tables import GrowingTables
 from qanat.log.segments.segment import Segment
+from qanat.log.state_replay import load_producers, remove_snapshots
 from qanat.model.errors import DiskFullError
 from qanat.model.ids import Offset
 
@@ -29,46 +29,47 @@ _COPY_BYTES = 1024 * 1024
 
 
 class TruncateJob:
-    """Makes a log end at `end_offset`, or at the batch that holds it. No append may come in between."""
+    """Makes a log end at `end_offset`, or at the batch that holds it. Nothing may be appended meanwhile."""
 
     def __init__(
-        self, log: PartitionLog, end_offset: int, retreat: InPlaceTruncation | None = None, *, is_restart: bool = False
+        self, log: PartitionLog, end_offset: int, plan: InPlaceTruncation | None = None, *, is_restart: bool = False
     ) -> None:
         self._log = log
         self._end_offset = end_offset
         self._kept = [] if is_restart else [segment for segment in log.segments if segment.base_offset < end_offset]
         self._removed = log.segments[len(self._kept) :]
         for index in range(max(len(self._kept) - 1, 0), len(log.segments)):
-            # Readers may come until `finish`, names or no names. A loop has seen to it before (`touched_segments`).
+            # Readers may come until `finish`, with or without file names. An event loop opened the tables before
+            # (`touched_segments`).
             log.usable(index)
         self._high_watermark = log.high_watermark
         self._producers = Producers()
-        # Before its first record the log has no past to go back to: it starts afresh there.
+        # Before its first record the log has no past to go back to: it restarts there.
         self._is_restart = is_restart or end_offset < log.segments[0].base_offset
         self._epochs = LeaderEpochs([] if self._is_restart else list(log.epochs.entries))
         self._replaced: list[Segment] = []
         self._walked: list[Segment] = []
-        self._retreat = retreat if retreat is not None and self._is_unseen(retreat) else None
-        if self._retreat is not None:
-            self._retreat.begin()
+        self._plan = plan if plan is not None and self._is_unseen(plan) else None
+        if self._plan is not None:
+            self._plan.begin()
             log.flushed_offset = min(log.flushed_offset, log.end_offset)
             log.flushed_headers = log.active, log.active.size, log.active.digest
-        log.job_in_hand = "truncation"
+        log.running_job = "truncation"
 
     @property
     def is_in_place(self) -> bool:
-        """Whether a file is cut that others know: nobody may read it on another worker until `finish`."""
-        return self._retreat is not None
+        """Whether a shared file is truncated: no other worker may read it until `finish`."""
+        return self._plan is not None
 
-    def _is_unseen(self, retreat: InPlaceTruncation) -> bool:
-        """Whether nobody looks at what goes, or was told of it."""
-        is_last = not self._removed and retreat.segment is self._log.active
-        is_committed = retreat.next_offset < self._log.high_watermark
-        return is_last and not is_committed and retreat.position >= retreat.segment.shown_size
+    def _is_unseen(self, plan: InPlaceTruncation) -> bool:
+        """Whether no reader holds the removed bytes, and none is below the high watermark."""
+        is_last = not self._removed and plan.segment is self._log.active
+        is_committed = plan.next_offset < self._log.high_watermark
+        return is_last and not is_committed and plan.position >= plan.segment.shown_size
 
     def run(self) -> None:
-        if self._retreat is not None:
-            self._run_retreat(self._retreat)
+        if self._plan is not None:
+            self._run_in_place(self._plan)
             return
         log = self._log
         while len(self._removed) > (0 if self._kept else 1):
@@ -81,33 +82,33 @@ class TruncateJob:
             self._kept.append(self._write_log(self._kept[-1].next_offset, None, 0))
         end_offset = self._kept[-1].next_offset
         remove_snapshots(log.files, log.directory, keep_to=end_offset)
-        # What is found on the way is entered in copies; only the last segment is this job's own.
+        # Damage on the way is entered in copies; only the last segment belongs to this job.
         walked = [*map(copy, self._kept[:-1]), self._kept[-1]]
         self._producers = load_producers(walked, end_offset, min(self._high_watermark, end_offset))
         self._walked = walked
         self._epochs.truncate_end(Offset(end_offset))
         self._write_epochs()
 
-    def _run_retreat(self, retreat: InPlaceTruncation) -> None:
-        """What recovery makes of an open segment it makes of its batches: tables need not be written."""
-        log, end_offset = self._log, retreat.next_offset
-        retreat.cut()
+    def _run_in_place(self, plan: InPlaceTruncation) -> None:
+        """Recovery rebuilds the tables of an open segment from its batches: they need not be written."""
+        log, end_offset = self._log, plan.next_offset
+        plan.truncate_file()
         if remove_snapshots(log.files, log.directory, keep_to=end_offset):
-            # What comes next may reach the disk before their removal does, and make them look sound.
+            # Later batches may reach the disk before the removal does, and make the snapshots look sound.
             log.files.sync_directory(log.directory)
         self._epochs.is_dirty = log.epochs.is_dirty
         self._epochs.truncate_end(Offset(end_offset))
         if self._epochs != log.epochs:
-            # Where the next batch leaves a gap (its leader has compacted), recovery believes the file.
+            # Where the next batch leaves a gap (its leader has compacted), recovery trusts the file.
             with suppress(DiskFullError):
                 self._write_epochs()
                 self._epochs.is_dirty = False
         self._producers, self._walked = log.producers, self._kept
-        if retreat.has_producers:
+        if plan.has_producers:
             self._walked = [copy(segment) for segment in self._kept]
             last = self._walked[-1]
             last.tables = GrowingTables(last.base_offset, log.settings.index_interval_bytes)
-            self._producers = load_producers(self._walked, end_offset, self._high_watermark, is_beside=True)
+            self._producers = load_producers(self._walked, end_offset, self._high_watermark, is_in_worker=True)
 
     def _write_epochs(self) -> None:
         replace(self._log.files, f"{self._log.directory}/{file_names.LEADER_EPOCHS}", self._epochs.encode())
@@ -120,9 +121,9 @@ class TruncateJob:
 
     def _start_afresh(self, old: Segment) -> None:
         """Put an empty segment at the new end in the place of the only one left."""
-        self._remove_beside(old)
+        self._remove_companions(old)
         if self._is_restart:
-            # The past goes before the new start is there: a crash must not hand it on.
+            # The past goes before the new start exists: a crash must not carry it over.
             remove_snapshots(self._log.files, self._log.directory, keep_to=-1)
             self._write_epochs()
         self._kept.append(self._write_log(self._end_offset, None, 0))
@@ -132,15 +133,15 @@ class TruncateJob:
             self._replaced.append(old)
 
     def _shorten(self, old: Segment) -> None:
-        """Replace the last kept segment by a copy that ends where the log will end."""
-        self._remove_beside(old)
+        """Replace the last remaining segment by a copy that ends where the log will end."""
+        self._remove_companions(old)
         segment = self._write_log(old.base_offset, old, self._end_within(old))
         segment.first_append_ms = old.first_append_ms
         self._kept.append(segment)
         self._replaced.append(old)
 
     def _end_within(self, segment: Segment) -> int:
-        """Where the batches of a segment end that stay; what follows damage is fetched again, like all after it."""
+        """The end of the batches that stay in a segment; those after damage are fetched again, like all later ones."""
         damage = [*segment.find_damage(self._epochs.entries)]
         sound_to = min((one.start for one in damage), default=segment.size)
         end = 0
@@ -150,9 +151,9 @@ class TruncateJob:
             end = position + header.size
         return end
 
-    def _remove_beside(self, segment: Segment) -> None:
-        """From here on the segment counts as open, and is scanned after a crash."""
-        for suffix in file_names.BESIDE_LOG:
+    def _remove_companions(self, segment: Segment) -> None:
+        """From here on the segment counts as open, and recovery scans it after a crash."""
+        for suffix in file_names.COMPANION_SUFFIXES:
             self._log.files.remove(segment.path(suffix))
         self._log.files.sync_directory(self._log.directory)
 
@@ -178,11 +179,11 @@ class TruncateJob:
         log.segments = self._kept
         for segment, walked in zip(self._kept, self._walked, strict=True):
             log.note_damage(segment, walked.damage)
-        if self._retreat is None:
+        if self._plan is None:
             self._epochs.is_dirty = False
         else:
-            _take_over_aborted(self._kept[-1], self._walked[-1])
-            # Whoever is half-way through the longer one (scrubbing) sees that it is the log's no more.
+            _copy_aborted(self._kept[-1], self._walked[-1])
+            # A job that is half-way through the longer one (scrubbing) sees that the log no longer has it.
             self._kept[-1] = copy(self._kept[-1])
         for segment in self._replaced:
             segment.close()
@@ -197,58 +198,56 @@ class TruncateJob:
         log.high_watermark = log.end_offset if self._is_restart else min(log.high_watermark, log.end_offset)
         log.log_start_offset = min(max(log.log_start_offset, log.segments[0].base_offset), log.end_offset)
         log.cleaned_offset = min(log.cleaned_offset, log.end_offset)
-        log.job_in_hand = None
+        log.running_job = None
 
 
-def _take_over_aborted(segment: Segment, walked: Segment) -> None:
-    """What a walk over a copy of the last segment has found."""
+def _copy_aborted(segment: Segment, walked: Segment) -> None:
+    """Copy the aborted transactions that a walk over a copy of the last segment has found."""
     assert isinstance(segment.tables, GrowingTables), "it was written to"
     assert isinstance(walked.tables, GrowingTables), "it was copied as one that is written to"
     segment.tables.aborted = walked.tables.aborted
 
 
 def touched_segments(log: PartitionLog, end_offset: int) -> list[Segment]:
-    """What a truncation will shorten or remove: their tables must be open before it begins."""
+    """The segments that a truncation will shorten or remove: their tables must be open before it begins."""
     kept = sum(segment.base_offset < end_offset for segment in log.segments)
     return log.segments[max(kept - 1, 0) :]
 
 
-class LookJob:
-    """Looks where a cut at `end_offset` would land, and whether its segment's file can be cut there."""
+class TruncationPlanJob:
+    """Finds where a truncation at `end_offset` lands, and whether the segment's file can be truncated there."""
 
     def __init__(self, log: PartitionLog, end_offset: int) -> None:
         self._segment = log.segment_at(end_offset)
         self._end_offset = end_offset
-        self.retreat: InPlaceTruncation | None = None
+        self.plan: InPlaceTruncation | None = None
 
     @property
     def lowest_end(self) -> int:
-        """Where the log ends at the lowest. Inside a batch, a cut lands before it."""
-        return self._segment.base_offset if self.retreat is None else self.retreat.next_offset
+        """The lowest possible end of the log. Inside a batch, a truncation lands before it."""
+        return self._segment.base_offset if self.plan is None else self.plan.next_offset
 
     def run(self) -> None:
         if self._segment.base_offset < self._end_offset:
-            self.retreat = plan_in_place_truncation(self._segment, self._end_offset)
+            self.plan = plan_in_place_truncation(self._segment, self._end_offset)
 
     def finish(self) -> None:
         """Nothing has changed."""
 
 
-def begin_truncation(
-    log: PartitionLog, end_offset: int, retreat: InPlaceTruncation | None = None
-) -> TruncateJob | None:
-    """A job that cuts the log back to `end_offset`; None where it ends there already.
+def begin_truncation(log: PartitionLog, end_offset: int, plan: InPlaceTruncation | None = None) -> TruncateJob | None:
+    """A job that truncates the log to `end_offset`; None where it ends there already.
 
-    `retreat` is what a `LookJob` has found. The log must be flushed first, so that every segment but the
+    `plan` is what a `TruncationPlanJob` has found. The log must be flushed first, so that every segment but the
     last is sealed.
     """
     assert end_offset >= 0, f"offset {end_offset}"
     _assert_idle(log)
-    return TruncateJob(log, end_offset, retreat) if end_offset < log.end_offset else None
+    return TruncateJob(log, end_offset, plan) if end_offset < log.end_offset else None
 
 
 def begin_restart(log: PartitionLog, offset: int) -> TruncateJob:
-    """A job that empties the log and lets it go on at `offset`: for a follower too far behind its leader."""
+    """A job that empties the log and continues at `offset`: for a follower too far behind its leader."""
     _assert_idle(log)
     return TruncateJob(log, offset, is_restart=True)
 
@@ -256,4 +255,4 @@ def begin_restart(log: PartitionLog, offset: int) -> TruncateJob:
 def _assert_idle(log: PartitionLog) -> None:
     assert not log.closed, "flush first"
     assert not log.is_flushing, "flush first"
-    assert log.job_in_hand is None, "one job at a time"
+    assert log.running_job is None, "one job at a time"

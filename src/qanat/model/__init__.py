@@ -1,4 +1,4 @@
-"""What several rooms share: ids, offsets, error codes, limits.
+"""What several packages share: ids, offsets, error codes, limits.
 
-Values, and small structures over them: nothing here does IO or imports another room.
+Values, and small structures over them: nothing here does IO or imports another package.
 """

@@ -1,4 +1,4 @@
-"""The time, as coordinators are told it."""
+"""The time, as coordinators receive it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class Now(NamedTuple):
-    """The time, twice: sessions must not end because somebody set the clock."""
+    """The time, twice: a change of the system clock must not end sessions."""
 
     steady_ms: int
-    """Never jumps; says nothing between processes. All deadlines are on it."""
+    """Never jumps; means nothing in another process. All deadlines use it."""
     wall_ms: int
-    """What is written into records, and what retention goes by."""
+    """The system clock: written into records, and used for retention."""

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """What a response's `error_code` field may say."""
+    """The values of a response's `error_code` field."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

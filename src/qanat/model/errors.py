@@ -1,4 +1,4 @@
-"""Every fault under one root, each with the code that a server must answer.
+"""Every fault under one root, each with the error code of its response.
 
 Names say the cause. The message is one sentence for a person: what was wrong,
 where, and what to do. Bugs are assertions, not members of this tree.
@@ -13,49 +13,49 @@ from qanat.model.error_codes import ErrorCode
 
 
 class QanatError(Exception):
-    """Root of all faults; `code` is the Kafka error that a door answers with."""
+    """Root of all faults; `code` is the Kafka error code of the response."""
 
     code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 class CorruptBatchError(QanatError):
-    """Bytes that are no valid record batch: a checksum or a length does not hold."""
+    """Bytes that are no valid record batch: a checksum or a length does not match."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
 
 class MalformedMessageError(QanatError):
-    """Bytes that are no valid message of the protocol: a length lies, or something is missing or left over."""
+    """Bytes that are no valid message of the protocol: a length is wrong, or something is missing or left over."""
 
     code = ErrorCode.INVALID_REQUEST
 
 
 class SlowSenderError(QanatError):
-    """A request comes so slowly that others wait for the memory which it holds."""
+    """A request arrives so slowly that others wait for the memory that it holds."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class TooManyElementsError(MalformedMessageError):
-    """A message that may be valid, but would take more work to read than was allowed for it."""
+    """A message that may be valid, but would take more work to read than its budget allows."""
 
 
 class RecordFault(NamedTuple):
-    """A record that a batch is refused for."""
+    """A record that a batch is rejected for."""
 
     batch_index: int
     message: str
 
 
 class InvalidRecordError(QanatError):
-    """A well-formed batch with a content that is refused."""
+    """A well-formed batch with content that is rejected."""
 
     code = ErrorCode.INVALID_RECORD
 
     def __init__(self, message: str, records: Sequence[RecordFault] = ()) -> None:
         super().__init__(message)
         self.records = tuple(records)
-        """Those at fault; none where it is the batch as a whole, or where they are not known."""
+        """The records at fault; empty where the batch as a whole is, or where they are not known."""
 
 
 class InvalidTimestampError(InvalidRecordError):
@@ -71,13 +71,13 @@ class UnsupportedCompressionError(QanatError):
 
 
 class BatchTooLargeError(QanatError):
-    """A batch is larger than the topic allows, as sent or while being inflated."""
+    """A batch is larger than the topic allows, as sent or decompressed."""
 
     code = ErrorCode.MESSAGE_TOO_LARGE
 
 
 class InflatesTooFarError(BatchTooLargeError):
-    """A batch inflates to more than whoever opens it allows."""
+    """A batch decompresses to more than the reader's limit."""
 
 
 class BatchExceedsSegmentError(BatchTooLargeError):
@@ -87,31 +87,31 @@ class BatchExceedsSegmentError(BatchTooLargeError):
 
 
 class OffsetOutOfRangeError(QanatError):
-    """The offset asked for is before the log's start or after its end."""
+    """The requested offset is before the log's start or after its end."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 class OffsetNotAvailableError(QanatError):
-    """How far consumers may read is not known yet; it is in a moment."""
+    """The bound for consumers is not known yet, but will be soon."""
 
     code = ErrorCode.OFFSET_NOT_AVAILABLE
 
 
 class NodeIdInUseError(QanatError):
-    """Another broker of the cluster has the number that this one wants."""
+    """Another broker of the cluster has this broker's node id."""
 
     code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 class NotLeaderError(QanatError):
-    """What only a partition's leader may do was asked of somebody who is not, or not any more."""
+    """A broker that is not, or no longer, the partition's leader received a request for the leader."""
 
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-class NotTakenOverError(QanatError):
-    """A staged file that cannot become part of a log as it is: its batches have to be sent."""
+class NotIngestedError(QanatError):
+    """A staged file that cannot be ingested unchanged: its producer sends the batches instead."""
 
     code = ErrorCode.RESOURCE_NOT_FOUND
 
@@ -123,25 +123,25 @@ class OutOfOrderSequenceError(QanatError):
 
 
 class InvalidProducerEpochError(QanatError):
-    """A producer wrote with an epoch older than the one in force: it was fenced."""
+    """A producer wrote with an epoch older than the current one: it was fenced."""
 
     code = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 class InvalidTransactionStateError(QanatError):
-    """A producer's act does not fit the state of its transaction."""
+    """A producer's request does not fit the state of its transaction."""
 
     code = ErrorCode.INVALID_TXN_STATE
 
 
 class CoordinatorFencedError(QanatError):
-    """A marker came from a transaction coordinator that has been replaced."""
+    """A marker came from a transaction coordinator that was replaced."""
 
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
 class StorageError(QanatError):
-    """The disk failed us; the message says where."""
+    """The disk failed; the message says where."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -163,7 +163,7 @@ class DirectoryFailedError(StorageError):
 
 
 class PartitionDeletedError(StorageError):
-    """The partition was removed while somebody still wanted something of it."""
+    """The partition was deleted while a request still needed it."""
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -173,30 +173,30 @@ class UnknownStorageEngineError(StorageError):
 
 
 class UnreadableSegmentError(StorageError):
-    """A segment cannot be opened as it is: missing key, or a format from a later version."""
+    """A segment cannot be opened: its key is missing, or its format is of a later version."""
 
 
 class CorruptLogError(StorageError):
-    """Damage inside a log that is not a torn tail: it must be repaired, never cut away."""
+    """Damage inside a log that is no torn tail: it must be repaired, never truncated."""
 
 
 class InvalidSettingError(QanatError):
-    """A setting is unknown, or has a value that it cannot take."""
+    """A setting is unknown, or its value is invalid."""
 
     code = ErrorCode.INVALID_CONFIG
 
 
 class StoreUnavailableError(QanatError):
-    """The metadata store did not answer, or cannot be used as it is; whether a commit took effect may be unknown."""
+    """The metadata store did not answer, or cannot be used; whether a commit took effect may be unknown."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class LeaseExpiredError(QanatError):
-    """A lease in the metadata store has run out or was revoked; the keys attached to it are gone."""
+    """A lease in the metadata store has expired or was revoked; its keys are gone."""
 
     code = ErrorCode.STALE_BROKER_EPOCH
 
 
 class AddressInUseError(QanatError):
-    """A listener's address cannot be had."""
+    """A listener's address cannot be bound."""

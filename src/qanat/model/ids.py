@@ -1,6 +1,6 @@
-"""Names for numbers: what is an offset is not an epoch.
+"""Types for numbers, so that an offset is no epoch.
 
-`NO_...` constants are the protocol's way of saying "none".
+`NO_...` constants are the protocol's values for "none".
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_PRODUCER_EPOCH = ProducerEpoch(-1)
 NO_SEQUENCE = Sequence(-1)
 
 KEPT_OFFSET = "qanat.offset.retention=forever"
-"""The metadata of a committed offset that does not expire. Other brokers keep it as the note that it is."""
+"""The metadata of a committed offset that does not expire. Other brokers store it as an ordinary note."""
 
 
 class TopicPartition(NamedTuple):
@@ -58,7 +58,7 @@ class TopicId(Struct, frozen=True):
         return TopicId(UUID(bytes=raw))
 
     @staticmethod
-    @lru_cache(maxsize=1 << 14)  # Asked again and again for the same topics.
+    @lru_cache(maxsize=1 << 14)  # Requested again and again for the same topics.
     def parse(text: str) -> TopicId:
         from base64 import urlsafe_b64decode
 

@@ -1,7 +1,7 @@
-"""A set that is gone through in the order in which it was filled.
+"""A set that iterates in insertion order.
 
-A plain set of objects goes by their addresses: what is cancelled or told first would hang on that, and a simulated
-life would not be the same twice.
+A plain set of objects iterates by their addresses: the order of cancellations and notifications would depend on
+those, and a simulation would not repeat itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Member = TypeVar("Member")
 
 
 class OrderedSet(dict[Member, None]):
-    """As much of a set as is needed."""
+    """The part of a set that is needed."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
-"""Which partition of an internal topic holds a group or a transactional id: the same one that Kafka would choose.
+"""Placement of groups and transactional ids in the partitions of internal topics, the same as Kafka's.
 
-Its leader is the coordinator.
+The partition's leader is the coordinator.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 _INT32_MIN = -(2**31)
 
 
-def partition_of(key: str, partition_count: int) -> int:
+def coordinator_partition(key: str, partition_count: int) -> int:
     """Java's `Utils.abs(key.hashCode()) % partitions`."""
     return _java_abs(_java_string_hash(key)) % partition_count
 

@@ -1,6 +1,6 @@
-"""What each setting or member means, read from where it is declared: the string under its field.
+"""The meaning of each setting or member, read from its declaration: the string under its field.
 
-A person who reads the struct and a client that asks for documentation are told the same.
+Readers of the struct and clients that request documentation see the same text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 @cache
 def meanings(kind: type[Struct]) -> Mapping[str, str]:
-    """The meaning of every field of a struct, by the name it is given under; empty where its source is not at hand."""
+    """The meaning of every field of a struct, by the name in its encoding; empty where its source is not available."""
     try:
         source = textwrap.dedent(inspect.getsource(kind))
     except OSError:

@@ -1,9 +1,9 @@
-"""Settings under Kafka's names: what every package's settings value has in common.
+"""Settings under Kafka's names: the base of every package's settings.
 
 A package declares one frozen struct per kind of settings; each field's name is
 Kafka's with underscores for dots, and the string under it is its meaning.
-`parse` takes Kafka's spelling, strings included, and refuses what it does not
-know with one clear sentence.
+`parse` takes Kafka's spelling, strings included, and rejects unknown names with one
+clear sentence.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ def _dotted(name: str) -> str:
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=_dotted, forbid_unknown_fields=True):
-    """What a package's settings struct derives from; what follows from the fields may be a `cached_property`."""
+    """Base of a package's settings struct; derived values may be a `cached_property`."""
 
     @classmethod
-    def parse(cls, given: Mapping[str, object]) -> Self:
-        """Settings from Kafka's names; raises `InvalidSettingError` naming what is wrong and the nearest right name."""
+    def parse(cls, values: Mapping[str, object]) -> Self:
+        """Settings from Kafka's names; raises `InvalidSettingError` naming the fault and the nearest valid name."""
         known = cls.__struct_encode_fields__
-        for name in given:
+        for name in values:
             if name not in known:
                 hint = did_you_mean(name, known, f"known are {', '.join(known)}")
                 raise InvalidSettingError(f"unknown setting {name!r}{hint}")
-        spelled = {name: cls._respelled(name, value) for name, value in given.items()}
+        spelled = {name: cls._respelled(name, value) for name, value in values.items()}
         try:
             return msgspec.convert(spelled, cls, strict=False)
         except msgspec.ValidationError as error:
-            raise InvalidSettingError(f"bad setting: {_readable(str(error), given)}") from None
+            raise InvalidSettingError(f"bad setting: {_readable(str(error), values)}") from None
 
     @classmethod
     def check_one(cls, name: str, value: object) -> None:
-        """Refuse a value that a setting cannot have whatever the others are; whether they fit is `parse`'s to say."""
+        """Reject a value that is invalid whatever the other settings are; `parse` checks whether they fit together."""
         (kind,) = (field.type for field in msgspec.structs.fields(cls) if field.encode_name == name)
         try:
             msgspec.convert(cls._respelled(name, value), kind, strict=False)
         except msgspec.ValidationError as error:
-            reason, given = f"{error} - at `$.{name}`", {name: value}
-            raise InvalidSettingError(f"bad setting: {_readable(reason, given)}") from None
+            reason, values = f"{error} - at `$.{name}`", {name: value}
+            raise InvalidSettingError(f"bad setting: {_readable(reason, values)}") from None
 
     @classmethod
     def _respelled(cls, name: str, value: object) -> object:
@@ -60,18 +60,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=_dot
         return value
 
 
-def _readable(problem: str, given: Mapping[str, object]) -> str:
-    """msgspec says where in its own notation (`$.a.b`); say which setting and what it was."""
+def _readable(problem: str, values: Mapping[str, object]) -> str:
+    """Translate msgspec's message, which names places in its own notation (`$.a.b`), to the setting and its value."""
     reason, _, where = problem.partition(" - at `$.")
     name = where.rstrip("`")
-    return f"{name} = {given[name]!r}: {_expected(reason)}" if name in given else problem
+    return f"{name} = {values[name]!r}: {_expected(reason)}" if name in values else problem
 
 
 _PLAIN = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
 
 
 def _expected(reason: str) -> str:
-    """What is expected in plain words: msgspec says "Expected `int` >= 1" and "Expected `int`, got `str`"."""
+    """The expected type in plain words: msgspec says "Expected `int` >= 1" and "Expected `int`, got `str`"."""
     parts = reason.replace("`", " ").split()
     if parts[0] != "Expected":
         return f"{reason[0].lower()}{reason[1:]}"

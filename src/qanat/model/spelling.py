@@ -1,4 +1,4 @@
-"""Names that were meant: the nearest known one, for whoever has mistyped."""
+"""Did you mean: the nearest known name for a misspelled one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The end of an error message: the nearest name, or something else, or nothing, where none is near."""
-    # Imported late: most programs mistype nothing.
+    """The end of an error message: the nearest name, or `otherwise`, where none is near."""
+    # Imported late: most programs misspell nothing.
     from difflib import get_close_matches
 
     near = get_close_matches(name, list(known), n=1)

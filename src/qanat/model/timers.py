@@ -1,7 +1,7 @@
-"""Named deadlines of a coordinator: when somebody must be given up.
+"""Named deadlines of a coordinator: session and rebalance timeouts.
 
-Heartbeats move a deadline far more often than one is reached, so that moving
-it later costs nothing: the heap keeps the old entry, and looks up the present
+Heartbeats move a deadline far more often than one is reached, so moving
+it later costs nothing: the heap keeps the old entry, and looks up the current
 deadline when that entry comes to the top. There is at most one live entry per
 timer, and equal deadlines are met in the order in which they were set.
 """
@@ -16,7 +16,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Timers(Generic[Name]):
-    """A clock's worth of named deadlines; setting one again moves it."""
+    """Named deadlines; setting one again moves it."""
 
     __slots__ = ("_deadlines", "_heap", "_queued", "_sequence")
 
@@ -42,12 +42,12 @@ class Timers(Generic[Name]):
         self._deadlines.pop(timer, None)
 
     def next_ms(self) -> int | None:
-        """The earliest deadline; None where nothing is waited for."""
+        """The earliest deadline; None where there is none."""
         self._settle()
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> Name | None:
-        """Take one timer whose deadline has come; handling it may set or cancel others, so ask again afterwards."""
+        """Take one timer whose deadline has come; handling it may set or cancel others, so call again afterwards."""
         self._settle()
         if not self._heap or self._heap[0][0] > now_ms:
             return None
@@ -62,7 +62,7 @@ class Timers(Generic[Name]):
         heappush(self._heap, (at_ms, self._sequence, timer))
 
     def _settle(self) -> None:
-        """Bring a true deadline to the top: drop what was cancelled, put back what was moved."""
+        """Bring a current deadline to the top: drop cancelled entries, put moved ones back."""
         while self._heap:
             at_ms, _, timer = self._heap[0]
             deadline = self._deadlines.get(timer)
@@ -70,7 +70,7 @@ class Timers(Generic[Name]):
                 return
             heappop(self._heap)
             if self._queued.get(timer) != at_ms:
-                continue  # An earlier entry has taken its place.
+                continue  # An earlier entry has replaced it.
             del self._queued[timer]
             if deadline is not None:
                 self._push(timer, deadline)

@@ -1,10 +1,10 @@
-"""Who asks, and what they may do. Principals, ACL evaluation, credentials and the key ring will live here.
+"""Authentication and authorization: principals, SASL mechanisms, the port for authorizers.
 
-- `settings`       what a broker may be told about security
+- `settings`       security settings of a broker
 - `authentication` the port for SASL mechanisms: a dialogue of tokens, step by step
-- `conversation`   one connection's way from a stranger to a principal
+- `sasl_exchange`  the SASL exchange of one connection
 - `plain`          the mechanism PLAIN
-- `authorization`  the port for whoever decides what a principal may do, and Kafka's words for it
+- `authorization`  the port for authorizers, with Kafka's operations and resources
 
-Rule: everything here is pure. A mechanism that has to read a file is made by an adapter.
+Rule: everything here is pure. An adapter makes a mechanism that has to read a file.
 """

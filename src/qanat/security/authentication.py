@@ -1,10 +1,10 @@
 """The port for SASL mechanisms: tokens in, challenges out, at the end a principal or a refusal.
 
-A mechanism is an `Authenticator`; each connection gets a `Dialogue` of its own, which is stepped with
-the client's tokens in order. Neither waits for anything: what takes long is done before the broker serves.
+A mechanism is an `Authenticator`; each connection gets a `Dialogue` of its own, which takes
+the client's tokens in order. Neither waits: slow work is done before the broker serves.
 
-Rule 1: a failure says nothing that helps to guess. `Refused.reason` goes to the log; the client is told the same
-        whatever went wrong.
+Rule 1: a failure says nothing that helps to guess. `Refused.reason` goes to the log; the client gets the same answer
+        for every fault.
 Rule 2: secrets are compared in constant time, and an unknown name takes as long as a wrong password.
 """
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 
 class Principal(Struct, frozen=True):
-    """Somebody: `User:alice`."""
+    """An authenticated identity: `User:alice`."""
 
     name: str
     kind: str = "User"
@@ -26,24 +26,24 @@ class Principal(Struct, frozen=True):
 
 
 ANONYMOUS = Principal("ANONYMOUS")
-"""Everybody on a listener that asks for no authentication."""
+"""Every client of a listener without authentication."""
 
 
 class Challenge(Struct, frozen=True):
-    """There is more to say: the client's next token is awaited."""
+    """The exchange continues: the client's next token is expected."""
 
     token: bytes
 
 
 class Accepted(Struct, frozen=True):
-    """The client is who it says; `token` is the last word, where the mechanism has one."""
+    """The client is authenticated; `token` is the last message, where the mechanism has one."""
 
     principal: Principal
     token: bytes = b""
 
 
 class Refused(Struct, frozen=True):
-    """The client is not let in; the reason is for the log."""
+    """The client is refused; the reason is for the log."""
 
     reason: str
 
@@ -62,7 +62,7 @@ class Authenticator(Protocol):
 
     @property
     def mechanism(self) -> str:
-        """Its name as clients know it, such as `PLAIN`."""
+        """Its name in the protocol, such as `PLAIN`."""
 
     def begin(self) -> Dialogue:
         """A new client's dialogue."""

@@ -1,7 +1,7 @@
-"""The port for whoever decides what a principal may do, with Kafka's words for what can be done to what.
+"""The port for authorizers, with Kafka's operations and resources.
 
-`allows` is asked for every resource that a request names, before anything is done. It is asked on the
-event loop and must not wait: an authoriser that learns its rules from elsewhere does so on its own time.
+`allows` is called for every resource that a request names, before the request is handled. It runs on the
+event loop and must not wait: an authorizer that loads its rules from elsewhere does so in the background.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from qanat.security.authentication import Principal
 
 
 class Operation(IntEnum):
-    """What can be done; the numbers are Kafka's."""
+    """Kafka's operations, with Kafka's numbers."""
 
     READ = 3
     WRITE = 4
@@ -29,7 +29,7 @@ class Operation(IntEnum):
 
 
 class ResourceKind(IntEnum):
-    """What it can be done to; the numbers are Kafka's."""
+    """Kafka's kinds of resources, with Kafka's numbers."""
 
     TOPIC = 2
     GROUP = 3
@@ -39,7 +39,7 @@ class ResourceKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One thing by its name."""
+    """One resource by its name."""
 
     kind: ResourceKind
     name: str
@@ -49,12 +49,12 @@ class Resource:
 
 
 CLUSTER = Resource(ResourceKind.CLUSTER, "kafka-cluster")
-"""The one cluster, under the name that Kafka's tools give it."""
+"""The one cluster, under the name that Kafka's tools use."""
 
 
 class Authorizer(Protocol):
-    """Decides."""
+    """Decides what principals may do."""
 
     def allows(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
-        """Whether `principal`, connected from `host`, may do this. Who may read or write, delete or alter something
-        may also describe it: that is for the authoriser to know."""
+        """Whether `principal`, connected from `host`, may do this. Permission to read, write, delete or alter a
+        resource implies permission to describe it: the authorizer applies that rule."""

@@ -1,6 +1,6 @@
 """The mechanism PLAIN (RFC 4616): one token with a name and a password.
 
-The password travels as it is: use it on loopback, or on a network that is trusted.
+The password is sent in clear text: use it on loopback, or on a trusted network.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from qanat.security.authentication import Accepted, Principal, Refused, Step
 
 MECHANISM = "PLAIN"
 _LONGEST_TOKEN_BYTES = 16 * 1024
-_NOBODYS = "\0"
-"""A password that no token can carry: compared with where there is no such name."""
+_NO_PASSWORD = "\0"
+"""A password that no token can carry: compared with where the name is unknown."""
 
 
 class Plain:
-    """Lets in whoever is in `passwords`."""
+    """Accepts the names and passwords in `passwords`."""
 
     mechanism = MECHANISM
 
@@ -47,10 +47,10 @@ class PlainDialogue:
         if not name or not password:
             return Refused("name or password is empty")
         known = self._passwords.get(name)
-        expected = _NOBODYS if known is None else known
+        expected = _NO_PASSWORD if known is None else known
         is_right = compare_digest(password.encode(), expected.encode())
         if not is_right:
             return Refused(f"unknown name or wrong password for {name!r}")
         if claimed and claimed != name:
-            return Refused(f"{name!r} asked to act as {claimed!r}, which nobody may")
+            return Refused(f"{name!r} asked to act as {claimed!r}, which is not allowed")
         return Accepted(Principal(name))

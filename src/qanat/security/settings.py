@@ -1,4 +1,4 @@
-"""What a broker may be told about security, under Kafka's names where Kafka has one."""
+"""Security settings of a broker, under Kafka's names where Kafka has one."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ SecurityProtocol = Literal["PLAINTEXT", "SASL_PLAINTEXT"]
 
 
 class SecuritySettings(Settings, frozen=True):
-    """Who is let in, and who decides what they may do."""
+    """Authentication and authorization of clients."""
 
     listener_security_protocol: SecurityProtocol = "PLAINTEXT"
-    """What the Kafka listener asks of clients: `SASL_PLAINTEXT` wants them to authenticate; nothing is encrypted."""
+    """Security protocol of the Kafka listener: `SASL_PLAINTEXT` requires authentication; nothing is encrypted."""
     sasl_enabled_mechanisms: str = "PLAIN"
     """Installed authenticators that a `SASL_PLAINTEXT` listener offers, separated by commas."""
     sasl_plain_credentials_file: str | None = None
     """Names and passwords for the mechanism PLAIN: a file with one `name:password` a line."""
     authorizer_class_name: str = ""
-    """Installed authoriser that decides what a principal may do; empty lets everybody do everything."""
+    """Installed authorizer that decides what a principal may do; empty allows everything."""
     super_users: str = ""
-    """Principals that the authoriser is not asked about, such as `User:admin;User:root`."""
+    """Principals that bypass the authorizer, such as `User:admin;User:root`."""
 
     @property
     def mechanisms(self) -> tuple[str, ...]:

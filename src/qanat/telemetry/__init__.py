@@ -1,13 +1,13 @@
-"""Counters and histograms as plain slots, and the events worth a log line.
+"""Counters, histograms and log events.
 
-- `histogram`       numbers sorted into buckets
-- `log_counters`    what the logs of a data directory have done
-- `door_counters`   what clients asked of a listener, and what they got
-- `http_counters`   the same over HTTP
-- `broker_counters` what the broker itself has done
-- `events`          one line per event worth knowing
+- `histogram`          numbers sorted into buckets
+- `log_counters`       counters of the logs of a data directory
+- `listener_counters`  counters of a Kafka listener: requests and responses by API
+- `http_counters`      counters of the HTTP server
+- `broker_counters`    counters of the broker itself
+- `events`             log events
 
-Counting costs one addition on the hot path; turning the counts into
-Prometheus text or JSON lines is the work of the doors (`servers`, `app`).
+Counting costs one addition on the hot path; the servers turn the counts into
+Prometheus text or JSON lines (`servers`, `app`).
 Cores may import the counters, and nothing else from here.
 """

@@ -1,4 +1,4 @@
-"""What the broker itself has done, as plain numbers."""
+"""Counters of the broker itself."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class BrokerCounters:
 
     def __init__(self) -> None:
         self.generations = 0
-        """Rebalances of consumer groups that came to their end."""
+        """Completed rebalances of consumer groups."""
         self.replicas_repaired = 0
-        """Damaged replicas that were cut back to what is sound, to be fetched from their leaders again."""
+        """Damaged replicas that were truncated before the damage, to be fetched from their leaders again."""
         self.replicated_bytes = 0
-        """Bytes that leaders sent us as their follower."""
+        """Bytes that leaders sent to this broker as a follower."""
         self.topics_created = 0
         self.topics_deleted = 0

@@ -1,9 +1,9 @@
-"""Events worth a log line: a short phrase, and what belongs to it.
+"""Log events: a short phrase, and its fields.
 
     log_event("topic created", topic="orders", partitions=4)
 
-They go to Python's own `logging` under the name `qanat`; a program decides what becomes of
-them (`app.node.event_log`), and where it decides nothing, nothing is written.
+Events go to Python's own `logging` under the name `qanat`; a program configures their
+output (`app.node.event_log`), and without that nothing is written.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ def failure(name: str, fault: BaseException, **fields: object) -> None:
     _logger.error(name, exc_info=fault, extra={FIELDS: fields})
 
 
-class Rarely:
-    """An event that strangers can cause as often as they like: one line a while, with how many there were."""
+class RateLimitedEvent:
+    """An event that clients can cause as often as they like: logged once per pause, with a count."""
 
     def __init__(self, name: str, *, level: LogLevel = "warning", pause_s: float = 1.0) -> None:
         self._name = name
         self._level: LogLevel = level
         self._pause_s = pause_s
         self._next_s = 0.0
-        self._untold = 0
+        self._suppressed = 0
 
     def __call__(self, **fields: object) -> None:
-        self._untold += 1
+        self._suppressed += 1
         now_s = time.monotonic()
         if now_s >= self._next_s:
             self._next_s = now_s + self._pause_s
-            times = {"times": self._untold} if self._untold > 1 else {}
-            self._untold = 0
+            times = {"times": self._suppressed} if self._suppressed > 1 else {}
+            self._suppressed = 0
             log_event(self._name, level=self._level, **fields, **times)

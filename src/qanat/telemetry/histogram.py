@@ -1,5 +1,5 @@
 # cython: language_level=3, annotation_typing=False
-"""Numbers sorted into buckets: how many were no larger than each bound, and what all of them add up to."""
+"""Histogram: numbers sorted into buckets, with their count and sum."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SECONDS = (
     5.0,
     10.0,
 )
-"""Bounds for durations: from what one small request takes to what no client waits for."""
+"""Bounds for durations: from one small request to longer than any client waits."""
 POWERS_OF_TWO = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-"""Bounds for how many came together."""
+"""Bounds for counts per group."""
 
 
 class Histogram:
@@ -37,7 +37,7 @@ class Histogram:
         self.bounds = bounds
         self._lowest = bounds[0]
         self.counts = [0] * (len(bounds) + 1)
-        """One per bucket, not added up; the last is for what is above every bound."""
+        """One per bucket, not cumulative; the last is for values above every bound."""
         self.total = 0.0
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What was asked over HTTP and what came of it, as plain numbers."""
+"""Counters of the HTTP server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from qanat.telemetry.histogram import SECONDS, Histogram
 
 
 class HttpCounters:
-    """One HTTP door's requests, streams and connections."""
+    """Requests, streams and connections of the HTTP server."""
 
     __slots__ = ("answered", "connections", "duration_s", "streams")
 
@@ -16,6 +16,6 @@ class HttpCounters:
         self.duration_s = Histogram(SECONDS)
         """From a request's headers until its answer was ready, waiting included; streams are left out."""
         self.streams = 0
-        """Open when it was last looked, once a second."""
+        """Open streams, sampled once a second."""
         self.connections = 0
-        """Open when it was last looked, once a second."""
+        """Open connections, sampled once a second."""

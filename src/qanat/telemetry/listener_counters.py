@@ -1,5 +1,5 @@
 # cython: language_level=3, annotation_typing=False
-"""What clients asked of one listener and what they got, as plain numbers."""
+"""Counters of a Kafka listener: requests and responses."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class ApiCounters:
         self.request_bytes = 0
         self.response_bytes = 0
         self.errors: dict[int, int] = {}
-        """By error code, each place of an answer that carries one."""
+        """By error code, one for each field of a response that carries it."""
         self.duration_s = Histogram(SECONDS)
-        """From the look at a request until its answer was ready, waiting included."""
+        """From reading a request until its response was ready, waiting included."""
         self.loop_s = 0.0
-        """The part of it that nobody else could use: decoding, handling, encoding what was answered at once."""
+        """Time on the event loop: decoding, handling, encoding of responses that did not wait."""
         self.parked = 0
-        """Requests whose answer waits, now."""
+        """Requests that are parked now."""
 
 
 class ListenerCounters:
@@ -37,8 +37,8 @@ class ListenerCounters:
         self.refused = 0
         """Connections beyond the limit, closed at once."""
         self.cut_off = 0
-        """Connections that were ended because of what came over them."""
+        """Connections that were closed because of invalid input."""
         self.not_authenticated = 0
-        """Clients that were not let in."""
+        """Clients that failed to authenticate."""
         self.by_api = {key: ApiCounters() for key in api_keys}
-        """Of every API that is served, by its key."""
+        """Counters of every served API, by its key."""

@@ -1,4 +1,4 @@
-"""What the logs of a data directory have done, as plain numbers."""
+"""Counters of the logs of a data directory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LogCounters:
         self.deleted_segments = 0
         self.flushes = 0
         self.flush_s = Histogram(SECONDS)
-        """How long a round of group commit took: fsync, and the way to a worker and back where it was one's."""
+        """How long a round of group commit took: fsync, and the trip to a worker and back where there was one."""
         self.flush_acknowledged = Histogram(POWERS_OF_TWO)
         """How many waiting appends one round acknowledged."""
         self.scrubbed_bytes = 0

@@ -1,15 +1,17 @@
-"""What users import in their tests: a real broker in the test's own process, and trouble on demand.
+"""Testing with Qanat: a real broker in the test's own process, faults on demand, and a seeded simulation.
 
 - `embedded`       `EmbeddedBroker`: a broker in a thread of its own
-- `here`           `BrokerHere`: the same broker on the caller's loop
-- `faults`         requests that are delayed, dropped or refused by plan
-- `refusals`, `transaction_refusals`, `share_refusals`  for each API, the answer that says nothing but an error
-- `groups`         members that are thrown out, groups that must rebalance
+- `here`           `BrokerHere`: the same broker on the caller's event loop
+- `faults`         planned faults: requests that are delayed, dropped or refused
+- `error_responses`  for each API, a response with nothing but an error; parts of it are
+  `transaction_error_responses` and `share_error_responses`
+- `groups`         session timeouts and rebalances of consumer groups on demand
 - `stored`         records read straight from the log
 - `pytest_plugin`  the fixtures `qanat_broker` and `qanat_broker_session`
+- `simulation`     a seeded disk, event loop and network, for tests of your own code
 
-Nothing is imitated: clients of any kind connect to a port and speak the protocol. Names are
-imported on first use, so that a test run that has the plug-in and does not use it pays nothing.
+Nothing is mocked: clients of any kind connect to a port and speak the protocol. Names are
+imported on first use, so that a test run with the unused plug-in pays nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def __getattr__(name: str) -> object:
     import gc
     from importlib import import_module
 
-    # What is imported stays: the collector would go over it a dozen times for nothing, a tenth of the time it takes.
+    # Imported modules stay: the collector would walk them a dozen times for nothing, a tenth of the import time.
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,10 +1,10 @@
-"""Requests that go wrong by plan: delayed, dropped, unanswered or refused.
+"""Planned faults: requests that are delayed, dropped, unanswered or refused.
 
-A plan holds for the next so many requests of one API, from whichever client they come, in the
-order in which the plans were made. It is put in place of the handler at the one hook that
+A plan applies to the next so many requests of one API, from any client, in the
+order in which the plans were made. It replaces the handler at the one hook that
 `servers.kafka.dispatch` has for this.
 
-Rule: plans are made by the test's thread and struck by the broker's; they meet only in deques,
+Rule: the test's thread makes plans and the broker's executes them; they meet only in deques,
       whose ends are safe to use from both.
 """
 
@@ -27,7 +27,7 @@ Act = Callable[[ServedApi, Any, RequestContext], Any]
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """One plan. `struck` tells how often it has come true, so that a test can be sure that it did."""
+    """One plan. `struck` counts how often it was executed, so that a test can check that it was."""
 
     api: str
     what: str
@@ -48,13 +48,13 @@ class Faults:
 
     def __init__(self) -> None:
         self._plans: dict[int, deque[Fault]] = {}
-        self.beyond: Act = _handled
-        """What answers where nothing is planned: the handler, or whoever stands before it."""
+        self.next_handler: Act = _handled
+        """Answers requests without a plan: the handler, or another interceptor."""
 
     def delay(self, api: str, seconds: float, times: int = 1) -> Fault:
         async def act(served: ServedApi, request: Any, context: RequestContext) -> Any:
             await asyncio.sleep(seconds)
-            return await _settled(self.beyond(served, request, context))
+            return await _settled(self.next_handler(served, request, context))
 
         return self._plan(api, f"delayed by {seconds} s", times, act)
 
@@ -66,33 +66,33 @@ class Faults:
 
     def lose_answer(self, api: str, times: int = 1) -> Fault:
         async def act(served: ServedApi, request: Any, context: RequestContext) -> None:
-            await _settled(self.beyond(served, request, context))
+            await _settled(self.next_handler(served, request, context))
             _abort(context)
 
         return self._plan(api, "carried out, the answer lost", times, act)
 
     def fail(self, api: str, error: ErrorCode, times: int = 1) -> Fault:
-        from qanat.testing.refusals import refusal
+        from qanat.testing.error_responses import error_response
 
         def act(served: ServedApi, request: Any, context: RequestContext) -> Any:
-            return refusal(served.key, request, context, error)
+            return error_response(served.key, request, context, error)
 
         return self._plan(api, f"refused with {error.name}", times, act)
 
     def heal(self) -> None:
-        """Forget every plan."""
+        """Remove every plan."""
         for plans in self._plans.values():
             plans.clear()
 
     def intercept(self, served: ServedApi, request: Any, context: RequestContext) -> Any:
-        """The handler's answer, unless something else is planned for this request."""
+        """The handler's answer, unless there is a plan for this request."""
         plans = self._plans.get(served.key)
         try:
             fault = plans.popleft() if plans else None
         except IndexError:  # Healed in between.
             fault = None
         if fault is None:
-            return self.beyond(served, request, context)
+            return self.next_handler(served, request, context)
         fault.struck += 1
         return fault.act(served, request, context)
 
@@ -117,7 +117,7 @@ def _handled(served: ServedApi, request: Any, context: RequestContext) -> Any:
 
 
 async def _settled(response: Any) -> Any:
-    """The response itself, whichever way the handler gives it."""
+    """The response itself, awaited where the handler returns an awaitable."""
     while isinstance(response, asyncio.Future | Coroutine):
         awaitable: Awaitable[Any] = response
         response = await awaitable

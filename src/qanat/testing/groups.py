@@ -1,4 +1,4 @@
-"""Trouble in consumer groups, made with nothing but what members and administrators may ask for."""
+"""Session timeouts and rebalances on demand, by requests that members and administrators may send."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def describe(broker: Broker, group: str) -> DescribeReply:
 
 
 async def expire_session(broker: Broker, group: str, member_id: str) -> None:
-    """Throw a member out, as if it had been silent for too long; raises `LookupError` where there is none."""
+    """Remove a member, as after a session timeout; raises `LookupError` where there is none."""
     reply = await broker.groups.ask(group, LeaveGroup(group, (LeavingMember(member_id),)))
     assert isinstance(reply, LeaveReply)
     outcomes = [reply.error, *(member.error for member in reply.members)]
@@ -30,7 +30,7 @@ async def expire_session(broker: Broker, group: str, member_id: str) -> None:
 
 
 async def force_rebalance(broker: Broker, group: str) -> None:
-    """Make every member join again: somebody comes, and is gone before the others have answered."""
+    """Make every member join again: a new member joins, and leaves before the others have answered."""
     found = await describe(broker, group)
     if found.state != "Stable":
         raise LookupError(

@@ -1,9 +1,9 @@
-"""A real broker on the caller's loop, for tests that are coroutines themselves.
+"""A real broker on the caller's event loop, for tests that are coroutines themselves.
 
     async with EmbeddedBroker.here() as broker:
         producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-It is what `qanat start` runs, told to keep everything in memory and to form groups at once.
+It is what `qanat start` runs, in memory and without the initial rebalance delay.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from qanat.testing.faults import Fault, Faults
 from qanat.testing.stored import StoredRecord, count, read_all
 
 WAIT_S = 10.0
-"""How long `wait_for` waits unless told otherwise."""
+"""The default timeout of `wait_for`."""
 _LOOK_AGAIN_S = 0.005
 
-_HURRIED = {"port": 0, "http.port": -1, "group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1}
-_FORGETFUL = {"storage.engine": "memory", "offsets.topic.num.partitions": 1}
+_QUICK = {"port": 0, "http.port": -1, "group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1}
+_IN_MEMORY = {"storage.engine": "memory", "offsets.topic.num.partitions": 1}
 
 
 class BrokerHere:
@@ -40,7 +40,7 @@ class BrokerHere:
     def __init__(
         self, *, data_dir: str | os.PathLike[str] | None = None, settings: Mapping[str, object] | None = None
     ) -> None:
-        """Keep everything in memory, or in `data_dir`; `settings` are a broker's, under Kafka's names."""
+        """Store everything in memory, or in `data_dir`; `settings` are a broker's, under Kafka's names."""
         self._settings = _node_settings(data_dir, settings or {})
         self._is_memory = self._settings.storage_engine == "memory"
         self._store: MemoryStore | None = None
@@ -48,7 +48,7 @@ class BrokerHere:
         self._node: Node | None = None
         self.faults = Faults()
         self.problems: list[BaseException] = []
-        """What made the broker cut a client off, oldest first."""
+        """The errors that made the broker disconnect a client, oldest first."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.bootstrap_servers if self._node else 'not running'}>"
@@ -71,9 +71,9 @@ class BrokerHere:
         await node.__aenter__()
         dispatcher = node.listener.dispatcher
         if dispatcher.interceptor is not None:
-            self.faults.beyond = dispatcher.interceptor
+            self.faults.next_handler = dispatcher.interceptor
         dispatcher.interceptor = self.faults.intercept
-        # The port is kept over a restart.
+        # A restart uses the same port.
         broker = replace(self._settings.broker, port=node.listener.port)
         self._settings = replace(self._settings, broker=broker)
         self._node = node
@@ -88,14 +88,14 @@ class BrokerHere:
 
     @property
     def node(self) -> Node:
-        """The node behind it all, for whoever wants to look deeper."""
+        """The node itself, for a closer look."""
         if self._node is None:
             raise RuntimeError("the broker is not running: use it as a context manager")
         return self._node
 
     @property
     def bootstrap_servers(self) -> str:
-        """What every client calls by this name: host and port."""
+        """Host and port, for the client setting of this name."""
         return self.node.address
 
     async def restart(self, down_seconds: float = 0.0) -> None:
@@ -120,7 +120,7 @@ class BrokerHere:
         return sorted(topic.name for topic in self.node.broker.metadata.image.topics.values() if not topic.is_internal)
 
     async def records(self, topic: str) -> list[StoredRecord]:
-        """Everything that the topic holds, by partition and offset; raises `LookupError` where there is none."""
+        """All records of the topic, by partition and offset; raises `LookupError` where there is none."""
         if topic not in self.node.broker.metadata.image.topics:
             raise LookupError(f"there is no topic {topic!r}; topics are {self.topics()}")
         return await read_all(self.node.broker, topic)
@@ -137,18 +137,18 @@ class BrokerHere:
                 raise TimeoutError(f"{topic!r} holds {count(broker, topic)} records after {timeout} s, not {n}")
             await asyncio.sleep(_LOOK_AGAIN_S)
 
-    # Trouble
+    # Faults
 
     def delay(self, api: str, seconds: float, times: int = 1) -> Fault:
-        """Let the next requests of an API wait before they are looked at."""
+        """Delay the next requests of an API before they are handled."""
         return self.faults.delay(api, seconds, times)
 
     def drop(self, api: str, times: int = 1) -> Fault:
-        """Close the connection instead of looking at the request."""
+        """Close the connection instead of handling the request."""
         return self.faults.drop(api, times)
 
     def lose_answer(self, api: str, times: int = 1) -> Fault:
-        """Do what the request asks for, then close the connection instead of answering."""
+        """Handle the request, then close the connection instead of answering."""
         return self.faults.lose_answer(api, times)
 
     def fail(self, api: str, error: ErrorCode, times: int = 1) -> Fault:
@@ -156,7 +156,7 @@ class BrokerHere:
         return self.faults.fail(api, error, times)
 
     def heal(self) -> None:
-        """Forget every fault that was planned and has not struck yet."""
+        """Remove every planned fault that has not struck yet."""
         self.faults.heal()
 
     async def members(self, group: str) -> list[str]:
@@ -166,7 +166,7 @@ class BrokerHere:
         return [member.member_id for member in (await groups.describe(self.node.broker, group)).members]
 
     async def expire_session(self, group: str, member_id: str) -> None:
-        """Throw a member out of its group, as if it had been silent for too long."""
+        """Remove a member from its group, as after a session timeout."""
         from qanat.testing import groups
 
         await groups.expire_session(self.node.broker, group, member_id)
@@ -178,9 +178,9 @@ class BrokerHere:
         await groups.force_rebalance(self.node.broker, group)
 
 
-def _node_settings(data_dir: str | os.PathLike[str] | None, given: Mapping[str, object]) -> NodeSettings:
-    kept = _FORGETFUL if data_dir is None else {"data.dir": os.fspath(data_dir)}
-    wanted = {**_HURRIED, **kept, **given}
+def _node_settings(data_dir: str | os.PathLike[str] | None, settings: Mapping[str, object]) -> NodeSettings:
+    kept = _IN_MEMORY if data_dir is None else {"data.dir": os.fspath(data_dir)}
+    wanted = {**_QUICK, **kept, **settings}
     flags = [flag(name, _spelled(value), f"settings[{name!r}]") for name, value in wanted.items()]
     return load(flags, None, {}).settings
 

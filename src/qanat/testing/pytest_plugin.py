@@ -1,7 +1,7 @@
 """The pytest plug-in: `qanat_broker` for one test, `qanat_broker_session` for all of them.
 
-Installed with Qanat and loaded into every test run of the environment, wanted or not. So it
-imports nothing of Qanat's before a fixture is asked for.
+Installed with Qanat and loaded into every test run of the environment. So it
+imports nothing of Qanat before a fixture is requested.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def qanat_broker() -> Iterator[EmbeddedBroker]:
-    """A broker of this test's own, in memory."""
+    """A broker for this test alone, in memory."""
     from qanat.testing import EmbeddedBroker
 
     with EmbeddedBroker() as broker:
@@ -26,7 +26,7 @@ def qanat_broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(scope="session")
 def qanat_broker_session() -> Iterator[EmbeddedBroker]:
-    """A broker that all tests of the run share, in memory: name topics so that they do not meet."""
+    """A broker that all tests of the run share, in memory: choose distinct names for topics."""
     from qanat.testing import EmbeddedBroker
 
     with EmbeddedBroker() as broker:

@@ -1,4 +1,4 @@
-"""Records read straight from the log: what a test wants to see when it asks what was really written."""
+"""Records read straight from the log, for tests that check what was really written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DECODED_BYTES_MAX = 1024 * 1024 * 1024
 
 
 class StoredRecord(Struct, frozen=True):
-    """One record and where it lies; `timestamp` in milliseconds."""
+    """One record and its place; `timestamp` in milliseconds."""
 
     topic: str
     partition: int
@@ -38,13 +38,13 @@ def count(broker: Broker, topic: str) -> int:
 
 
 async def read_all(broker: Broker, topic: str) -> list[StoredRecord]:
-    """Everything that was written, by partition and offset, acknowledged to somebody or not."""
+    """All written records, by partition and offset, acknowledged or not."""
     return [record for partition in partitions_of(broker, topic) for record in await _read(partition)]
 
 
 async def _read(partition: Partition) -> list[StoredRecord]:
     found: list[StoredRecord] = []
-    # What was sent with acks=1 or 0 is not on disk yet when its sender goes on, and can be read only once it is.
+    # Records with acks=1 or 0 may not be on disk yet when the producer continues, and can be read only then.
     durable = partition.when_durable()
     if durable is not None:
         await durable

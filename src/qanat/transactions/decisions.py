@@ -1,13 +1,13 @@
-"""What a shard decides, and when the shell may act on it.
+"""A shard's decisions, and when the shell may act on them.
 
 As with groups (`groups.decisions`), a decision changes the shard's state at
 once and a failed append costs a reload.
 
 Rule 1: append the records of decisions in the order in which they were made, each decision's as one batch.
 Rule 2: release `reply` when the records of this decision and of every earlier one are durable, even
-        where this one has no records: it may tell of what the earlier ones changed.
-Rule 3: write `markers` when the same holds: a verdict that could be lost must not be seen anywhere. Go on
-        until each partition has its marker or is gone, then ask `MarkersWritten`. No order among transactions.
+        where this one has no records: it may report what the earlier ones changed.
+Rule 3: write `markers` when the same holds: a verdict that could be lost must not be visible anywhere. Continue
+        until each partition has its marker or is deleted, then send `MarkersWritten`. No order among transactions.
 Rule 4: an append that fails ends the shard. Drop it, refuse every request whose answer was not released
         (`replies.refused`, with `coordinator_error` of the cause), and load a new one from the log.
 """
@@ -39,7 +39,7 @@ class Decision(Struct, frozen=True):
 
     records: tuple[LedgerRecord, ...] = ()
     reply: Reply | None = None
-    """None for what nobody asked, such as a tick."""
+    """None without a request, such as for a tick."""
     markers: tuple[Markers, ...] = ()
 
 
@@ -54,5 +54,5 @@ _SEEN_BY_CLIENTS = {
 
 
 def coordinator_error(append_error: ErrorCode) -> ErrorCode:
-    """What a producer is told when appending to the internal topic failed."""
+    """The error for a producer when appending to the internal topic failed."""
     return _SEEN_BY_CLIENTS.get(append_error, ErrorCode.UNKNOWN_SERVER_ERROR)

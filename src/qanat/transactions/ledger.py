@@ -9,7 +9,7 @@ from qanat.transactions.records import LedgerRecord, TransactionRecord, Transact
 
 
 class Ledger:
-    """What the records of one partition amount to."""
+    """The result of the records of one partition."""
 
     __slots__ = ("records",)
 

@@ -1,8 +1,7 @@
-"""Records of the ledger as the key and value bytes that lie in `__transaction_state`.
+"""Records of the ledger as key and value bytes in `__transaction_state`.
 
 Values are written in version 1, which Kafka 3.8 and later read; version 0 is
-read as well. Kinds of record of a later Kafka are not ours to judge: they
-decode to None.
+read as well. Kinds of record of a later Kafka decode to None.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def encode_record(record: LedgerRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes, value: bytes | None) -> LedgerRecord | None:
-    """A record from its bytes; None for kinds that we do not know."""
+    """A record from its bytes; None for unknown kinds."""
     kind, fields = read_key(TRANSACTION_STATE, key)
     if kind != _KIND:
         return None

@@ -1,6 +1,6 @@
-"""What the ledger of transactions consists of: the records of `__transaction_state`, as values.
+"""The records of `__transaction_state`, as values: the ledger of transactions consists of them.
 
-The latest record of a transactional id is its state, whole; a tombstone forgets
+The latest record of a transactional id is its whole state; a tombstone deletes
 the id. Their bytes are Kafka's own (`record_codec`).
 """
 
@@ -13,7 +13,7 @@ from qanat.model.ids import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from qanat.transactions.states import TransactionState
 
 LAST_EPOCH = 2**15 - 1
-"""Never given to a producer: it is there to fence the one before with."""
+"""Never given to a producer: it exists to fence the one before."""
 CLASSIC = 0
 """Transaction version of clients that add partitions themselves, and keep their epoch."""
 EPOCH_PER_TRANSACTION = 2
@@ -22,7 +22,7 @@ EPOCH_PER_TRANSACTION = 2
 
 @dataclass(frozen=True, slots=True)
 class TransactionRecord:
-    """A transactional id: who has it, and what its transaction is doing."""
+    """A transactional id: its producer, and the state of its transaction."""
 
     transactional_id: str
     producer_id: int
@@ -30,15 +30,15 @@ class TransactionRecord:
     timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
     partitions: tuple[TopicPartition, ...] = ()
-    """In the order in which they were added; none but while the transaction is ongoing or being ended."""
+    """In the order in which they were added; empty unless the transaction is ongoing or being ended."""
     last_update_ms: int = NO_TIMESTAMP
     start_ms: int = NO_TIMESTAMP
     previous_producer_id: int = NO_PRODUCER_ID
-    """Who had it before the latest change."""
+    """The producer id before the latest change."""
     next_producer_id: int = NO_PRODUCER_ID
-    """Who has it after the prepared transaction, where the epochs of the present producer id are used up."""
+    """The producer id after the prepared transaction, where the epochs of the current one are used up."""
     client_version: int = CLASSIC
-    """The transaction version by which the state came about."""
+    """The transaction version that led to the state."""
 
     @property
     def is_epoch_exhausted(self) -> bool:
@@ -52,7 +52,7 @@ class TransactionRecord:
 
 @dataclass(frozen=True, slots=True)
 class TransactionTombstone:
-    """The transactional id is forgotten."""
+    """The transactional id is deleted."""
 
     transactional_id: str
 

@@ -1,4 +1,4 @@
-"""What a coordinator answers, and `refused`: any request's answer when it cannot be served at all."""
+"""Replies of a coordinator, and `refused`: the reply to any request that cannot be served at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from qanat.transactions.requests import (
 
 
 class ProducerReply(Struct, frozen=True):
-    """To InitProducer and EndTransaction: who the producer is from now on."""
+    """To InitProducer and EndTransaction: the producer's id and epoch from now on."""
 
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID
@@ -30,7 +30,7 @@ class ProducerReply(Struct, frozen=True):
 
 
 class ProducerIdNeeded(Struct, frozen=True):
-    """Ask again, with a fresh producer id: nothing was decided."""
+    """Repeat the request with a fresh producer id: nothing was decided."""
 
 
 class AddReply(Struct, frozen=True):
@@ -38,7 +38,7 @@ class AddReply(Struct, frozen=True):
 
 
 class VerifyReply(Struct, frozen=True):
-    """One error per partition asked for."""
+    """One error per requested partition."""
 
     errors: dict[TopicPartition, ErrorCode]
 
@@ -65,7 +65,7 @@ Reply: TypeAlias = (
 
 
 def refused(request: Request, error: ErrorCode) -> Reply:
-    """The answer to a request that fails as a whole: a shell uses it for shards that are loading, lost or failed."""
+    """The reply to a request that fails as a whole: a shell uses it for shards that are loading, lost or failed."""
     match request:
         case InitProducer() | EndTransaction():
             return ProducerReply(error)

@@ -1,6 +1,6 @@
-"""What a coordinator may be asked, in its own words.
+"""Requests to a coordinator, independent of the wire.
 
-The doors translate wire messages into these, version differences included, so
+Handlers translate wire messages into these, version differences included, so
 that no version number of an API gets in here; `client_version` is the
 transaction version (`records`).
 """
@@ -16,21 +16,21 @@ from qanat.transactions.records import CLASSIC
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """Who a producer believes to be."""
+    """A producer's own id and epoch."""
 
     producer_id: int
     producer_epoch: int
 
 
 class InitProducer(Struct, frozen=True):
-    """A producer begins, or goes on after an error (KIP-360): give it an epoch, and end what its predecessor left."""
+    """A producer begins, or continues after an error (KIP-360): give it an epoch, end its predecessor's transaction."""
 
     transactional_id: str
     timeout_ms: int
     expected: ProducerIdAndEpoch | None = None
-    """Who the producer was until now, where it goes on."""
+    """The producer's id and epoch until now, where it continues."""
     fresh_producer_id: int | None = None
-    """An id that nobody has: the shell brings one when it is told that one is needed."""
+    """An unused id: the shell brings one when the shard needs it."""
 
 
 class AddPartitions(Struct, frozen=True):
@@ -44,7 +44,7 @@ class AddPartitions(Struct, frozen=True):
 
 
 class VerifyPartitions(Struct, frozen=True):
-    """Whether partitions are part of the transaction: asked before the first write of a classic client is taken."""
+    """Whether partitions are part of the transaction: sent before the first write of a classic client is appended."""
 
     transactional_id: str
     producer_id: int
@@ -72,13 +72,13 @@ class MarkersWritten(Struct, frozen=True):
 
 
 class DescribeTransaction(Struct, frozen=True):
-    """One transactional id in detail; the doors batch."""
+    """One transactional id in detail; handlers batch."""
 
     transactional_id: str
 
 
 class ListTransactions(Struct, frozen=True):
-    """Every transactional id of the shard; an empty filter lets everything pass."""
+    """Every transactional id of the shard; an empty filter matches everything."""
 
     states: tuple[str, ...] = ()
     producer_ids: frozenset[int] = frozenset()
@@ -98,7 +98,7 @@ Request: TypeAlias = (
 
 
 def with_producer_id(request: InitProducer | EndTransaction, fresh_producer_id: int) -> InitProducer | EndTransaction:
-    """The same request, with an id that nobody has."""
+    """The same request, with an unused id."""
     if isinstance(request, InitProducer):
         return InitProducer(request.transactional_id, request.timeout_ms, request.expected, fresh_producer_id)
     who = (request.transactional_id, request.producer_id, request.producer_epoch)

@@ -1,4 +1,4 @@
-"""What a transactional id can be doing, by Kafka's names and numbers.
+"""The states of a transactional id, with Kafka's names and numbers.
 
     Empty, CompleteCommit, CompleteAbort -> Ongoing -> PrepareCommit -> CompleteCommit
                                                     -> PrepareAbort  -> CompleteAbort
@@ -13,7 +13,7 @@ from enum import IntEnum
 
 
 class TransactionState(IntEnum):
-    """The number is what stands in the record."""
+    """The number is the one in the record."""
 
     EMPTY = 0
     ONGOING = 1
@@ -29,7 +29,7 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the verdict is written and the markers are on their way."""
+        """Whether the verdict is written and the markers are being written."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property

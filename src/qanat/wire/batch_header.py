@@ -1,4 +1,4 @@
-"""The 61 bytes in front of every record batch: all that the hot path ever looks at.
+"""The 61 bytes in front of every record batch: all that the hot path reads.
 
 Kafka's message format v2, big-endian:
 
@@ -6,10 +6,10 @@ Kafka's message format v2, big-endian:
     attributes 2 · last_offset_delta 4 · base_timestamp 8 · max_timestamp 8 ·
     producer_id 8 · producer_epoch 2 · base_sequence 4 · record_count 4
 
-`batch_length` counts what follows it; the checksum covers everything from
-`attributes` on. Base offset and leader epoch lie before that, so a broker can
-set them without touching the checksum: `placed` gives the 16 bytes to write in
-front of `batch[16:]`, and the sender's buffer stays as it came.
+`batch_length` counts the bytes after it; the checksum covers everything from
+`attributes` on. Base offset and leader epoch come before that, so a broker can
+set them without a new checksum: `placed` returns the 16 bytes to write in
+front of `batch[16:]`, and the sender's buffer stays unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Buffer = bytes | bytearray | memoryview
 HEADER_SIZE = 61
 MAGIC = 2
 PREFIX_SIZE = 16
-"""Base offset, length and leader epoch: the part that `placed` writes anew."""
+"""Base offset, length and leader epoch: the part that `placed` replaces."""
 
 _LENGTH_AT = 8
 MAGIC_AT = 16
@@ -50,7 +50,7 @@ DELETE_HORIZON = 0x40
 
 
 class BatchHeader(NamedTuple):
-    """A batch's header as it stands in the bytes."""
+    """A batch's header, field by field."""
 
     base_offset: int
     batch_length: int
@@ -86,7 +86,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def newest_timestamp(self) -> int:
-        """The newest record's timestamp; -1 where compaction left none, whatever `max_timestamp` remembers."""
+        """The newest record's timestamp; -1 where compaction left none, whatever `max_timestamp` says."""
         return self.max_timestamp if self.record_count else -1
 
     @property
@@ -107,12 +107,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones (KIP-534), if that is decided."""
+        """When compaction may remove the batch's tombstones (KIP-534), if that is decided."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; the caller has made sure that 61 bytes are there."""
+    """The header at `position`; the caller has checked that 61 bytes are there."""
     return BatchHeader._make(_HEADER.unpack_from(buffer, position))
 
 
@@ -127,18 +127,18 @@ def packed(header: BatchHeader) -> bytes:
 
 
 def header_crc(header: BatchHeader) -> int:
-    """The checksum of what it covers of a header alone."""
+    """The checksum of the header fields that it covers."""
     return crc32c(packed(header)[CRC_FROM:])
 
 
 def batch_size_at(buffer: Buffer, position: int) -> int:
-    """Size that the batch at `position` claims to have; 12 bytes must be there. Not checked."""
+    """The declared size of the batch at `position`, not checked; 12 bytes must be there."""
     length: int = _LENGTH.unpack_from(buffer, position + _LENGTH_AT)[0]
     return length + BYTES_BEFORE_LENGTH
 
 
 def split_batches(data: Buffer) -> Iterator[memoryview]:
-    """The batches that stand one after another in `data`, as views; the checksums are not looked at."""
+    """The consecutive batches in `data`, as views; checksums are not verified."""
     view = memoryview(data)
     position = 0
     while position < len(view):
@@ -153,7 +153,7 @@ def split_batches(data: Buffer) -> Iterator[memoryview]:
 
 
 def batch_crc(batch: Buffer) -> int:
-    """The checksum that a batch of exactly this extent should carry."""
+    """The checksum that a batch of exactly this extent should have."""
     return crc32c(memoryview(batch)[CRC_FROM:])
 
 
@@ -168,15 +168,15 @@ def patch(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) ->
 
 
 def check_batch(batch: Buffer) -> BatchHeader:
-    """The header of a batch that a producer sent, once everything about it holds.
+    """The header of a batch from a producer, once everything about it is verified.
 
-    The buffer must be exactly one batch. Raises what Kafka answers: an older
+    The buffer must be exactly one batch. Raises Kafka's errors: an older
     format or a second batch is an invalid record, a wrong length or checksum a
     corrupt message.
     """
     size = len(batch)
     if size >= HEADER_SIZE:
-        # All at once for what is nearly always so; the steps below find the words for what is not.
+        # One test for the usual case; the steps below find the error message.
         header = tuple.__new__(BatchHeader, _HEADER.unpack_from(batch))
         if (
             header.magic == MAGIC
@@ -195,7 +195,7 @@ def check_batch(batch: Buffer) -> BatchHeader:
 
 
 def check_stored_batch(batch: Buffer) -> BatchHeader:
-    """The header of a batch from a log, where compaction may have taken records away, even all of them."""
+    """The header of a batch from a log, where compaction may have removed records, even all of them."""
     header = _check_envelope(batch)
     if not 0 <= header.record_count <= header.last_offset_delta + 1:
         raise CorruptBatchError(
@@ -207,7 +207,7 @@ def check_stored_batch(batch: Buffer) -> BatchHeader:
 
 
 def check_extent(batch: Buffer) -> BatchHeader:
-    """The header of what is exactly one batch by its own account: the checksum is left to whoever takes it."""
+    """The header of exactly one batch, by its declared length; the checksum is left to the reader."""
     size = len(batch)
     if size > MAGIC_AT and batch[MAGIC_AT] in (0, 1):
         raise InvalidRecordError(

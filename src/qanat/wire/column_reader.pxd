@@ -85,7 +85,7 @@ cdef inline const unsigned char* native_short(const unsigned char* at, const uns
         shift += 7
     return NULL
 
-cdef inline Py_ssize_t native_plain(
+cdef inline Py_ssize_t native_fast(
     ColumnFiller filler, RecordCursor cursor, BatchPlace base, Py_ssize_t count
 ) noexcept:
     """Take records up to the first with headers, long numbers or a fault, or for which there is no room; how many."""
@@ -122,7 +122,7 @@ cdef inline Py_ssize_t native_plain(
         next_at = native_short(next_at, record_end, &value_length)
         if next_at == NULL or value_length < 0 or value_length != record_end - next_at - 1:
             break
-        # What is left is one byte: the number of headers.
+        # One byte is left: the number of headers.
         if record_end[-1] != 0:
             break
         row = filler.row

@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False, initializedcheck=False
 """Records to columns: many batches into one set of buffers in Arrow's layout, in one walk.
 
-How large the buffers must be is known only behind the last record, so they grow
-by doubling (`growth`) and are cut at the end. That is cheaper than a first walk
-that only measures: what was reserved and not written never became memory.
-Compiled and interpreted like `record_reader`, whose cursor does the reading; compiled, records that have nothing
-special about them are taken many at a time (`native_plain` in the `.pxd`), up to the first that has.
+The size of the buffers is known only after the last record, so they grow
+by doubling (`growth`) and are trimmed at the end. That is cheaper than a first walk
+that only measures: memory that was reserved and not written was never allocated.
+Compiled and interpreted like `record_reader`, whose cursor does the reading. Compiled, runs of ordinary records
+are read many at a time (`native_fast` in the `.pxd`), up to the first unusual one.
 
 Rule 1: room is made before every write; the compiled code has no other protection.
-Rule 2: a column never passes `largest`, the 31 bits of Arrow's offsets.
+Rule 2: a column never exceeds `largest`, the 31 bits of Arrow's offsets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SMALLEST_BYTES = 4096
 
 
 def grown(needed: int, capacity: int, smallest: int, largest: int) -> int:
-    """The next capacity: twice the last one, so that what is moved in all stays below what is kept."""
+    """The next capacity: twice the last one, so that all moves together stay below the final size."""
     if needed > largest:
         raise BatchTooLargeError(
             f"a column would need {needed} bytes or rows and can have {largest}, since Arrow's offsets have 32 bits; "
@@ -102,12 +102,12 @@ class BinaryFiller:
             self.view()
 
     def first_null(self) -> None:
-        """Validity is kept from the first null on; Arrow takes a column without as one without nulls."""
+        """Validity is recorded from the first null on; Arrow reads a column without it as one without nulls."""
         self.validity = bytearray(b"\xff") * ((self.rows + 7) // 8)
         self.bits = self.validity
 
     def add(self, cursor: RecordCursor, start: int, length: int) -> None:
-        """The next row, from where the cursor found it; a negative length is null."""
+        """The next row, from the cursor's position; a negative length is null."""
         if self.row >= self.rows:
             self.grow_rows(self.row + 1)
         if length > 0:
@@ -116,7 +116,7 @@ class BinaryFiller:
             if COMPILED:
                 native_copy(self, cursor, start, length)  # type: ignore[name-defined]  # noqa: F821
             else:
-                plain_copy(self, cursor, start, length)
+                python_copy(self, cursor, start, length)
             self.position += length
         elif length < 0:
             if self.null_count == 0:
@@ -127,7 +127,7 @@ class BinaryFiller:
         self.offsets[self.row] = self.position
 
     def finish(self) -> None:
-        """Cut what was reserved and not filled; no room is left, so that nothing is written without a view."""
+        """Trim what was reserved and not filled; no room is left, so that nothing is written without a view."""
         self.unview()
         self.rows = self.row
         self.capacity = self.position
@@ -141,13 +141,13 @@ class BinaryFiller:
         return self.validity, self.offsets_buffer, self.data_buffer, self.null_count
 
 
-def plain_copy(target: BinaryFiller, source: RecordCursor, start: int, length: int) -> None:
-    """Apart, because slices here would cost the compiled function around it 30 ns that it never uses."""
+def python_copy(target: BinaryFiller, source: RecordCursor, start: int, length: int) -> None:
+    """Apart, because slices here would cost the compiled function around it 30 ns that it never needs."""
     target.data[target.position : target.position + length] = source.data[start : start + length]
 
 
 class BatchPlace:
-    """What the records of a batch are counted from, and which of them are wanted."""
+    """The base of a batch's records, and which of them are wanted."""
 
     __slots__ = ("end", "first", "is_timestamp_fixed", "offset", "timestamp")
 
@@ -160,7 +160,7 @@ class BatchPlace:
 
 
 class ColumnFiller:
-    """All columns; `expected_bytes` says how long the records of all batches may be together."""
+    """All columns; `expected_bytes` is the expected size of the records of all batches together."""
 
     __slots__ = (
         "expected_bytes",
@@ -215,7 +215,7 @@ class ColumnFiller:
             self.view()
 
     def expect_rows(self, rows: int) -> None:
-        """Room for as many rows as there will be if all batches are like the first."""
+        """Room for the total rows if all batches are like the first."""
         rows = min(rows, self.largest)
         self.grow_rows(rows)
         self.keys.grow_rows(rows)
@@ -241,7 +241,7 @@ class ColumnFiller:
         while left > 0:
             if COMPILED:
                 self.make_room(left, cursor.end - cursor.position)
-                left -= native_plain(self, cursor, base, left)  # type: ignore[name-defined]  # noqa: F821
+                left -= native_fast(self, cursor, base, left)  # type: ignore[name-defined]  # noqa: F821
                 if left == 0:
                     break
             self.add_record(cursor, base)
@@ -249,7 +249,7 @@ class ColumnFiller:
         cursor.end_payload()
 
     def make_room(self, rows: int, data_bytes: int) -> None:
-        """Room for so much more, if that cannot be too much."""
+        """Room for so much more, if that does not exceed the limit."""
         if self.row + rows > self.rows and self.row + rows <= self.largest:
             self.grow_rows(self.row + rows)
         for column in (self.keys, self.values):
@@ -260,7 +260,7 @@ class ColumnFiller:
             self.values.grow_data(needed)
 
     def add_record(self, cursor: RecordCursor, base: BatchPlace) -> None:
-        """The next record, whatever it is like; raises where it is no record."""
+        """The next record, of any kind; raises where it is no record."""
         cursor.next_record()
         if base.first <= cursor.offset_delta < base.end:
             if self.row >= self.rows:
@@ -283,7 +283,7 @@ class ColumnFiller:
         self.header_offsets[self.row] = self.header_keys.row
 
     def finish(self) -> tuple[bytearray, bytearray, bytearray]:
-        """Offsets, timestamps and header offsets, once all columns are cut to what was filled."""
+        """Offsets, timestamps and header offsets, once all columns are trimmed."""
         self.unview()
         self.rows = self.row
         del self.offsets_buffer[8 * self.row :]

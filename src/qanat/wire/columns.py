@@ -2,16 +2,15 @@
 
 The schema is `offset int64, timestamp int64, key binary, value binary, headers
 list<struct<key utf8, value binary>>`; keys, values and header values may be null.
-The buffers are plain memory: whoever has pyarrow wraps them without a copy
-(`pyarrow.Array.from_buffers`), nobody else needs it. Validity bits are in
+The buffers are plain memory: pyarrow wraps them without a copy
+(`pyarrow.Array.from_buffers`), and nothing else needs it. Validity bits are in
 little-endian order, 1 means present; a column without nulls has none.
 
-Both ways are one native walk. A buffer is filled before its size is known, so it
-may hold up to twice the memory that it shows, of which the part behind the end
-was never written. A column that would pass Arrow's 2 GiB is refused.
-
-Header keys are text in Arrow; one that is not valid UTF-8 gets replacement
-characters, as Java's client gives it.
+Both directions are one native walk. A buffer is filled before its size is known, so it
+may reserve up to twice the memory that it shows, of which the part after the end
+was never written. A column that would exceed Arrow's 2 GiB is refused.
+Header keys are text in Arrow; invalid UTF-8 gets replacement
+characters, as in Java's client.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class BinaryColumn(Struct):
 
 
 class Columns(Struct):
-    """One set of columns of equal length; `header_offsets` cuts the header columns into rows."""
+    """One set of columns of equal length; `header_offsets` splits the header columns into rows."""
 
     offsets: array[int] | memoryview
     timestamps: array[int] | memoryview
@@ -64,9 +63,9 @@ def decode_columns(
 ) -> Columns:
     """The records of these batches with `first_offset <= offset < end_offset`.
 
-    Control batches have no rows. `limit_bytes` bounds the inflated records of
+    Control batches have no rows. `limit_bytes` bounds the decompressed records of
     all batches together, and with them the columns. Batches are opened one by
-    one, so that no more than one is inflated at a time.
+    one, so that no more than one is decompressed at a time.
     """
     batches = list(batches)
     filler = ColumnFiller(min(sum(map(len, batches)), limit_bytes))
@@ -80,7 +79,7 @@ def decode_columns(
             payload,
             header.record_count,
             header.last_offset_delta,
-            # Deltas have 31 bits, so that a clamped bound decides the same.
+            # Deltas have 31 bits, so that a clamped bound has the same effect.
             max(0, min(first_offset - header.base_offset, INT32_MAX + 1)),
             max(0, min(end_offset - header.base_offset, INT32_MAX + 1)),
             header.base_offset,
@@ -106,7 +105,7 @@ def _finished(filler: BinaryFiller) -> BinaryColumn:
 
 def _as_text(column: BinaryColumn) -> BinaryColumn:
     """The same column if every row is UTF-8, otherwise one that is."""
-    assert isinstance(column.data, bytearray), "only columns that were just read are mended"
+    assert isinstance(column.data, bytearray), "only columns that were just read are repaired"
     if column.data.isascii():
         return column
     data = bytes(column.data)
@@ -116,7 +115,7 @@ def _as_text(column: BinaryColumn) -> BinaryColumn:
         return column
     if sum(map(len, texts)) > INT32_MAX:
         raise BatchTooLargeError(
-            "the mended header keys pass the 2 GiB of Arrow's 32-bit offsets; ask for fewer batches"
+            "the repaired header keys exceed the 2 GiB of Arrow's 32-bit offsets; ask for fewer batches"
         )
     offsets = array("i", [0])
     for text in texts:
@@ -135,9 +134,9 @@ def encode_columns(
 ) -> Iterator[tuple[bytearray, int]]:
     """Batches of at most `batch_bytes` before compression, each with the number of its rows.
 
-    A row that alone is larger gets a batch of its own. Records are numbered from
-    0 in each batch, whatever the offset column says: a broker gives them their
-    place. Sequence numbers run on from `fields.base_sequence`, if there is one.
+    A single larger row gets a batch of its own. Records are numbered from
+    0 in each batch, whatever the offset column says: a broker assigns their
+    offsets. Sequence numbers continue from `fields.base_sequence`, if there is one.
     """
     columns = _viewed(columns)
     encoder = RowEncoder(columns)

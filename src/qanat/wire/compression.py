@@ -1,14 +1,13 @@
-"""Compression codecs of record batches, with a bound that holds while inflating.
+"""Compression codecs of record batches, with a limit that holds while decompressing.
 
 Rule 1: never more than `limit_bytes` (and a decoder's own constant) is
-allocated for a payload, however large it pretends to be. Where a format
-declares its size (snappy) the claim is compared first; elsewhere the payload is
-inflated into a buffer that grows geometrically and stops at the limit.
-
-Rule 2: a stream that ends early, or has something after its end, is corrupt.
+allocated for a payload, whatever size it declares. Where a format
+declares its size (snappy) the claim is checked first; elsewhere the payload is
+decompressed into a buffer that grows geometrically and stops at the limit.
+Rule 2: a stream that ends early, or has bytes after its end, is corrupt.
 
 Snappy has two dialects: Java frames it (xerial), librdkafka sends it raw. Both
-are read, Java's is written, since everybody reads that one.
+are read; Java's is written, since every client reads that one.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ _FIRST_GUESS_RATIO = 4
 _GROWTH = 8
 
 _OUTPUT_FULL = "failed to write whole buffer"
-"""How cramjam says that the output did not fit; a test holds it to that."""
+"""cramjam's message for output that did not fit; a test checks it."""
 _WINDOW_TOO_LARGE = "too much memory"
-"""How zstd refuses a frame whose window is beyond 128 MiB."""
+"""zstd's message for a frame whose window is beyond 128 MiB."""
 
 _GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
-"""By which zlib writes gzip's frame."""
+"""Makes zlib write gzip's frame."""
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _BLOCK_LENGTH = Struct(">i")
 _SNAPPY_MAX_RATIO = 22
-"""A snappy copy of 3 bytes yields at most 64, so no honest block claims more than this."""
+"""A snappy copy of 3 bytes yields at most 64, so no valid block claims more than this."""
 
 
 class Codec(IntEnum):
@@ -68,7 +67,7 @@ class Codec(IntEnum):
 
     @classmethod
     def from_name(cls, name: str) -> Codec:
-        """The codec that a `compression.type` setting names; `uncompressed` is Kafka's other word for none."""
+        """The codec of a `compression.type` setting; `uncompressed` is Kafka's other word for none."""
         codec = _NAMES.get(name.strip().lower())
         if codec is None:
             raise InvalidSettingError(f"unknown compression {name!r}; use one of {', '.join(_NAMES)}")
@@ -87,7 +86,7 @@ _NAMES = {
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes | bytearray:
-    """`data` in the codec's format, at a level of its own, or else at the fast one of each.
+    """`data` in the codec's format, at the given level, or else at the fast one of each codec.
 
     A level is a number of the codec's own library: gzip 1 to 9, lz4 1 to 17 (beyond 12 nothing gets smaller),
     zstd up to 22 and far below zero. Snappy has none.
@@ -98,7 +97,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes | by
         case Codec.GZIP:
             if level is not None:
                 return _compressed_gzip(data, level)
-            from isal import igzip_lib  # Half of what this module costs to import, for what brokers rarely do.
+            from isal import igzip_lib  # Half of this module's import time, for what brokers rarely do.
 
             return bytes(igzip_lib.compress(data, 1, flag=igzip_lib.COMP_GZIP))
         case Codec.SNAPPY:
@@ -110,7 +109,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes | by
 
 
 def _compressed_gzip(data: Buffer, level: int) -> bytes:
-    """By zlib: the quick library has no such levels."""
+    """By zlib: the fast library has no such levels."""
     compressor = zlib.compressobj(level, zlib.DEFLATED, _GZIP_WINDOW_BITS)
     return compressor.compress(data) + compressor.flush()
 
@@ -118,7 +117,7 @@ def _compressed_gzip(data: Buffer, level: int) -> bytes:
 def _compressed_lz4(data: Buffer, level: int) -> bytearray:
     """A frame of independent blocks: Java refuses linked ones ("Dependent block stream is unsupported").
 
-    No checksum of the content, as Java writes it: the batch has its own. The library's default is its slowest level.
+    No checksum of the content, as in Java: the batch has its own. The library's default is its slowest level.
     """
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     for start in range(0, len(data), PIECE_BYTES):
@@ -127,7 +126,7 @@ def _compressed_lz4(data: Buffer, level: int) -> bytearray:
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int) -> Buffer:
-    """What `data` inflates to; a payload larger than the limit is refused before it is whole."""
+    """`data`, decompressed; a payload larger than the limit is refused before it is complete."""
     match Codec.from_number(codec):
         case Codec.NONE:
             if len(data) > limit_bytes:
@@ -204,7 +203,7 @@ def _claimed_sizes(blocks: list[memoryview], limit_bytes: int) -> list[int]:
 
 
 def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
-    """The raw blocks of Java's framing; a stream may be several streams one after the other."""
+    """The raw blocks of Java's framing; a stream may consist of several."""
     position = 0
     while position < len(view):
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:

@@ -2,7 +2,7 @@
 
 A control record's key is `version int16 · type int16`; a marker's value is
 `version int16 · coordinator_epoch int32`. Types that we do not write (Kafka's
-Raft has some) are somebody's, and no fault.
+Raft has some) are no fault.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LIMIT_BYTES = 1024 * 1024
 
 
 class Marker(NamedTuple):
-    """How a transaction ended, and the epoch of the coordinator that says so."""
+    """How a transaction ended, and the epoch of its coordinator."""
 
     is_commit: bool
     coordinator_epoch: int

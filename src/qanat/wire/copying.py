@@ -1,7 +1,7 @@
-"""Copies of what may be a hundred megabytes, made so that other threads have their turn meanwhile.
+"""Large copies that let other threads run meanwhile.
 
-A single copy holds the interpreter until it is done, which for the largest batches is longer than an event loop may be
-kept waiting by a worker. A copy in pieces does not.
+A single copy holds the interpreter until it is done, which for the largest batches is longer than a worker may
+keep the event loop waiting. A copy in pieces does not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def copied(source: Buffer, free_bytes: int = 0) -> bytearray:
 
 
 def room_for(size: int) -> bytearray:
-    """So many bytes of anything, of which none costs memory or time before it is written to."""
+    """So many bytes of unspecified content, which cost neither memory nor time before they are written."""
     target = bytearray()
     lengthen(target, size)
     return target

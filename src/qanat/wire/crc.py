@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli), the checksum of record batches, from whichever library is installed.
+"""CRC-32C (Castagnoli), the checksum of record batches, from the installed library.
 
 `crc32c` takes any buffer at 20 GB/s; `google-crc32c` takes only bytes, so a
 view is copied first. Either is enough.
@@ -27,7 +27,7 @@ def _choose() -> Callable[[Buffer], int]:
 
 
 def _extension_of(package: str) -> Any:
-    """The package's compiled part alone: the rest of it is a command line, which takes long to import."""
+    """The package's compiled part alone: the rest of it is a command line, which is slow to import."""
     found = PathFinder.find_spec(package)
     inner = PathFinder.find_spec(f"{package}._{package}", found.submodule_search_locations) if found else None
     if inner is None or inner.loader is None:

@@ -1,10 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False, initializedcheck=False
-"""The checksum of bytes whose beginning has changed, from the old one: what follows is not looked at again.
+"""The checksum of bytes whose beginning has changed, from the old one, without reading the rest.
 
-A CRC is linear: two runs of bytes of one length that differ in their beginning alone have checksums that differ by
-what the difference of the beginnings becomes as the rest passes by, and that depends on the rest's length only. It is
+A CRC is linear: two byte strings of one length that differ only at the beginning have checksums that differ by
+a value that depends on the difference of the beginnings and on the length of the rest. It is
 a product of polynomials modulo CRC-32C's, with x to the power of so many bits. A checksum that was wrong stays wrong.
-
 Compiled and interpreted like `record_reader`. Polynomials have their lowest power in the highest of 32 bits.
 """
 
@@ -16,7 +15,7 @@ X_TO_8 = 0x00800000
 
 
 def carried(difference: int, length: int) -> int:
-    """What a difference of two checksums becomes once `length` equal bytes have followed on both sides.
+    """The difference of two checksums after `length` equal bytes have followed on both sides.
 
     >>> carried(0x1234, 0) == 0x1234
     True
@@ -31,7 +30,7 @@ def carried(difference: int, length: int) -> int:
 
 
 def product(left: int, right: int) -> int:
-    """Of two polynomials, modulo CRC-32C's."""
+    """The product of two polynomials, modulo CRC-32C's."""
     total = 0
     bit = ONE
     while bit:

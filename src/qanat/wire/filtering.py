@@ -1,11 +1,10 @@
-"""What compaction needs of a batch: its keys, and the batch without some of its records.
+"""Batches for compaction: their keys, and a batch without some of its records.
 
 A batch keeps its extent whatever it loses: base offset, last offset and sequence
 numbers stay, as in Kafka, so that offsets and producer state can be rebuilt from
-what is left. Retained records are copied byte for byte unless a delete horizon is
-set, which moves the base that their timestamps count from (KIP-534).
-
-Which records to keep is decided in `log/`.
+what remains. Retained records are copied byte for byte unless a delete horizon is
+set, which moves the base of their timestamps (KIP-534).
+`log/` decides which records to retain.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from qanat.wire.records import NO_TIMESTAMP, closed, open_batch, wrapped
 
 
 class KeyedRecord(NamedTuple):
-    """All that compaction looks at."""
+    """The part of a record that compaction needs."""
 
     offset: int
     key: bytes | None
@@ -39,7 +38,7 @@ def read_keys(batch: Buffer, limit_bytes: int) -> list[KeyedRecord]:
 
 
 def check_records(batch: Buffer, limit_bytes: int, *, keys_required: bool = False) -> None:
-    """Open a batch only to see that every record of it holds, and has a key if the topic is compacted."""
+    """Open a batch to check that every record is valid, and has a key if the topic is compacted."""
     header, payload = open_batch(batch, limit_bytes)
     null_keys = count_null_keys(payload, header.record_count, header.last_offset_delta)
     if keys_required and null_keys:
@@ -51,10 +50,10 @@ def check_records(batch: Buffer, limit_bytes: int, *, keys_required: bool = Fals
 def retain(
     batch: Buffer, keep: Sequence[bool] | bytes, limit_bytes: int, *, delete_horizon_ms: int | None = None
 ) -> bytearray:
-    """The batch with only the records whose place in `keep` is true, in the same compression.
+    """The batch with only the records whose entry in `keep` is true, in the same compression.
 
-    With a horizon the batch remembers when its tombstones may go; without one
-    it keeps what it has. If nothing is kept, the header alone is.
+    A horizon is stored in the batch: when its tombstones may be removed; without one
+    it keeps its own. If no record is retained, the header alone is.
     """
     header, payload = open_batch(batch, limit_bytes)
     decisions = bytes(map(bool, keep))
@@ -73,7 +72,7 @@ def retain(
 
 
 def _emptied(header: BatchHeader) -> bytearray:
-    """As Kafka writes it: no horizon, no base timestamp, the max timestamp of what was there."""
+    """As Kafka writes it: no horizon, no base timestamp, the max timestamp of the removed records."""
     header = header._replace(attributes=header.attributes & ~DELETE_HORIZON, base_timestamp=NO_TIMESTAMP)
     return closed(bytearray(HEADER_SIZE), header, Codec.NONE)
 

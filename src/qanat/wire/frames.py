@@ -2,17 +2,16 @@
 """Kafka's framing: a length of four bytes, then that many bytes. Bytes in, frames out.
 
 The transport writes straight into `buffer()`. Small frames are copied out of
-a buffer that is on loan while a frame is incomplete, so that who is idle holds none,
-and who has sent a few bytes of a frame holds just those;
-a frame that does not fit gets a room of its own, so a large produce request is
-received where it will be read, once. Rooms are `frame_rooms`' business.
-
+a shared buffer that a connection holds while a frame is incomplete: an idle connection holds none,
+and one with a few bytes of a frame holds just those.
+A frame that does not fit gets a room of its own, so a large produce request is
+received where it will be read, once. `frame_buffers` provides the rooms.
 Compiled and interpreted like `wire.record_reader`.
 
 Rule 1: a length is checked before a byte is allocated for it.
-Rule 2: a frame handed out is its taker's alone, to read and to write.
-Rule 3: `held_bytes` is the memory that the frame which is not whole yet has really taken: a room costs nothing before
-        it is written to (`FrameRooms` is told how to make one), so what was announced does not count.
+Rule 2: a returned frame belongs to the caller, to read and to write.
+Rule 3: `held_bytes` is the memory that an incomplete frame has really used: a room costs nothing before
+        it is written to (`FrameBuffers` takes a function that makes one), so the declared length does not count.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from __future__ import annotations
 from struct import Struct
 
 from qanat.model.errors import MalformedMessageError
-from qanat.wire.frame_rooms import FrameRooms
+from qanat.wire.frame_buffers import FrameBuffers
 
 _LENGTH = Struct(">i")
 _read_length = _LENGTH.unpack_from
@@ -30,27 +29,27 @@ _MOST_BYTES = 2**31 - 1
 _SHARED_BYTES = 64 * 1024
 _SPARE_BUFFERS = 16
 _FEW_BYTES = 4096
-"""So much of a frame is put aside until more comes; for more, a buffer stays on loan."""
+"""A smaller part of a frame is put aside until more comes; with a larger one, the connection holds the buffer."""
 _NOTHING = memoryview(b"")
 COMPILED = not __file__.endswith(".py")
 
 
 def length_at(buffer: memoryview, position: int) -> int:
-    """The length that a frame announces."""
+    """The declared length of a frame."""
     if COMPILED:
         return native_length(buffer, position)  # type: ignore[name-defined,no-any-return]  # noqa: F821
     return int(_read_length(buffer, position)[0])
 
 
 def copied(buffer: memoryview, start: int, end: int) -> memoryview:
-    """A frame of its own."""
+    """A copy of a frame."""
     if COMPILED:
         return native_copy(buffer, start, end)  # type: ignore[name-defined,no-any-return]  # noqa: F821
     return memoryview(bytearray(buffer[start:end]))
 
 
 class FrameReader:
-    """Cuts one connection's bytes into frames."""
+    """Splits one connection's bytes into frames."""
 
     __slots__ = (
         "_end",
@@ -65,9 +64,9 @@ class FrameReader:
         "held_bytes",
     )
 
-    def __init__(self, max_bytes: int, rooms: FrameRooms | None = None) -> None:
+    def __init__(self, max_bytes: int, rooms: FrameBuffers | None = None) -> None:
         self._max_bytes = min(max_bytes, _MOST_BYTES)
-        self._rooms = rooms or FrameRooms()
+        self._rooms = rooms or FrameBuffers()
         self._spare = self._rooms.spare
         self._shared = _NOTHING
         self._start = 0
@@ -76,12 +75,12 @@ class FrameReader:
         """A frame too large for the shared buffer, being received."""
         self._frame_end = 0
         self._rest = b""
-        """The beginning of a frame, where there is not much of it yet."""
+        """The beginning of a frame, while there is little of it."""
         self.held_bytes = 0
-        """Memory of the frame that is not whole yet."""
+        """Memory of the incomplete frame."""
 
     def limit(self, max_bytes: int) -> None:
-        """Change the largest frame accepted, as when a client has proven who it is."""
+        """Change the largest accepted frame, for example after authentication."""
         self._max_bytes = min(max_bytes, _MOST_BYTES)
 
     @property
@@ -91,12 +90,12 @@ class FrameReader:
 
     @property
     def begun_bytes(self) -> int:
-        """Bytes of the frame that is not whole yet."""
+        """Bytes of the incomplete frame."""
         return self._frame_end if self._frame is not None else len(self._rest) or self._end - self._start
 
     @property
     def missing_bytes(self) -> int:
-        """Memory that the rest of that frame will take at most."""
+        """Memory that the rest of that frame will need at most."""
         if self._frame is not None:
             return len(self._frame) - self._frame_end
         return 0 if self._shared is not _NOTHING else _SHARED_BYTES
@@ -112,8 +111,8 @@ class FrameReader:
             self._rest = b""
         return self._shared[self._end :] if self._end else self._shared
 
-    def let_go(self) -> None:
-        """Give back what is on loan: no more bytes will come."""
+    def release(self) -> None:
+        """Give the shared buffer back: no more bytes will come."""
         self._start = self._end = 0
         self._frame = None
         self._rest = b""
@@ -127,7 +126,7 @@ class FrameReader:
             self._shared = _NOTHING
 
     def received(self, count: int) -> list[memoryview]:
-        """Take note of `count` bytes in `buffer()`; returns the frames that are complete with them."""
+        """Process `count` bytes in `buffer()`; returns the frames that are now complete."""
         if self._frame is not None:
             self._frame_end += count
             if self._frame_end < len(self._frame):
@@ -139,7 +138,7 @@ class FrameReader:
         self._end = end = self._end + count
         shared = self._shared
         if not self._start and end > LENGTH_SIZE and length_at(shared, 0) == end - LENGTH_SIZE <= self._max_bytes:
-            # One frame and nothing else: from a client that waits for each answer it never is anything else.
+            # One frame and nothing else: always so for a client that waits for each answer.
             frame = copied(shared, LENGTH_SIZE, end)
             self._end = self.held_bytes = 0
             self._take_back()
@@ -171,7 +170,7 @@ class FrameReader:
         return frames
 
     def _put_aside(self) -> None:
-        """Keep what there is of a small frame that is not whole."""
+        """Put the beginning of a small frame aside."""
         held = self._end - self._start
         if held <= _FEW_BYTES:
             self._rest = bytes(self._shared[self._start : self._end])

@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False, initializedcheck=False
-"""Buffers that grow while they are filled, without a write to memory that is not needed yet.
+"""Buffers that grow while they are filled, without touching memory that is not needed yet.
 
-Where compiled, the new bytes are whatever the memory held, and a large buffer is
-moved by its pages and not by its bytes; a page costs nothing before something is
-written to it. Interpreted they are zeros.
+Compiled, the new bytes are uninitialized memory, and a large buffer is
+moved by its pages and not by its bytes; a page costs nothing before it
+is written to. Interpreted they are zeros.
 
-Rule: whoever lengthens a buffer cuts it behind what he wrote before he gives it away.
+Rule: a caller that lengthens a buffer trims it behind what it wrote before passing it on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ COMPILED = not __file__.endswith(".py")
 
 
 def lengthen(buffer: bytearray, size: int) -> None:
-    """Make `buffer` `size` bytes long; it must not be longer already, nor be viewed by anybody."""
+    """Make `buffer` `size` bytes long; it must not be longer already, nor have views."""
     if COMPILED:
         native_resize(buffer, size)  # type: ignore[name-defined]  # noqa: F821
     else:

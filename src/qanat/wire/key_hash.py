@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False, initializedcheck=False
-"""Which partition a key has: Java's murmur2, so that a key has one home whoever sends it; one key, or a column of them.
+"""The partition of a key: Java's murmur2, so that all clients agree; of one key, or of a column.
 
 Compiled and interpreted like `record_reader`. All arithmetic is on unsigned numbers of 64 bits cut to 32, which
 means the same in C and in Python.
@@ -35,7 +35,7 @@ def murmur2(data: Buffer) -> int:
 
 
 def partition_of(key: Buffer, count: int) -> int:
-    """The partition of a key among `count`, as Java's default partitioner says."""
+    """The partition of a key among `count`, as Java's default partitioner computes it."""
     return (murmur2(key) & POSITIVE) % count
 
 
@@ -59,7 +59,7 @@ def hash_of(data: Buffer, start: int, length: int) -> int:
 
 
 def place_rows(offsets: array[int] | memoryview, data: Buffer, count: int, targets: array[int]) -> None:
-    """The partition among `count` of each row of a binary column, into `targets`; nulls are the caller's business."""
+    """The partition among `count` of each row of a binary column, into `targets`; the caller handles nulls."""
     rows = len(targets)
     if len(offsets) <= rows:
         raise AssertionError("a column has fewer offsets than there are rows to place")

@@ -1,6 +1,6 @@
-"""Regular expressions that clients send: RE2's, which take a time linear in what they are matched with.
+"""Regular expressions that clients send: RE2's, which take time linear in their input.
 
-Kafka's brokers use the same (KIP-848, KIP-1152). Python's own would let one client keep everybody waiting.
+Kafka's brokers use the same (KIP-848, KIP-1152). With Python's own, one client could block all others.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 
 _MEMORY_BYTES = 1024 * 1024
-"""What one pattern may take, compiled."""
+"""Memory limit of one compiled pattern."""
 _PATTERNS_KEPT = 128
 
 
 class InvalidPatternError(QanatError):
-    """What a client sent is no regular expression, or one that is too large."""
+    """A client's text is no regular expression, or one that is too large."""
 
     code = ErrorCode.INVALID_REGULAR_EXPRESSION
 
@@ -44,5 +44,5 @@ class Pattern:
 
 @lru_cache(_PATTERNS_KEPT)
 def pattern(text: str) -> Pattern:
-    """The pattern; compiled when it is first met."""
+    """The pattern, compiled at its first use."""
     return Pattern(text)

@@ -1,5 +1,5 @@
 # cython: language_level=3, annotation_typing=False
-"""Where a batch stands in its log, written into the batch: every small request asks for it.
+"""A batch's place in its log, written into the batch: every small request needs it.
 
 Compiled and interpreted like `wire.record_reader`.
 """
@@ -15,7 +15,7 @@ _pack_prefix_into = Struct(">qii").pack_into
 
 
 def place(batch: memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Set base offset, length and leader epoch in a batch, this one alone, that is ours to change."""
+    """Set base offset, length and leader epoch in a single batch that the caller owns."""
     if COMPILED:
         native_prefix(batch, base_offset, len(batch) - BYTES_BEFORE_LENGTH, leader_epoch)  # type: ignore[name-defined]  # noqa: F821
     else:

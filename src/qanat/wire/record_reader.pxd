@@ -11,7 +11,7 @@ cdef inline void native_pause() noexcept:
     with nogil:
         pass
 
-cdef void let_others(Py_ssize_t row) noexcept
+cdef void let_threads_run(Py_ssize_t row) noexcept
 
 @cython.final
 cdef class RecordCursor:

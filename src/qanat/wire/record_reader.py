@@ -1,17 +1,17 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False, initializedcheck=False
-"""The walk over a batch's records: one cursor, and what is gathered along its way.
+"""The walk over a batch's records: one cursor, and the functions that gather from it.
 
 This file is compiled where there is a compiler (`record_reader.pxd` holds the C
-types) and runs as it stands where there is none; both pass the same tests.
+types) and runs as it is where there is none; both pass the same tests.
 
 Rule 1: every length is compared with the bytes left before it is used, in C as
 in Python; the compiled code has no other protection.
-Rule 2: whatever is wrong with the bytes is a `CorruptBatchError`.
+Rule 2: every fault in the bytes is a `CorruptBatchError`.
 Rule 3: the payload is not compressed, and must not change during a call.
-Rule 4: every few thousand records, and headers of one record, other threads have their turn, as they have in
-interpreted code all the time: a batch is opened on a worker so that nobody waits for it.
+Rule 4: after every few thousand records, and headers of one record, other threads may run, as they always may in
+interpreted code: a worker that opens a batch must not block the event loop.
 
-How a payload is unpacked and which header belongs to it is `records.py`.
+`records.py` unpacks payloads and finds their headers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 COMPILED = not __file__.endswith(".py")
 FEW_MASK = 0xFFF
-"""Between two turns of other threads, as a mask of the number of a record or a header."""
+"""How often other threads may run, as a mask of the number of a record or a header."""
 INT64_RANGE = 1 << 64
 INT64_HALF = 1 << 63
 
@@ -38,14 +38,14 @@ def is_compiled() -> bool:
     return bool(COMPILED)
 
 
-def let_others(row: int) -> None:
-    """Give other threads a turn, if it is time."""
+def let_threads_run(row: int) -> None:
+    """Let other threads run, if it is time."""
     if COMPILED and row & FEW_MASK == FEW_MASK:
         native_pause()  # type: ignore[name-defined]  # noqa: F821
 
 
 class RecordCursor:
-    """A place in a payload, and the fields of the record and header just read.
+    """A position in a payload, and the fields of the record and header just read.
 
     A length of -1 is null. After `next_record` either read all its headers by
     `next_header` or call `skip_headers`; then `end_record`.
@@ -111,7 +111,7 @@ class RecordCursor:
         raise CorruptBatchError("a record ends in the middle of a number")
 
     def field(self, what: str) -> int:
-        """The length of a nullable field whose bytes are there; the cursor stands at its first byte."""
+        """The length of a nullable field whose bytes are there; the cursor is at its first byte."""
         length = self.varint(self.record_end)
         if length < -1 or length > self.record_end - self.position:
             raise CorruptBatchError(
@@ -164,7 +164,7 @@ class RecordCursor:
     def skip_headers(self) -> None:
         for number in range(self.header_count):
             self.next_header()
-            let_others(number)
+            let_threads_run(number)
 
     def end_record(self) -> None:
         if self.position != self.record_end:
@@ -175,7 +175,7 @@ class RecordCursor:
             raise CorruptBatchError(f"{self.end - self.position} bytes follow the last record")
 
     def timestamp(self, base_timestamp: int) -> int:
-        """Sums wrap around as Java's do, so that no sender can make a batch unreadable by them."""
+        """Sums wrap around as in Java, so that no producer can make a batch unreadable by them."""
         timestamp = base_timestamp + self.timestamp_delta
         if COMPILED or -INT64_HALF <= timestamp < INT64_HALF:
             return timestamp
@@ -187,20 +187,20 @@ class RecordCursor:
             return None
         if COMPILED:
             return native_take(self, start, length)  # type: ignore[name-defined, no-any-return]  # noqa: F821
-        return plain_take(self, start, length)
+        return python_take(self, start, length)
 
 
-def plain_take(cursor: RecordCursor, start: int, length: int) -> bytes:
-    """Apart, because a slice here would cost the compiled function around it 30 ns that it never uses."""
+def python_take(cursor: RecordCursor, start: int, length: int) -> bytes:
+    """Apart, because a slice here would cost the compiled function around it 30 ns that it never needs."""
     return bytes(cursor.data[start : start + length])
 
 
 def count_null_keys(payload: Buffer, count: int, last_offset_delta: int) -> int:
-    """How many records have no key; every record is checked on the way."""
+    """How many records have no key; checks every record."""
     cursor = RecordCursor(payload, last_offset_delta)
     null_keys = 0
     for row in range(count):
-        let_others(row)
+        let_threads_run(row)
         cursor.next_record()
         cursor.skip_headers()
         cursor.end_record()
@@ -215,7 +215,7 @@ def split_records(payload: Buffer, count: int, last_offset_delta: int) -> list[R
     cursor = RecordCursor(payload, last_offset_delta)
     records = []
     for row in range(count):
-        let_others(row)
+        let_threads_run(row)
         cursor.next_record()
         headers = split_headers(cursor)
         cursor.end_record()
@@ -231,7 +231,7 @@ def split_headers(cursor: RecordCursor) -> RawHeaders:
         return ()
     headers = []
     for number in range(cursor.header_count):
-        let_others(number)
+        let_threads_run(number)
         cursor.next_header()
         key = cursor.take(cursor.header_key_start, cursor.header_key_length)
         assert key is not None
@@ -252,7 +252,7 @@ def fill_scan(
     cursor: RecordCursor, count: int, deltas: array[int], tombstones: bytearray, keys: list[bytes | None]
 ) -> None:
     for row in range(count):
-        let_others(row)
+        let_threads_run(row)
         cursor.next_record()
         cursor.skip_headers()
         cursor.end_record()
@@ -265,7 +265,7 @@ def fill_scan(
 def filter_records(
     payload: Buffer, count: int, last_offset_delta: int, keep: bytes, base_timestamp: int
 ) -> tuple[bytearray, int]:
-    """The kept records byte for byte, and the largest timestamp among them."""
+    """The retained records byte for byte, and the largest timestamp among them."""
     if len(keep) != count:
         raise AssertionError(f"{len(keep)} decisions about {count} records")
     kept = bytearray(len(payload))
@@ -278,7 +278,7 @@ def fill_kept(cursor: RecordCursor, count: int, keep: bytes, base_timestamp: int
     end = 0
     latest = 0
     for row in range(count):
-        let_others(row)
+        let_threads_run(row)
         cursor.next_record()
         cursor.skip_headers()
         cursor.end_record()
@@ -290,11 +290,11 @@ def fill_kept(cursor: RecordCursor, count: int, keep: bytes, base_timestamp: int
             if COMPILED:
                 native_copy(kept, end, cursor, length)  # type: ignore[name-defined]  # noqa: F821
             else:
-                plain_copy(kept, end, cursor, length)
+                python_copy(kept, end, cursor, length)
             end += length
     cursor.end_payload()
     return end, latest
 
 
-def plain_copy(target: bytearray, at: int, cursor: RecordCursor, length: int) -> None:
+def python_copy(target: bytearray, at: int, cursor: RecordCursor, length: int) -> None:
     target[at : at + length] = cursor.data[cursor.record_start : cursor.record_start + length]

@@ -108,7 +108,7 @@ cdef inline void native_front(
     at = native_field(at, encoder.values, row, encoder.value_length)
     writer.position += at - start
 
-cdef int plain_front(RowEncoder encoder, PayloadWriter writer, Py_ssize_t number, Py_ssize_t row, Py_ssize_t body) except -1
+cdef int python_front(RowEncoder encoder, PayloadWriter writer, Py_ssize_t number, Py_ssize_t row, Py_ssize_t body) except -1
 
 cdef inline Py_ssize_t native_size(int64_t value) noexcept:
     cdef uint64_t bits = (<uint64_t> value << 1) ^ <uint64_t> (value >> 63)

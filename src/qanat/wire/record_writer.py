@@ -2,15 +2,15 @@
 """Records to the bytes of a batch's payload, from single records or from rows of columns.
 
 Single records are measured first, so that their payload is allocated once. Rows are
-measured and written one by one, in one walk that ends where the batch is full; compiled,
-rows without headers for which there is room go by a loop of their own, which leaves every
-other row, and every complaint, to the walk. Both
+measured and written one by one, in one walk that ends where the batch is full. Compiled,
+rows without headers that fit go through a loop of their own, which leaves every
+other row, and every error, to the walk. Both
 leave room in front for the header. Compiled and interpreted like `record_reader`.
 
 Rule 1: room in the target and bytes in the source are checked before every copy;
 columns may come from anywhere. A row is measured, given room as a whole, and written by the same lengths.
 Rule 2: sizes and writing agree to the byte, which is asserted. These
-assertions guard memory in the compiled code, so `python -O` does not drop them.
+assertions protect memory in the compiled code, so `python -O` does not drop them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMPILED = not __file__.endswith(".py")
 INT64_RANGE = 1 << 64
 INT64_HALF = 1 << 63
 EXPECTED_BYTES = 1 << 20
-"""Room that rows get to begin with, unless their batch may not be so large; a larger one grows."""
+"""Initial room for rows, unless their batch may not be so large; a larger one grows."""
 
 
 def varint_size(value: int) -> int:
@@ -46,7 +46,7 @@ def varint_size(value: int) -> int:
 
 
 def difference(value: int, base: int) -> int:
-    """`value - base` in 64 bits, wrapping as Java's does: the inverse of what the reader adds."""
+    """`value - base` in 64 bits, wrapping as in Java: the inverse of what the reader adds."""
     delta = value - base
     if COMPILED or -INT64_HALF <= delta < INT64_HALF:
         return delta
@@ -97,7 +97,7 @@ class PayloadWriter:
             if COMPILED:
                 native_write(self, field, length)  # type: ignore[name-defined]  # noqa: F821
             else:
-                plain_write(self, field, length)
+                python_write(self, field, length)
             self.position += length
 
     def grow(self, needed: int) -> None:
@@ -118,8 +118,8 @@ class PayloadWriter:
             raise AssertionError("a record is smaller than it was measured")
 
 
-def plain_write(writer: PayloadWriter, field: bytes, length: int) -> None:
-    """Apart, because a slice here would cost the compiled function around it 30 ns that it never uses."""
+def python_write(writer: PayloadWriter, field: bytes, length: int) -> None:
+    """Apart, because a slice here would cost the compiled function around it 30 ns that it never needs."""
     writer.target[writer.position : writer.position + length] = field
 
 
@@ -165,7 +165,7 @@ def write_headers(writer: PayloadWriter, headers: RawHeaders) -> None:
 
 
 class BinaryRows:
-    """One binary column as it is read for writing; no validity means that nothing is null."""
+    """One binary column to read from; no validity means no nulls."""
 
     __slots__ = ("capacity", "data", "offsets", "rows", "validity")
 
@@ -198,7 +198,7 @@ class BinaryRows:
         self.write_measured(writer, row, self.length(row))
 
     def write_measured(self, writer: PayloadWriter, row: int, length: int) -> None:
-        """The field of a row whose length was asked for just now."""
+        """The field of a row whose length was just measured."""
         writer.varint(length)
         if length > 0:
             writer.room(length)
@@ -206,11 +206,11 @@ class BinaryRows:
             if COMPILED:
                 native_copy(writer, self, start, length)  # type: ignore[name-defined]  # noqa: F821
             else:
-                plain_copy(writer, self, start, length)
+                python_copy(writer, self, start, length)
             writer.position += length
 
 
-def plain_copy(writer: PayloadWriter, source: BinaryRows, start: int, length: int) -> None:
+def python_copy(writer: PayloadWriter, source: BinaryRows, start: int, length: int) -> None:
     writer.target[writer.position : writer.position + length] = source.data[start : start + length]
 
 
@@ -249,7 +249,7 @@ class RowEncoder:
             raise AssertionError(f"rows {first} to {end} of {self.rows}")
 
     def body_size(self, first: int, row: int) -> int:
-        """Measures a row; what writing it needs again is kept."""
+        """Measure a row; values that writing needs again are stored."""
         self.delta = difference(self.timestamps[row], self.timestamps[first])
         self.key_length = self.keys.length(row)
         self.value_length = self.values.length(row)
@@ -296,11 +296,11 @@ class RowEncoder:
         return payload, row, self.latest
 
     def write_row(self, writer: PayloadWriter, first: int, row: int, body: int) -> None:
-        """Write a row that was measured just now, and for which there is room."""
+        """Write a row that was just measured and has room."""
         if COMPILED:
             native_front(self, writer, row - first, row, body)  # type: ignore[name-defined]  # noqa: F821
         else:
-            plain_front(self, writer, row - first, row, body)
+            python_front(self, writer, row - first, row, body)
         start = self.header_offsets[row]
         end = self.header_offsets[row + 1]
         writer.varint(end - start)
@@ -309,7 +309,7 @@ class RowEncoder:
             self.header_values.write(writer, header)
 
 
-def plain_front(encoder: RowEncoder, writer: PayloadWriter, number: int, row: int, body: int) -> None:
+def python_front(encoder: RowEncoder, writer: PayloadWriter, number: int, row: int, body: int) -> None:
     """A record up to its headers."""
     writer.varint(body)
     writer.byte(0)

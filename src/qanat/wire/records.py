@@ -1,8 +1,8 @@
-"""The records inside a batch, one value each: for HTTP, tools, tests and internal topics.
+"""The records of a batch, one value each: for HTTP, tools, tests and internal topics.
 
-The broker's hot path does not come here; compaction works on keys and spans
+The broker's hot path does not use this; compaction works on keys and spans
 (`filtering.py`), Spark on columns (`columns.py`). All three open a batch by
-`open_batch` and close one by `sealed`.
+`open_batch` and make one by `sealed`.
 
 Timestamps are deltas to the header's base timestamp. Once a batch has a delete
 horizon (KIP-534) that field holds the horizon, and the deltas count from it. In a
@@ -67,7 +67,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class BatchFields(Struct, frozen=True):
-    """What a batch's header says besides its records; the defaults are a plain producer's."""
+    """The fields of a batch's header besides its records; the defaults are those of a simple producer."""
 
     base_offset: int = 0
     leader_epoch: int = -1
@@ -89,14 +89,14 @@ class BatchFields(Struct, frozen=True):
         )
 
     def after(self, count: int) -> BatchFields:
-        """The same for the producer's next batch: sequence numbers run on and wrap at 2^31."""
+        """The same for the producer's next batch: sequence numbers continue and wrap at 2^31."""
         if self.base_sequence < 0:
             return self
         return replace(self, base_sequence=(self.base_sequence + count) & INT32_MAX)
 
 
 def open_batch(batch: Buffer, limit_bytes: int) -> tuple[BatchHeader, Buffer]:
-    """A whole stored or fetched batch: its header once it holds, and its records uncompressed."""
+    """A whole stored or fetched batch: its verified header, and its records uncompressed."""
     header = check_stored_batch(batch)
     stored = memoryview(batch)[HEADER_SIZE:]
     # Compaction leaves headers without records, whose empty payload is in no codec's format.
@@ -107,7 +107,7 @@ def open_batch(batch: Buffer, limit_bytes: int) -> tuple[BatchHeader, Buffer]:
 
 
 def decode_records(batch: Buffer, limit_bytes: int) -> list[Record]:
-    """The records of one whole batch, whose payload inflates to at most `limit_bytes`."""
+    """The records of one whole batch, whose payload decompresses to at most `limit_bytes`."""
     header, payload = open_batch(batch, limit_bytes)
     raw = split_records(payload, header.record_count, header.last_offset_delta)
     fixed = header.max_timestamp if header.is_log_append_time else None
@@ -117,7 +117,7 @@ def decode_records(batch: Buffer, limit_bytes: int) -> list[Record]:
 def _decoded(raw: RawRecord, base_offset: int, base_timestamp: int, fixed: int | None) -> Record:
     attributes, timestamp_delta, offset_delta, key, value, raw_headers = raw
     timestamp = wrapped(base_timestamp + timestamp_delta) if fixed is None else fixed
-    # Java's client replaces what is not UTF-8, too: a bad key must not make a partition unreadable.
+    # Java's client replaces invalid UTF-8, too: a bad key must not make a partition unreadable.
     headers = (
         tuple([(name.decode("utf-8", "replace"), content) for name, content in raw_headers]) if raw_headers else ()
     )
@@ -146,10 +146,10 @@ def encode_batch(
     log_append_time_ms: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """One batch of these records, whose offsets must rise.
+    """One batch of these records, whose offsets must ascend.
 
     `base_offset` and `last_offset_delta` default to the first and last record; a
-    batch that lost records at its ends keeps its extent by giving them.
+    batch that lost records at its ends passes them to keep its extent.
     """
     if base_offset is None:
         base_offset = records[0].offset if records else 0
@@ -172,7 +172,7 @@ def encode_batch(
 def encode_records_batch(
     records: Sequence[Record], fields: BatchFields, codec: Codec, last_offset_delta: int
 ) -> bytearray:
-    """`encode_batch` for whoever has the fields at hand."""
+    """`encode_batch` for callers that have the fields."""
     base_timestamp = fields.delete_horizon_ms
     if base_timestamp is None:
         base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
@@ -249,18 +249,18 @@ def closed(batch: bytearray, header: BatchHeader, codec: Codec, level: int | Non
 
 
 def reencode(batch: Buffer, codec: Codec, limit_bytes: int, level: int | None = None) -> bytearray:
-    """The same batch in another compression; the records' bytes stay as they are."""
+    """The same batch in another compression; the records' bytes stay the same."""
     header, payload = open_batch(batch, limit_bytes)
     return closed(copied(payload, HEADER_SIZE), header, codec, level)
 
 
-def give_producer(
+def set_producer(
     batch: bytearray | memoryview, producer_id: int, epoch: int, sequence: int, *, is_transactional: bool
 ) -> int:
-    """Put a producer's identity into the header of a finished batch; how many records it has.
+    """Write a producer's identity into the header of a finished batch; returns how many records it has.
 
-    Its checksum follows from the one that it had, so that records which changed since then are found by whoever takes
-    them.
+    The new checksum follows from the old one, so that a later check still finds records that have changed since
+    then.
     """
     header = read_header(batch)
     write_header(batch, 0, identified(header, producer_id, epoch, sequence, is_transactional=is_transactional))
@@ -282,7 +282,7 @@ def identified(
 
 
 def with_log_append_time(batch: Buffer, now_ms: int) -> bytearray:
-    """A checked batch stamped with the broker's time; its records are not opened."""
+    """A checked batch stamped with the broker's time, without opening its records."""
     stamped = copied(batch)
     header = read_header(stamped)
     header = header._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=now_ms)

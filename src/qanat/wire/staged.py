@@ -1,16 +1,17 @@
-"""Batches that are not sent but named: they lie in a file beside the broker, which makes it part of the log.
+"""Staged batches: named instead of sent. They are in a file in the data directory, which the broker ingests.
 
-What is sent is a header like any batch's, with a magic of its own, and the file's name in place of records:
+A producer sends a header like any batch's, with its own magic, and the file's name in place of records:
 
-    producer, epoch, sequence, transactional    given to all that is in the file, as to one batch
-    record count, last offset delta             of all that is in the file
+    producer, epoch, sequence, transactional    apply to the whole file, as to one batch
+    record count, last offset delta             of the whole file
     checksum                                    of what is sent; the batches in the file have theirs
 
-A broker that knows nothing of this refuses it for its magic.
+A broker without this feature refuses it for its magic.
 
-In the file batches are hidden: without a base offset, and with every bit of their checksum turned over. A header is
-written anew when the file is taken over; if power fails, a part of that may be on the disk and a part not, and what is
-neither must not be a batch of nobody's, which everybody would see. See docs/decisions/0011-staged-files.md.
+In the file batches are hidden: without a base offset, and with every bit of their checksum inverted. Headers are
+rewritten when the file is ingested; after a power loss, a part of them may be on the disk and a part not, and a
+half-written header must not look like a batch without a producer, which every consumer would see. See
+docs/decisions/0011-staged-files.md.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from qanat.wire.batch_header import (
 
 STAGED_MAGIC = 113
 FOLDER = "staging"
-"""Where such files lie, in the broker's data directory."""
+"""The folder of such files, in the broker's data directory."""
 _NAME = re.compile(r"[0-9A-Za-z-]{1,100}/[0-9a-f]{32}")
 _NO_EPOCH = -1
 _NO_OFFSET = -1
@@ -45,14 +46,14 @@ BATCHES_MAX = 4096
 
 
 class StagedFile(NamedTuple):
-    """What was sent of it: the header, and a name inside of `FOLDER`."""
+    """The sent part of a staged file: the header, and a name inside `FOLDER`."""
 
     header: BatchHeader
     name: str
 
 
 def staged_batch(name: str, record_count: int) -> bytearray:
-    """What to send for a file; a producer's identity can be put in as into any batch."""
+    """The batch to send for a file; a producer's identity can be written into it as into any batch."""
     content = name.encode()
     batch = bytearray(HEADER_SIZE) + content
     header = BatchHeader(
@@ -76,13 +77,13 @@ def staged_batch(name: str, record_count: int) -> bytearray:
 
 
 def hide(batch: bytearray | memoryview) -> None:
-    """Make a batch one that lies in a staged file."""
+    """Hide a batch for a staged file."""
     header = read_header(batch)
     write_header(batch, 0, header._replace(base_offset=_NO_OFFSET, crc=header.crc ^ _ALL_BITS))
 
 
 def show(batch: bytearray | memoryview) -> None:
-    """Make what lies in a staged file a batch again; it is one already where taking over was begun before."""
+    """Make a hidden batch of a staged file a batch again; it may be one already, where an ingest was interrupted."""
     header = read_header(batch)
     if header.base_offset == _NO_OFFSET:
         write_header(batch, 0, header._replace(base_offset=0, crc=header.crc ^ _ALL_BITS))
@@ -93,7 +94,7 @@ def is_staged(batch: Buffer) -> bool:
 
 
 def read_staged(batch: Buffer) -> StagedFile:
-    """The file that is meant; raises as for any batch where something about it is wrong."""
+    """The named file; raises as for any batch where something about it is wrong."""
     header = read_header(batch)
     if header.size != len(batch) or header.crc != batch_crc(batch):
         raise CorruptBatchError("the name of a staged file came with a wrong length or checksum")

@@ -18,7 +18,7 @@ from tests.log.directories import AT, TOPIC_ID, opened, produce, running, values
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.log.directories.atomic_files import write_volatile
+from qanat.log.atomic_files import write_volatile
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.segments import file_names
@@ -264,7 +264,7 @@ def test_naming_aborted_transactions(lost: Sequence[str]) -> None:
         async with running(opened(files, catalogue, topic_settings=chosen)) as runtime:
             log = runtime.directory.logs[AT]
             files.watch()
-            await runtime.have_aborted(log, 0, log.end_offset)
+            await runtime.load_aborted(log, 0, log.end_offset)
             found = log.aborted_transactions(0, log.end_offset)
             assert [entry.first_offset for entry in found] == [0, 10, 20, 30]
             assert expected in (None, found)
@@ -275,7 +275,7 @@ def test_naming_aborted_transactions(lost: Sequence[str]) -> None:
 
 
 def test_damage_that_leads_a_read_astray_is_located_beside_the_loop() -> None:
-    """The bytes are in memory, so that nobody has compared their checksums, and there is no header among them."""
+    """The bytes are in memory, so that their checksums are unverified, and there is no header among them."""
 
     async def main() -> None:
         async with cold_log() as (files, runtime, log):

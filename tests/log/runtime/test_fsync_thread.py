@@ -1,4 +1,4 @@
-"""The thread that waits for fsync: what it is given is done in order, and whoever waits is told what came of it."""
+"""The fsync thread: work is done in order, and its callback gets the result."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from qanat.log.runtime.fsync_thread import QUICK_RUNS, QUICK_S, RECENT_S, Flusher
+from qanat.log.runtime.fsync_thread import QUICK_RUNS, QUICK_S, RECENT_S, FsyncThread
 
 
-def run(flusher: Flusher, function: Callable[[Any], Any], argument: object) -> asyncio.Future[Any]:
+def run(flusher: FsyncThread, function: Callable[[Any], Any], argument: object) -> asyncio.Future[Any]:
     """A future of what came of it."""
     outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -27,10 +27,10 @@ def run(flusher: Flusher, function: Callable[[Any], Any], argument: object) -> a
 
 
 def with_flusher(
-    main: Callable[[Flusher], Coroutine[None, None, None]], clock_s: Callable[[], float] | None = None
+    main: Callable[[FsyncThread], Coroutine[None, None, None]], clock_s: Callable[[], float] | None = None
 ) -> None:
     async def serve() -> None:
-        flusher = Flusher(clock_s)
+        flusher = FsyncThread(clock_s)
         try:
             await main(flusher)
         finally:
@@ -40,7 +40,7 @@ def with_flusher(
 
 
 def test_work_is_done_in_order_on_one_other_thread() -> None:
-    async def main(flusher: Flusher) -> None:
+    async def main(flusher: FsyncThread) -> None:
         seen: list[tuple[int, str]] = []
 
         def note(number: int) -> int:
@@ -56,7 +56,7 @@ def test_work_is_done_in_order_on_one_other_thread() -> None:
 
 
 def test_what_goes_wrong_reaches_whoever_waits_and_nobody_else() -> None:
-    async def main(flusher: Flusher) -> None:
+    async def main(flusher: FsyncThread) -> None:
         def fail(words: str) -> None:
             raise OSError(words)
 
@@ -68,7 +68,7 @@ def test_what_goes_wrong_reaches_whoever_waits_and_nobody_else() -> None:
 
 
 def test_close_returns_when_everything_given_is_done() -> None:
-    async def main(flusher: Flusher) -> None:
+    async def main(flusher: FsyncThread) -> None:
         done: list[int] = []
         waiting = [run(flusher, done.append, number) for number in range(100)]
 
@@ -81,11 +81,11 @@ def test_close_returns_when_everything_given_is_done() -> None:
 
 
 def test_whoever_gives_up_waiting_does_not_disturb_the_thread() -> None:
-    async def main(flusher: Flusher) -> None:
-        let_go = threading.Event()
-        waiting = run(flusher, let_go.wait, 60.0)
+    async def main(flusher: FsyncThread) -> None:
+        detach = threading.Event()
+        waiting = run(flusher, detach.wait, 60.0)
         waiting.cancel()
-        let_go.set()
+        detach.set()
 
         assert await run(flusher, str, 5) == "5"
 
@@ -96,7 +96,7 @@ def test_an_idle_thread_keeps_nothing_of_what_it_did() -> None:
     class Thing:
         pass
 
-    async def main(flusher: Flusher) -> None:
+    async def main(flusher: FsyncThread) -> None:
         thing = Thing()
         watched = weakref.ref(thing)
         await run(flusher, id, thing)
@@ -111,7 +111,7 @@ def test_an_idle_thread_keeps_nothing_of_what_it_did() -> None:
 
 
 class Clock:
-    """Stands still unless it is told otherwise."""
+    """Stands still until the test moves it."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -126,7 +126,7 @@ class Clock:
 def test_a_disk_that_was_quick_a_hundred_times_is_quick_until_it_is_not() -> None:
     clock = Clock()
 
-    async def main(flusher: Flusher) -> None:
+    async def main(flusher: FsyncThread) -> None:
         for _ in range(QUICK_RUNS - 1):
             await run(flusher, clock.advance, QUICK_S / 2)
         found = [flusher.is_quick]
@@ -146,7 +146,7 @@ def test_a_disk_that_was_quick_a_hundred_times_is_quick_until_it_is_not() -> Non
 def test_what_is_run_here_is_done_on_this_thread_at_once_and_counts_too() -> None:
     clock = Clock()
 
-    async def main(flusher: Flusher) -> None:
+    async def main(flusher: FsyncThread) -> None:
         outcomes: list[tuple[object, BaseException | None]] = []
 
         def then(result: object, fault: BaseException | None) -> None:
@@ -173,7 +173,7 @@ def test_what_is_run_here_is_done_on_this_thread_at_once_and_counts_too() -> Non
 
 
 def test_without_a_clock_no_disk_is_quick() -> None:
-    async def main(flusher: Flusher) -> None:
+    async def main(flusher: FsyncThread) -> None:
         for _ in range(QUICK_RUNS + 1):
             await run(flusher, str, 1)
         assert not flusher.is_quick

@@ -1,4 +1,4 @@
-"""What is acknowledged is on disk; what waits for the disk is bounded, and told when the disk fails."""
+"""Acknowledged records are on disk; unflushed bytes are bounded, and their waiters fail with the disk."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_errors import storage_error
 from qanat.log.admission import admit
 from qanat.log.partition_log import PartitionLog
-from qanat.log.runtime.fsync_thread import QUICK_RUNS, QUICK_S, Flusher
-from qanat.log.runtime.group_commit import ALONE_ROUNDS
+from qanat.log.runtime.fsync_thread import QUICK_RUNS, QUICK_S, FsyncThread
+from qanat.log.runtime.group_commit import SOLE_CLIENT_ROUNDS
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import NEVER_MS, DirectorySettings
 from qanat.model.error_codes import ErrorCode
@@ -479,7 +479,7 @@ class Syncs:
         self.threads: list[str] = []
         self.takes_s = 0.0
         self.now_s = 0.0
-        self.flusher = Flusher(lambda: self.now_s)
+        self.flusher = FsyncThread(lambda: self.now_s)
 
     def __call__(self, _: str) -> None:
         self.threads.append(threading.current_thread().name)
@@ -487,13 +487,13 @@ class Syncs:
 
 
 async def ask(runtime: LogRuntime, log: PartitionLog, requests: int = 1, times: int = 1) -> None:
-    """What a client does that waits for each answer, and others beside it."""
+    """The requests of a client that waits for each answer, and of others meanwhile."""
     for _ in range(times):
         runtime.requests_handled += requests
         await produce(runtime, log)
 
 
-MANY = max(QUICK_RUNS, ALONE_ROUNDS) + 1
+MANY = max(QUICK_RUNS, SOLE_CLIENT_ROUNDS) + 1
 
 
 def test_the_loop_waits_for_a_quick_disk_where_somebody_has_been_alone_for_long() -> None:
@@ -502,7 +502,7 @@ def test_the_loop_waits_for_a_quick_disk_where_somebody_has_been_alone_for_long(
         async with running_log(files, flusher=syncs.flusher) as (runtime, log):
             files.before_sync = syncs
             here = threading.current_thread().name
-            await ask(runtime, log, times=ALONE_ROUNDS)
+            await ask(runtime, log, times=SOLE_CLIENT_ROUNDS)
             assert here not in syncs.threads
 
             await ask(runtime, log, times=2)
@@ -547,7 +547,7 @@ def test_whoever_is_not_alone_is_left_to_the_thread_for_a_hundred_rounds(others:
             assert syncs.threads[-1] != here
             syncs.threads.clear()
 
-            await ask(runtime, log, times=ALONE_ROUNDS)
+            await ask(runtime, log, times=SOLE_CLIENT_ROUNDS)
             assert here not in syncs.threads
             await ask(runtime, log)
             assert syncs.threads[-1] == here
@@ -594,7 +594,7 @@ def test_what_is_appended_in_the_turn_of_an_acknowledgement_is_left_to_the_threa
             assert runtime.append_now(log, batch(1), 0) is not None
             first = runtime.when_flushed(log, log.end_offset)
             assert first is not None
-            first.at_once = go_on
+            first.sync_callback = go_on
             await asyncio.wait_for(over, 60)
 
             assert syncs.threads[-2] == here

@@ -27,10 +27,10 @@ from tests.log.directories import (
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_files import OsFiles
+from qanat.log.atomic_files import read_whole
 from qanat.log.directories import checkpoints
-from qanat.log.directories.atomic_files import read_whole
 from qanat.log.directories.checkpoints import decode_offsets
-from qanat.log.page_warmup import CheckJob, is_warm
+from qanat.log.page_warmup import CheckJob, is_resident
 from qanat.log.segments import file_names
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import (
@@ -167,14 +167,14 @@ def test_a_file_that_left_memory_is_read_beside_the_loop_and_warm_afterwards(tmp
         async with running(opened(OsFiles(), catalogue, path=path, topic_settings=settings)) as runtime:
             log = runtime.directory.logs[AT]
             evict(log.active.path(file_names.LOG))
-            if is_warm(log.active, 100, 50_000):
+            if is_resident(log.active, 100, 50_000):
                 pytest.skip("this file system keeps its pages (tmpfs does)")
             heartbeat = asyncio.create_task(tick())
             found = await runtime.read(log, 100, 50_000)
             heartbeat.cancel()
 
             assert found.size > 30_000
-            assert found.is_warm()
+            assert found.is_resident()
             assert ticks > 1
             await runtime.read(log, 100, 30_000)
             assert runtime.counters.cold_reads == 1
@@ -301,7 +301,7 @@ def test_a_truncation_lowers_the_checkpoints_before_it_cuts() -> None:
                 log.active.path(file_names.LOG).rpartition("/")[2]
             )
             assert decode_offsets(read_whole(files, f"{PATH}/{checkpoints.RECOVERY_POINT}"))[AT] <= log.end_offset == 7
-            assert not runtime.directory.cutting
+            assert not runtime.directory.truncating
 
     asyncio.run(main())
 
@@ -322,7 +322,7 @@ def test_a_caller_who_goes_away_leaves_no_half_cut_log() -> None:
             gate.open()
             with pytest.raises(asyncio.CancelledError):
                 await truncating
-            assert (log.end_offset, log.job_in_hand) == (7, None)
+            assert (log.end_offset, log.running_job) == (7, None)
             await produce(runtime, log)
 
     asyncio.run(main())
@@ -347,13 +347,13 @@ def test_changes_of_one_log_come_one_after_the_other() -> None:
             ]
             await asyncio.sleep(0.02)
 
-            assert log.job_in_hand == "compaction"
+            assert log.running_job == "compaction"
             assert not any(task.done() for task in others)
             gate.open()
             assert await compacting
             await asyncio.gather(*others)
             assert log.end_offset == 29
-            assert log.job_in_hand is None
+            assert log.running_job is None
 
     asyncio.run(main())
 
@@ -512,7 +512,7 @@ def test_a_full_disk_puts_off_checkpoints_and_compaction(path_ending: str) -> No
                 await (runtime.checkpoint() if path_ending == ".tmp" else runtime.compact(log, lambda _: None))
 
             assert runtime.directory.state.failure is None
-            assert (log.job_in_hand, log.cleaned_offset) == (None, 0)
+            assert (log.running_job, log.cleaned_offset) == (None, 0)
 
             files.before_write = lambda _: None
             await runtime.checkpoint()

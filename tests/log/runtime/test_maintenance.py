@@ -1,4 +1,4 @@
-"""What happens by itself: it happens, it is throttled, it gives way, and it stops when told."""
+"""Maintenance: it runs, it is throttled, it yields, and it stops."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.log.directories import (
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.app.node.compose import Logs, open_log_directory
+from qanat.log.atomic_files import read_whole
 from qanat.log.directories import checkpoints
-from qanat.log.directories.atomic_files import read_whole
 from qanat.log.directories.checkpoints import decode_offsets
 from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery.log_recovery import Checkpoint, open_log
@@ -204,9 +204,9 @@ def test_upkeep_survives_partitions_that_are_deleted_under_it() -> None:
         async with kept(MemoryFiles(), cleanup_policy="compact", min_cleanable_dirty_ratio=0.0) as (runtime, log, _):
             for number in range(30):
                 at = TopicPartition("short-lived", number)
-                doomed = await runtime.create(at, TOPIC_ID, log.settings)
-                await produce(runtime, doomed, 10)
-                doomed.advance_high_watermark(10)
+                deleted = await runtime.create(at, TOPIC_ID, log.settings)
+                await produce(runtime, deleted, 10)
+                deleted.advance_high_watermark(10)
                 await asyncio.sleep(0.002)
                 await runtime.delete(at)
 
@@ -281,7 +281,7 @@ def test_closing_during_a_compaction_waits_for_it_and_does_not_dawdle() -> None:
             assert not closing.done()
             gate.open()
             await closing
-            assert log.job_in_hand is None
+            assert log.running_job is None
             assert log.cleaned_offset == 3
             assert len(pauses) == 1  # Two weeks of them were due.
         assert opened(files, catalogue, topic_settings=settings).was_clean

@@ -1,4 +1,4 @@
-"""New logs are made beside the loop, several at a time."""
+"""New logs are made in workers, several at a time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.log.directories import (
 )
 
 from qanat.adapters.memory_files import MemoryFiles
+from qanat.log.atomic_files import read_whole
 from qanat.log.directories import checkpoints
-from qanat.log.directories.atomic_files import read_whole
 from qanat.log.directories.checkpoints import decode_offsets
 from qanat.log.runtime.workers import LOGS_MADE_AT_ONCE
 from qanat.model.errors import DiskFullError, StorageError

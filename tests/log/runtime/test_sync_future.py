@@ -1,4 +1,4 @@
-"""Whoever waits for a prompt future is told in the turn in which it is settled."""
+"""The callback of a sync future runs in the iteration in which it is settled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def test_a_listener_is_told_in_the_same_turn_after_those_who_keep_it() -> 
     told: list[str] = []
     prompt: SyncFuture[int] = SyncFuture()
     prompt.add_done_callback(lambda _: told.append("callback"))
-    prompt.at_once = lambda one: told.append(f"listener {one.result()}")
+    prompt.sync_callback = lambda one: told.append(f"listener {one.result()}")
     prompt.on_settled(lambda _: told.append("one who kept it"))
     prompt.on_settled(lambda _: told.append("another"))
 
@@ -31,7 +31,7 @@ async def test_a_listener_is_told_in_the_same_turn_after_those_who_keep_it() -> 
 async def test_what_comes_after_the_first_counts_for_nothing() -> None:
     told: list[SyncFuture[int]] = []
     prompt: SyncFuture[int] = SyncFuture()
-    prompt.at_once = told.append
+    prompt.sync_callback = told.append
 
     assert prompt.cancel()
     prompt.settle(7)
@@ -45,7 +45,7 @@ async def test_what_comes_after_the_first_counts_for_nothing() -> None:
 async def test_a_fault_is_raised_for_whoever_waits() -> None:
     told: list[BaseException | None] = []
     prompt: SyncFuture[int] = SyncFuture()
-    prompt.at_once = lambda one: told.append(one.exception())
+    prompt.sync_callback = lambda one: told.append(one.exception())
 
     prompt.settle_with_fault(fault := ValueError("full"))
 
@@ -62,7 +62,7 @@ async def test_a_listener_that_fails_does_not_reach_whoever_settles() -> None:
     def fail(_: SyncFuture[int]) -> None:
         raise ZeroDivisionError
 
-    prompt.at_once = fail
+    prompt.sync_callback = fail
     prompt.settle(7)
 
     assert [type(told["exception"]) for told in heard] == [ZeroDivisionError]
@@ -73,7 +73,7 @@ async def test_whoever_holds_what_it_waits_for_leaves_nothing_to_collect() -> No
     class Waiting:
         def __init__(self) -> None:
             self.prompt: SyncFuture[int] = SyncFuture()
-            self.prompt.at_once = self.done
+            self.prompt.sync_callback = self.done
 
         def done(self, _: SyncFuture[int]) -> None: ...
 

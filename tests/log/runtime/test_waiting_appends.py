@@ -123,7 +123,7 @@ def test_a_marker_waits_for_the_batch_before_it() -> None:
         async with writing_large(held, content) as (runtime, log, _):
 
             async def end() -> None:
-                async with runtime.in_line(log):
+                async with runtime.queued(log):
                     runtime.append_marker(log, 7, 0, Marker(True, 0), 0, 0)
 
             ending = asyncio.create_task(end())

@@ -190,7 +190,7 @@ async def test_who_waits_at_a_topic_that_is_deleted_is_told() -> None:
 
 async def test_aborted_transactions_are_named() -> None:
     async with running() as broker:
-        partition_of(broker).log.producers.is_gated = False
+        partition_of(broker).log.producers.requires_verification = False
         await append(broker, producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
         marked = partition_of(broker).append_marker(EndMarker(5, 0, 0, is_commit=False))
         if marked is not None:

@@ -1,4 +1,4 @@
-"""Whatever strangers send: one kind of fault, at once, without memory, for every API in every version."""
+"""Malformed messages: one kind of fault, at once, without memory, for every API in every version."""
 
 from __future__ import annotations
 

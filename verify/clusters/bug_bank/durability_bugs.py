@@ -31,7 +31,7 @@ def follow_without_fsync(patches: Patches) -> None:
         return None
 
     patches.put(_ReplicaFetcher, "_append", appended)
-    patches.put(replica_fetchers, "_is_settled", lambda copy: copy.log.job_in_hand != "truncation")
+    patches.put(replica_fetchers, "_is_settled", lambda copy: copy.log.running_job != "truncation")
 
 
 def commit_without_the_leaders_disk(patches: Patches) -> None:
@@ -66,9 +66,7 @@ def acknowledge_what_is_written(patches: Patches) -> None:
 def believe_any_base_offset(patches: Patches) -> None:
     """C61: recovery enters a batch that does not continue the log."""
     patches.put(active_segment_recovery, "_enter_known", lambda segment, point: False)
-    patches.put(
-        active_segment_recovery, "_enter_around_damage", lambda segment, point, length, epochs: segment.start_again()
-    )
+    patches.put(active_segment_recovery, "_enter_around_damage", lambda segment, point, length, epochs: segment.reset())
     patches.put(active_segment_recovery, "_is_hole", lambda segment, position, header, length, is_dense: True)
 
 
@@ -79,9 +77,9 @@ def go_on_after_a_failed_sync(patches: Patches) -> None:
     def ended(commits: GroupCommit, logs: Any, jobs: Any, began: float, postponed: Any, fault: Any) -> None:
         if fault is not None:
             for job in jobs.values():
-                job.put_off()
+                job.postpone()
             for log in logs:
-                commits.ask(log)
+                commits.request_flush(log)
             jobs, logs, fault = {}, [], None
         end_round(commits, logs, jobs, began, postponed, fault)
 

@@ -12,7 +12,7 @@ from qanat.broker.coordinators.transaction_markers import MarkerWriter
 from qanat.broker.replicas.partition import EndMarker, Partition
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
-from qanat.transactions import ending
+from qanat.transactions import end_transaction
 from verify.clusters.bug_bank.bug import Patches
 
 
@@ -68,14 +68,14 @@ def load_nothing(patches: Patches) -> None:
 def abort_without_fencing(patches: Patches) -> None:
     """C34: what a successor or a timeout aborts keeps its epoch, and its producer writes on."""
 
-    def aborted(turn: Any, current: Any) -> None:
-        record = current.changed(turn.now.wall_ms, state=ending._PREPARED[False])
-        ending._write_prepared(turn, record)
+    def aborted(builder: Any, current: Any) -> None:
+        record = current.changed(builder.now.wall_ms, state=end_transaction._PREPARED[False])
+        end_transaction._write_prepared(builder, record)
 
-    patches.put(ending, "abort_and_fence", aborted)
-    from qanat.transactions import expiry, initialising
+    patches.put(end_transaction, "abort_and_fence", aborted)
+    from qanat.transactions import expiry, init_producer_id
 
-    for module in (expiry, initialising):
+    for module in (expiry, init_producer_id):
         if "abort_and_fence" in vars(module):
             patches.put(module, "abort_and_fence", aborted)
 

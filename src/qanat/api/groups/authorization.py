@@ -170,7 +170,7 @@ def authorize_describe_groups(request: describe_groups.DescribeGroupsRequest, ac
 def authorize_consumer_heartbeat(
     request: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest, access: AccessCheck
 ) -> Verdict:
-    """Topics that are named must be visible; an expression stands for those that are (`Context.sight`)."""
+    """Topics that are named must be visible; an expression stands for those that are (`Context.visibility`)."""
     code = ErrorCode.NONE
     topics = request.subscribed_topic_names or ()
     if not access.may_group(Operation.READ, request.group_id):

@@ -46,7 +46,7 @@ async def _beat(request: ConsumerGroupHeartbeatRequest, context: RequestContext)
         client_id=context.header.client_id or "",
         client_host=f"/{context.caller.host}",
         brings_its_id=context.version >= _OWN_ID_FROM,
-        sight=context.sight,
+        visibility=context.visibility,
     )
     reply = await context.broker.groups.ask(request.group_id, asked)
     assert isinstance(reply, ConsumerHeartbeatReply)

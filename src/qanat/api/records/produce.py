@@ -137,12 +137,12 @@ class Produce:
                 self._appended(part, await partition.append(batch))
             except QanatError as fault:
                 _refuse_append(part, fault)
-        await asyncio.gather(*(self._adopt(part) for part in parts if is_staged(part[1])))
+        await asyncio.gather(*(self._ingest(part) for part in parts if is_staged(part[1])))
 
-    async def _adopt(self, part: Part) -> None:
+    async def _ingest(self, part: Part) -> None:
         partition, batch, _ = part
         try:
-            self._appended(part, await partition.adopt(read_staged(batch)))
+            self._appended(part, await partition.ingest(read_staged(batch)))
         except QanatError as fault:
             _refuse_append(part, fault)
 

@@ -11,7 +11,7 @@ import uuid
 from qanat.log.directories.directory import LogDirectory, TopicSettings, open_directory
 from qanat.log.directories.identity import DirectoryIdentity
 from qanat.log.directories.storage_engine import StorageEngine
-from qanat.log.runtime.fsync_thread import Flusher
+from qanat.log.runtime.fsync_thread import FsyncThread
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.maintenance import Maintenance
 from qanat.log.settings import DirectorySettings, LogSettings
@@ -58,7 +58,7 @@ class Logs:
     """A data directory at work: its runtime and its upkeep, started and stopped together."""
 
     def __init__(self, directory: LogDirectory) -> None:
-        self.runtime = LogRuntime(directory, clock_ms, Flusher(time.perf_counter))
+        self.runtime = LogRuntime(directory, clock_ms, FsyncThread(time.perf_counter))
         self.upkeep = Maintenance(self.runtime, time.sleep)
 
     async def __aenter__(self) -> LogRuntime:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from qanat.app.session import WrongArgumentError
-from qanat.connection.cluster import Cluster, TopicView
+from qanat.connection.cluster import Cluster, TopicLeaders
 from qanat.connection.deadline import Deadline
 from qanat.connection.offsets import list_offsets
 
@@ -127,7 +127,7 @@ def _in_time(moment_ms: int, text: str) -> int:
 
 
 async def offsets_at(
-    cluster: Cluster, view: TopicView, position: Position, bounds: Bounds, deadline: Deadline
+    cluster: Cluster, view: TopicLeaders, position: Position, bounds: Bounds, deadline: Deadline
 ) -> dict[int, int]:
     """The position's offset in each partition of `bounds`, never outside what is there."""
     if position.kind == "moment":

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from qanat.app.records.filter_expression import Condition
-from qanat.connection.cluster import Cluster, TopicView
+from qanat.connection.cluster import Cluster, TopicLeaders
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
 from qanat.connection.fetching import Fetched, FetchLimits, fetch
@@ -72,8 +72,8 @@ async def _end_now(cluster: Cluster, reading: Reading, until_ms: int) -> None:
 
 
 async def _round(
-    cluster: Cluster, view: TopicView, reading: Reading, positions: dict[int, int]
-) -> tuple[list[Fetched], TopicView]:
+    cluster: Cluster, view: TopicLeaders, reading: Reading, positions: dict[int, int]
+) -> tuple[list[Fetched], TopicLeaders]:
     deadline = cluster.deadline()
     latest = [view]
 
@@ -88,7 +88,7 @@ async def _round(
 
 
 async def _fetch_all(
-    cluster: Cluster, view: TopicView, reading: Reading, positions: dict[int, int], deadline: Deadline
+    cluster: Cluster, view: TopicLeaders, reading: Reading, positions: dict[int, int], deadline: Deadline
 ) -> list[Fetched]:
     leaders = by_leader(view, positions)
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from qanat.app.session import HERE, UNDECIDED, Consent, Target, WrongArgumentError, assignments, run
 from qanat.app.terminal.listing import Output, Row, counted, print_done, print_rows
 from qanat.app.terminal.watch import ONCE, Watch, show
-from qanat.connection.cluster import Cluster, TopicView
+from qanat.connection.cluster import Cluster, TopicLeaders
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError, RefusedError, check, refused
 from qanat.connection.offsets import list_bounds
@@ -254,7 +254,7 @@ async def _partition_rows(cluster: Cluster, topic: MetadataResponseTopic) -> lis
     deadline = cluster.deadline()
     view = await _soon_ready(cluster, topic.name or "", deadline)
     led = {number: leader for number, leader in view.leaders.items() if leader >= 0}
-    bounds = await list_bounds(cluster, TopicView(view.name, led), deadline)
+    bounds = await list_bounds(cluster, TopicLeaders(view.name, led), deadline)
     rows: list[Row] = []
     for partition in sorted(topic.partitions, key=lambda one: one.partition_index):
         first, end = bounds.get(partition.partition_index, (None, None))
@@ -273,7 +273,7 @@ async def _partition_rows(cluster: Cluster, topic: MetadataResponseTopic) -> lis
     return rows
 
 
-async def _soon_ready(cluster: Cluster, name: str, deadline: Deadline) -> TopicView:
+async def _soon_ready(cluster: Cluster, name: str, deadline: Deadline) -> TopicLeaders:
     """A topic; where some partitions are still not led after a moment (all their replicas are away), without those."""
     try:
         return await cluster.topic(name, Deadline.after(min(_READY_S, deadline.left_seconds)))

@@ -76,8 +76,10 @@ class GroupCoordinator:
         self.topic.close()
 
     async def _host(self, partition: Partition) -> GroupCoordinatorShard:
-        own_settings = self._broker.group_configs.of
-        shard = GroupShard(self._settings, Topics(self._broker), self._assignors, own_settings, self.client_sessions_ms)
+        group_overrides = self._broker.group_configs.of
+        shard = GroupShard(
+            self._settings, Topics(self._broker), self._assignors, group_overrides, self.client_sessions_ms
+        )
         await replay(partition, lambda batch: _apply_batch(shard, batch))
         return GroupCoordinatorShard(shard, partition, self._clocks, self._broker.counters)
 

@@ -12,7 +12,7 @@ from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
-from qanat.model.placement import partition_of
+from qanat.model.placement import coordinator_partition
 from qanat.wire.batch_header import split_batches
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class InternalTopic(Generic[Hosted]):
             shard.close()
 
     def partition_of(self, key: str) -> int:
-        return partition_of(key, self._partition_count)
+        return coordinator_partition(key, self._partition_count)
 
     @property
     def is_there(self) -> bool:

@@ -109,7 +109,7 @@ class MarkerWriter:
         try:
             if at.topic == OFFSETS_TOPIC:
                 return await self._broker.groups.end_transaction(at.partition, marker)
-            async with self._broker.runtime.in_line(partition.log):
+            async with self._broker.runtime.queued(partition.log):
                 return partition.append_marker(marker)
         except QanatError as fault:
             return fault.code

@@ -3,7 +3,7 @@
 A write that was long on its way could otherwise open a transaction that nobody
 will ever end (KIP-890). Partitions in which the producer has written already
 need no question. That the transaction does not end between the coordinator's
-yes and the write is seen to by the log (`log.producers.Announced`).
+yes and the write is seen to by the log (`log.producers.VerificationEntry`).
 
 A producer of version 2 begins its next transaction while the markers of its
 last one are on their way. Where one of them comes between the question and the
@@ -61,11 +61,13 @@ class TransactionVerification:
         if not asked or not self._broker.transactions.settings.transaction_partition_verification_enable:
             return outcomes
         for _ in range(_ATTEMPTS):
-            announced = {one: one.log.producers.announce(producer_id) for one in asked}
+            verification = {one: one.log.producers.begin_verification(producer_id) for one in asked}
             outcomes |= await self._ask(transactional_id, producer_id, producer_epoch, asked, client_version)
             allowed = [one for one in asked if outcomes[one] is ErrorCode.NONE]
             asked = [
-                one for one in allowed if not one.log.producers.confirm(producer_id, producer_epoch, announced[one])
+                one
+                for one in allowed
+                if not one.log.producers.complete_verification(producer_id, producer_epoch, verification[one])
             ]
             if not asked or client_version == CLASSIC:
                 return outcomes | dict.fromkeys(asked, ErrorCode.INVALID_TXN_STATE)

@@ -47,7 +47,7 @@ class Membership:
         self._node_id = node_id
         self._directory = directory
         self._directory_id = "" if directory.identity is None else directory.identity.directory_id
-        directory.is_answered_for = True
+        directory.reports_crashes = True
         self._session_timeout_ms = session_timeout_ms
         self._rack = rack
         self._incarnation = uuid.uuid4().hex

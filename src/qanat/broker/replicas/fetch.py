@@ -156,7 +156,7 @@ class Fetch:
                 try:
                     read = await wanted.partition.read(wanted.offset, self._room(wanted), end_offset)
                     if not self._is_complete(wanted, read):
-                        await wanted.partition.have_aborted(wanted.offset, read.next_offset)
+                        await wanted.partition.load_aborted(wanted.offset, read.next_offset)
                     found = self._take(wanted, found, read)
                 except QanatError as fault:
                     found = Found(fault.code, log_start_offset=found.log_start_offset if self._is_follower else -1)

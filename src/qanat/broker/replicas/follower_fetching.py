@@ -88,8 +88,8 @@ class CopyReader:
         """Whether the aborted transactions of a read can be named without waiting for the disk."""
         return self.log.unready_for_aborted(offset, end_offset) is None
 
-    async def have_aborted(self, offset: int, end_offset: int) -> None:
-        await self._runtime.have_aborted(self.log, offset, end_offset)
+    async def load_aborted(self, offset: int, end_offset: int) -> None:
+        await self._runtime.load_aborted(self.log, offset, end_offset)
 
     def wait_for_more(self, wake: Wake, *, is_follower: bool = False) -> None:
         """Call `wake` once, when there is more to read."""

@@ -100,7 +100,7 @@ class LocalReplicas:
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self.writable: dict[tuple[str, int], Partition] = {}
         """Those that clients may write to, by name: looked up for every batch."""
-        self.is_gated = False
+        self.requires_verification = False
         """Whether a transaction's first record in a partition needs the coordinator's word."""
         self._failed: dict[TopicPartition, QanatError] = {}
         """Partitions that could not be made, and why."""
@@ -287,7 +287,7 @@ class LocalReplicas:
             raise
         if self._failed.pop(at, None) is not None:
             self._on_hosting_changed()
-        log.producers.is_gated = self.is_gated
+        log.producers.requires_verification = self.requires_verification
         log.apply_settings(self._topic_settings(at.topic).log)
         self.logs[at] = log
         self._by_topic.setdefault(at.topic, {})[at] = _raw(topic)
@@ -396,7 +396,7 @@ class LocalReplicas:
         """Make a log anew whose folder is gone, once another replica leads and the cluster counts ours as damaged."""
         state = self._image.state(topic, at.partition)
         is_led_elsewhere = state.leader not in (values.NO_LEADER, self._node_id)
-        if self._node_id in state.damaged and is_led_elsewhere and self._directory.give_up_lost(at):
+        if self._node_id in state.damaged and is_led_elsewhere and self._directory.forget_lost(at):
             log_event("replica made anew from its leader", partition=str(at), leader=state.leader)
 
     def _on_created(self) -> None:

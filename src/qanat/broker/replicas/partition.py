@@ -131,10 +131,10 @@ class Partition(PartitionEnd):
         self._require_present()
         return self._written(await self._runtime.append(self.log, batch, self.leader_epoch), len(batch))
 
-    async def adopt(self, staged: StagedFile) -> Written:
+    async def ingest(self, staged: StagedFile) -> Written:
         """Make a file of batches that lies beside this broker part of the log."""
         self._require_present()
-        return self._written(*await self._runtime.adopt(self.log, staged, self.leader_epoch))
+        return self._written(*await self._runtime.ingest(self.log, staged, self.leader_epoch))
 
     def append_own(self, batch: Buffer) -> Written:
         """Append a batch that this broker has made: no client's limits apply."""
@@ -324,8 +324,8 @@ class Partition(PartitionEnd):
         """Whether the aborted transactions of a read can be named without waiting for the disk."""
         return self.log.unready_for_aborted(offset, end_offset) is None
 
-    async def have_aborted(self, offset: int, end_offset: int) -> None:
-        await self._runtime.have_aborted(self.log, offset, end_offset)
+    async def load_aborted(self, offset: int, end_offset: int) -> None:
+        await self._runtime.load_aborted(self.log, offset, end_offset)
 
     def wait_for_more(self, wake: Wake, *, is_follower: bool = False) -> None:
         """Call `wake` once, when there is more to read."""

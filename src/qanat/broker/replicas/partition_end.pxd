@@ -1,15 +1,15 @@
 # The C types of partition_end.py, for Cython; nothing here changes what the code means.
 cimport cython
 from qanat.log.append_state cimport LogEnd
-from qanat.log.runtime.plain_appends cimport PlainAppends
+from qanat.log.runtime.append_fast_path cimport AppendFastPath
 
 cdef class PartitionEnd:
     cdef public LogEnd log
-    cdef public PlainAppends _runtime
+    cdef public AppendFastPath _runtime
     cdef public object leader, _acknowledged
     cdef public dict _waiting
     cdef public bint is_retired
     cdef public long long leader_epoch, written_bytes, readable_bytes
     @cython.locals(end_offset=cython.longlong, log=LogEnd)
-    cpdef append_plain(self, batch, long long record_count, long long max_timestamp)
+    cpdef append_fast(self, batch, long long record_count, long long max_timestamp)
     cpdef _advance_to(self, long long end_offset, long long log_end)

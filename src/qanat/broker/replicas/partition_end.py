@@ -65,12 +65,12 @@ class PartitionEnd:
         self._acknowledged: deque[tuple[int, SyncFuture[None]]] = deque()
         """Who waits for which offset to be committed, in order."""
 
-    def append_plain(self, batch: memoryview, record_count: int, max_timestamp: int) -> Written | None:
+    def append_fast(self, batch: memoryview, record_count: int, max_timestamp: int) -> Written | None:
         """`append_now` for a writable batch of no known producer, whose header and checksum are sound."""
         if self.is_retired:
             raise self._not_leader()
         log = self.log
-        appended = self._runtime.append_plain(log, batch, record_count, max_timestamp, self.leader_epoch)
+        appended = self._runtime.append_fast(log, batch, record_count, max_timestamp, self.leader_epoch)
         if appended is None:
             return None
         if self.leader is not None or log.is_flushed:

@@ -402,7 +402,7 @@ def _is_settled(copy: Copy) -> bool:
     """
     log = copy.log
     return (
-        log.job_in_hand != "truncation"
+        log.running_job != "truncation"
         and not log.is_appending
         and (not log.settings.is_synced or log.flushed_offset >= log.end_offset)
     )

@@ -47,7 +47,7 @@ class ReplicaLogs:
         """What each log holds; nothing is said of those that are not opened or made yet."""
         found = {ref: at for ref in wanted if (at := self._partition(ref)) is not None}
         job = _GenerationsJob(self._broker.runtime.directory, list(found.values()))
-        await self._broker.runtime.do(job)
+        await self._broker.runtime.run_job(job)
         logs = {ref: self._described(ref, at, job.generations.get(at, 0)) for ref, at in found.items()}
         return {ref: log for ref, log in logs.items() if log is not None}
 
@@ -85,7 +85,7 @@ class ReplicaLogs:
     def _is_being_cut(self, at: TopicPartition, log: PartitionLog) -> bool:
         """Whether a log is about to hold less than it does."""
         followers = self._broker.local_replicas.followers
-        return log.job_in_hand == "truncation" or (followers is not None and at in followers.busy)
+        return log.running_job == "truncation" or (followers is not None and at in followers.busy)
 
 
 def damaged_ranges(log: PartitionLog) -> tuple[tuple[int, int], ...]:

@@ -13,14 +13,14 @@ from qanat.broker.settings.effective_settings import SettingEntry, SettingSource
 from qanat.broker.settings.setting_kinds import Form, SettingKind
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.topic_names import INTERNAL_TOPICS, name_problem
-from qanat.groups.own_settings import OwnSettings
+from qanat.groups.group_overrides import GroupOverrides
 from qanat.groups.settings import GroupSettings
-from qanat.groups.share.beginning import parse_beginning
+from qanat.groups.share.offset_reset import parse_offset_reset
 from qanat.model.errors import InvalidSettingError
 from qanat.model.setting_meanings import meanings
 from qanat.telemetry.events import log_event
 
-_NAMES = dict(zip(OwnSettings.__struct_encode_fields__, OwnSettings.__struct_fields__, strict=True))
+_NAMES = dict(zip(GroupOverrides.__struct_encode_fields__, GroupOverrides.__struct_fields__, strict=True))
 _BOUNDED = (
     "consumer.heartbeat.interval.ms",
     "consumer.session.timeout.ms",
@@ -38,19 +38,19 @@ class GroupConfigs:
     def __init__(self, image: MetadataImage, settings: Callable[[], GroupSettings]) -> None:
         self._image = image
         self._settings = settings
-        self._made: dict[str, OwnSettings] = {}
+        self._made: dict[str, GroupOverrides] = {}
         """Of groups for which something was set, and under the empty name of all others."""
 
     def forget(self) -> None:
         """Something was set: for a group, or for all of them."""
         self._made.clear()
 
-    def of(self, group_id: str) -> OwnSettings:
+    def of(self, group_id: str) -> GroupOverrides:
         known = self._made.get(group_id if group_id in self._image.group_configs else "")
         return self._make(group_id) if known is None else known
 
-    def _make(self, group_id: str) -> OwnSettings:
-        common, overrides = OwnSettings.like(self._settings()), self._image.group_overrides(group_id)
+    def _make(self, group_id: str) -> GroupOverrides:
+        common, overrides = GroupOverrides.like(self._settings()), self._image.group_overrides(group_id)
         try:
             own = _with(common, overrides)
         except InvalidSettingError as fault:
@@ -63,7 +63,7 @@ class GroupConfigs:
     def check(self, overrides: Mapping[str, str]) -> None:
         """Refuse what cannot be set for a group; raises `InvalidSettingError` in Kafka's words."""
         settings = self._settings()
-        common = OwnSettings.like(settings)
+        common = GroupOverrides.like(settings)
         for name, value in overrides.items():
             if name not in _NAMES:
                 raise InvalidSettingError(f"Unknown group config name: {name}")
@@ -79,17 +79,17 @@ class GroupConfigs:
 
     def entries(self, group_id: str) -> list[SettingEntry]:
         """All settings of a group, by name."""
-        common, overrides = OwnSettings.like(self._settings()), self._image.group_overrides(group_id)
-        told = meanings(OwnSettings)
+        common, overrides = GroupOverrides.like(self._settings()), self._image.group_overrides(group_id)
+        told = meanings(GroupOverrides)
         return [_entry(name, common, overrides.get(name), told.get(name, "")) for name in sorted(_NAMES)]
 
 
-def _with(common: OwnSettings, overrides: Mapping[str, str]) -> OwnSettings:
+def _with(common: GroupOverrides, overrides: Mapping[str, str]) -> GroupOverrides:
     if not overrides:
         return common
-    own = OwnSettings.parse({**{name: getattr(common, field) for name, field in _NAMES.items()}, **overrides})
+    own = GroupOverrides.parse({**{name: getattr(common, field) for name, field in _NAMES.items()}, **overrides})
     try:
-        parse_beginning(own.share_auto_offset_reset)
+        parse_offset_reset(own.share_auto_offset_reset)
     except ValueError as fault:
         raise InvalidSettingError(f"Invalid value for configuration share.auto.offset.reset: {fault}") from None
     _check_dead_letters(own.errors_deadletterqueue_topic_name.strip())
@@ -107,7 +107,7 @@ def _check_dead_letters(topic: str) -> None:
         )
 
 
-def _form(name: str, common: OwnSettings) -> Form:
+def _form(name: str, common: GroupOverrides) -> Form:
     is_number = isinstance(getattr(common, _NAMES[name]), int)
     return _FORMS.get(name) or Form(SettingKind.INT if is_number else SettingKind.STRING)
 
@@ -121,7 +121,7 @@ def _check_bounds(name: str, value: int, common: int, settings: GroupSettings) -
         raise InvalidSettingError(f"{name} must be less than or equal to {most}")
 
 
-def _entry(name: str, common: OwnSettings, override: str | None, meaning: str) -> SettingEntry:
+def _entry(name: str, common: GroupOverrides, override: str | None, meaning: str) -> SettingEntry:
     default = str(getattr(common, _NAMES[name]))
     source = SettingSource.DEFAULT if override is None else SettingSource.GROUP
     value = default if override is None else override

@@ -19,11 +19,11 @@ from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
 from qanat.connection.faults import error_code
-from qanat.groups.share.partition import Dying
+from qanat.groups.share.partition import ArchivingRange
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import OffsetOutOfRangeError, QanatError
 from qanat.model.ids import TopicPartition
-from qanat.telemetry.events import Rarely
+from qanat.telemetry.events import RateLimitedEvent
 from qanat.wire.batch_header import read_header, split_batches
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from qanat.wire.kafka.registry import ApiKey
@@ -55,14 +55,14 @@ class DeadLetters:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._tell_trouble = Rarely("dead letters cannot be written")
+        self._tell_trouble = RateLimitedEvent("dead letters cannot be written")
 
-    def bury(self, led: LedSharePartition, dying: Sequence[Dying]) -> None:
+    def bury(self, led: LedSharePartition, archiving: Sequence[ArchivingRange]) -> None:
         """Write the letters beside everything else, and then tell the share partition."""
-        self._broker.park(self._bury(led, tuple(dying)))
+        self._broker.park(self._bury(led, tuple(archiving)))
 
-    async def _bury(self, led: LedSharePartition, dying: Sequence[Dying]) -> None:
-        for one in dying:
+    async def _bury(self, led: LedSharePartition, archiving: Sequence[ArchivingRange]) -> None:
+        for one in archiving:
             pause_s = _FIRST_PAUSE_S
             while led.is_serving:
                 topic = led.policy.dead_letter_topic
@@ -75,14 +75,14 @@ class DeadLetters:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             if led.is_serving:
-                led.buried(one.first_offset, one.last_offset)
+                led.finish_archiving(one.first_offset, one.last_offset)
 
-    async def _write(self, led: LedSharePartition, dying: Dying, topic: str) -> None:
+    async def _write(self, led: LedSharePartition, archiving: ArchivingRange, topic: str) -> None:
         target = await self._target(topic, led.key.partition)
         letters: list[Record] = []
         size = 0
-        for record in await self._records(led.partition, dying):
-            letters.append(_letter(record, len(letters), led, dying))
+        for record in await self._records(led.partition, archiving):
+            letters.append(_letter(record, len(letters), led, archiving))
             size += len(record.key or b"") + len(record.value or b"")
             if size >= _BATCH_BYTES:
                 await self._append(target, letters)
@@ -109,7 +109,7 @@ class DeadLetters:
         batch = encode_batch(letters)
         partition = self._broker.writable_partition(target.topic, target.partition)
         if isinstance(partition, Partition):
-            async with self._broker.runtime.in_line(partition.log):
+            async with self._broker.runtime.queued(partition.log):
                 durable = partition.append_own(batch).durable
             if durable is not None:
                 await durable
@@ -130,7 +130,7 @@ class DeadLetters:
         if error is not ErrorCode.NONE:
             raise UndeliverableError(f"{target}, led by broker {leader}, cannot be written: {error.name}")
 
-    async def _records(self, partition: Partition, dying: Dying) -> list[Record]:
+    async def _records(self, partition: Partition, archiving: ArchivingRange) -> list[Record]:
         """The records themselves, as far as they are still there.
 
         They were given to members, so they are committed; a leader that has just been elected may not see that yet.
@@ -138,7 +138,7 @@ class DeadLetters:
         await partition.have_high_watermark()
         found: list[Record] = []
         yielder = CooperativeYield()
-        offset, end_offset = max(dying.first_offset, partition.log.log_start_offset), dying.last_offset + 1
+        offset, end_offset = max(archiving.first_offset, partition.log.log_start_offset), archiving.last_offset + 1
         while offset < end_offset:
             try:
                 part = await partition.read(offset, _READ_BYTES, partition.log.high_watermark)
@@ -158,13 +158,13 @@ class DeadLetters:
         return found
 
 
-def _letter(record: Record, number: int, led: LedSharePartition, dying: Dying) -> Record:
+def _letter(record: Record, number: int, led: LedSharePartition, archiving: ArchivingRange) -> Record:
     headers: tuple[Header, ...] = (
         ("__dlq.errors.topic", led.partition.at.topic.encode()),
         ("__dlq.errors.partition", str(led.key.partition).encode()),
         ("__dlq.errors.offset", str(record.offset).encode()),
         ("__dlq.errors.group", led.key.group_id.encode()),
-        ("__dlq.errors.delivery.count", str(dying.delivery_count).encode()),
-        ("__dlq.errors.message", dying.cause.encode()),
+        ("__dlq.errors.delivery.count", str(archiving.delivery_count).encode()),
+        ("__dlq.errors.message", archiving.cause.encode()),
     )
     return Record(number, record.timestamp, record.key, record.value, (*record.headers, *headers))

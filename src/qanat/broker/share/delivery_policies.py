@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.share.share_partition import Policy
-from qanat.groups.own_settings import OwnSettings
-from qanat.groups.share.beginning import Edge, Since, parse_beginning
+from qanat.groups.group_overrides import GroupOverrides
+from qanat.groups.share.offset_reset import Edge, Since, parse_offset_reset
 from qanat.groups.share.rules import ShareRules
 from qanat.log.runtime.log_runtime import LogRuntime
 
@@ -18,10 +18,10 @@ _PATIENCE_S = 1.0
 class SharePolicies:
     """Looks settings up with every request, so that a change takes effect at once."""
 
-    def __init__(self, own_settings: Callable[[str], OwnSettings], runtime: LogRuntime) -> None:
-        self._own_settings = own_settings
+    def __init__(self, group_overrides: Callable[[str], GroupOverrides], runtime: LogRuntime) -> None:
+        self._own_settings = group_overrides
         self._runtime = runtime
-        self._made: dict[OwnSettings, Policy] = {}
+        self._made: dict[GroupOverrides, Policy] = {}
 
     def of(self, group_id: str) -> Policy:
         """The same object as long as nothing was changed."""
@@ -35,7 +35,7 @@ class SharePolicies:
         """Where a group begins in a partition that is new to it; raises what `have_high_watermark` raises."""
         own = self._own_settings(group_id)
         log = partition.log
-        match parse_beginning(own.share_auto_offset_reset):
+        match parse_offset_reset(own.share_auto_offset_reset):
             case Edge.EARLIEST:
                 return log.log_start_offset
             case Edge.LATEST:
@@ -47,7 +47,7 @@ class SharePolicies:
                 return log.high_watermark if found is None else min(found.offset, log.high_watermark)
 
 
-def _policy(own: OwnSettings) -> Policy:
+def _policy(own: GroupOverrides) -> Policy:
     topic = own.errors_deadletterqueue_topic_name.strip()
     rules = ShareRules(
         own.share_record_lock_duration_ms,

@@ -94,7 +94,7 @@ class ShareFetch:
         take = Take(limits.max_records - self._count, limits.batch_size, limits.is_exact)
         found.handed = led.hand_out(self._member, reading, take)
         self._size += found.handed.size
-        self._count += sum(last - first + 1 for first, last, _ in found.handed.given)
+        self._count += sum(last - first + 1 for first, last, _ in found.handed.acquired)
 
     def _has_enough(self) -> bool:
         """Whether there are as many bytes as the member wants at least; what is not in memory counts as many."""

@@ -14,9 +14,9 @@ from qanat.broker.replicas.partition import Partition
 from qanat.broker.share.remote_state import ShareStateKeeper
 from qanat.groups.share.partition import (
     Acknowledgement,
+    AcquiredRange,
+    ArchivingRange,
     Change,
-    Dying,
-    Given,
     Read,
     SharePartition,
     Span,
@@ -57,7 +57,7 @@ NO_READING = Reading(0, LogRead((), 0))
 class Handed(NamedTuple):
     """What a member gets: ranges that it holds now, and the batches in which they lie."""
 
-    given: list[Given]
+    acquired: list[AcquiredRange]
     views: list[memoryview]
     size: int
 
@@ -75,7 +75,7 @@ class LedSharePartition:
         keeper: ShareStateKeeper,
         state: ShareSnapshot,
         policy: Policy,
-        bury: Callable[[LedSharePartition, Sequence[Dying]], None],
+        bury: Callable[[LedSharePartition, Sequence[ArchivingRange]], None],
         on_durable: Callable[[LedSharePartition], None],
     ) -> None:
         self.key = key
@@ -91,8 +91,8 @@ class LedSharePartition:
         self._waiting: dict[Wake, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
-        if dying := self.records.dying():
-            self._bury(self, dying)
+        if archiving := self.records.archiving():
+            self._bury(self, archiving)
 
     def __repr__(self) -> str:
         return f"<LedSharePartition {self.key.group_id} {self.partition.at} {self.records!r}>"
@@ -134,7 +134,7 @@ class LedSharePartition:
             return NO_READING
         read = await self.partition.read(place, max_bytes, self._end_offset)
         if self._leaves_out(read):
-            await self.partition.have_aborted(place, read.next_offset)
+            await self.partition.load_aborted(place, read.next_offset)
         return Reading(place, read)
 
     def _leaves_out(self, read: LogRead) -> bool:
@@ -157,10 +157,10 @@ class LedSharePartition:
             return NOTHING
         walked: list[tuple[BatchHeader, memoryview]] = []
         spans = self._spans(read, place, walked)
-        given = self.records.acquire(member, Read(place, spans, read.next_offset), take, self._now_ms())
+        acquired = self.records.acquire(member, Read(place, spans, read.next_offset), take, self._now_ms())
         self._set_timer()
-        views = _holding(walked, given)
-        return Handed(given, views, sum(map(len, views)))
+        views = _holding(walked, acquired)
+        return Handed(acquired, views, sum(map(len, views)))
 
     def _spans(self, read: LogRead, place: int, walked: list[tuple[BatchHeader, memoryview]]) -> Iterator[Span]:
         """The batches that were read, as far as somebody looks; what was looked at is kept."""
@@ -191,8 +191,8 @@ class LedSharePartition:
         """Take back all that a member holds."""
         return self._write(self.records.release_member(member, self._now_ms(), is_attempt=is_attempt))
 
-    def buried(self, first: int, last: int) -> None:
-        self._write(self.records.buried(first, last))
+    def finish_archiving(self, first: int, last: int) -> None:
+        self._write(self.records.finish_archiving(first, last))
 
     def _write(self, change: Change | None) -> Durable | None:
         self._set_timer()
@@ -208,8 +208,8 @@ class LedSharePartition:
             if change.start_offset > self.durable_start_offset:
                 self.durable_start_offset = change.start_offset
                 self._on_durable(self)
-            if change.dying and self.is_serving:
-                self._bury(self, change.dying)
+            if change.archiving and self.is_serving:
+                self._bury(self, change.archiving)
 
         written.add_done_callback(follow)
         self._wake()
@@ -248,10 +248,10 @@ class LedSharePartition:
             self._wake()  # What was kept back may be given out now.
 
 
-def _holding(walked: Sequence[tuple[BatchHeader, memoryview]], given: Sequence[Given]) -> list[memoryview]:
+def _holding(walked: Sequence[tuple[BatchHeader, memoryview]], acquired: Sequence[AcquiredRange]) -> list[memoryview]:
     """The batches that hold something of what was given out."""
     views: list[memoryview] = []
-    ranges = iter(given)
+    ranges = iter(acquired)
     current = next(ranges, None)
     for header, batch in walked:
         while current is not None and current.last_offset < header.base_offset:

@@ -1,10 +1,10 @@
-"""Which member of a group reads which partitions, decided by the broker (KIP-848).
+"""Server-side partition assignors (KIP-848).
 
-- `assignor` the port: what an assignor is told, and what it answers
-- `uniform`  the same number for everybody, moving as little as possible
+- `assignor` the port: members and topics in, an assignment out
+- `uniform`  the same number for each member, with as few moves as possible
 - `range`    the same numbers of every topic to the same member
 - `built_in` these two by their names
-- `simple`   for share groups: several members may work on one partition
+- `simple`   for share groups: several members may read one partition
 
 Other packages may bring more (entry points `qanat.partition_assignors`).
 """

@@ -1,7 +1,7 @@
-"""The port for partition assignors: members and topics in, an assignment out, nothing remembered in between.
+"""The port for partition assignors: members and topics in, an assignment out, stateless.
 
-Rule 1: every partition of a topic that somebody subscribes to goes to exactly one member that subscribes to it.
-Rule 2: the same question has the same answer, whatever the order of its parts.
+Rule 1: every partition of a subscribed topic is assigned to exactly one of its subscribers.
+Rule 2: the same input gives the same assignment, whatever the order of its parts.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Assignment: TypeAlias = Mapping[str, tuple[TopicPartition, ...]]
 
 
 class AssignedMember(Struct, frozen=True):
-    """What an assignor is told of a member."""
+    """A member, as an assignor sees it."""
 
     topics: tuple[str, ...]
-    """What it subscribes to."""
+    """Its subscription."""
     current: tuple[TopicPartition, ...] = ()
-    """What it has now."""
+    """Its current assignment."""
     instance_id: str | None = None
     rack_id: str | None = None
 
@@ -33,7 +33,7 @@ class Assignor(Protocol):
 
     @property
     def name(self) -> str:
-        """How clients ask for it."""
+        """The name by which clients select it."""
 
     def assign(self, members: Mapping[str, AssignedMember], partition_counts: Mapping[str, int]) -> Assignment:
-        """Who gets what. A topic that is missing in `partition_counts` does not exist."""
+        """The assignment. A topic that is missing in `partition_counts` does not exist."""

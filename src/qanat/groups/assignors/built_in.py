@@ -12,6 +12,6 @@ NAMES = ("uniform", "range")
 
 
 def built_in(names: Iterable[str] = NAMES) -> dict[str, Assignor]:
-    """Those of these names, in their order; others are for packages to bring."""
+    """Those of these names, in their order; packages may bring others."""
     ours: dict[str, Assignor] = {"uniform": UniformAssignor(), "range": RangeAssignor()}
     return {name: ours[name] for name in names if name in ours} or ours

@@ -1,7 +1,7 @@
 """The assignor `range`: of every topic, the first members get the first partitions.
 
-Topics with the same number of partitions and the same subscribers are divided alike, so that partition 3 of
-one is read by whoever reads partition 3 of the other: what joining two topics needs.
+Topics with the same number of partitions and the same subscribers are divided alike, so that one member reads
+partition 3 of both: joining two topics needs that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RangeAssignor:
 
 
 def _rank(member_id: str, member: AssignedMember) -> tuple[bool, str]:
-    """Static members by their lasting names, which a restart does not change, before the others."""
+    """Static members by their instance ids, which a restart does not change, before the others."""
     return (member.instance_id is None, member.instance_id or member_id)
 
 

@@ -1,10 +1,10 @@
-"""The assignor `simple` of share groups: everybody has something to do, and every partition is worked on.
+"""The assignor `simple` of share groups: every member has a partition, and every partition has a member.
 
 Where there are more partitions than members, each partition goes to one member; where there are more members, each
-member works on one partition, together with others. Both as evenly as can be, and who has a partition keeps it if that
-is fair. Topics that are read by the same members are divided together.
+member reads one partition, together with others. Both as evenly as possible, and a member keeps a partition if that
+is fair. Topics with the same readers are divided together.
 
-Unlike the assignors of consumer groups, it gives a partition to several members.
+Unlike the assignors of consumer groups, it assigns a partition to several members.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class SimpleAssignor:
             pool = dict.fromkeys(partitions)
             current = {one: [at for at in members[one].current if at in pool] for one in readers}
             divided = _divided(readers, partitions, current)
-            for member, given in divided.items():
-                held[member] += given
+            for member, assigned in divided.items():
+                held[member] += assigned
         return {member: tuple(sorted(partitions)) for member, partitions in held.items()}
 
 
 def _pools(
     members: Mapping[str, AssignedMember], partition_counts: Mapping[str, int]
 ) -> dict[tuple[str, ...], list[str]]:
-    """Topics by who reads them."""
+    """Topics by their readers."""
     readers: dict[str, list[str]] = {}
     for member in sorted(members):
         for topic in dict.fromkeys(members[member].topics):
@@ -66,7 +66,7 @@ def _divided(
 def _dealt(
     takers: Sequence[Taker], things: Sequence[Thing], current: Mapping[Taker, Iterable[Thing]]
 ) -> dict[Taker, list[Thing]]:
-    """Every thing to one taker, evenly: first everybody keeps what is its, then what is left goes to who has least."""
+    """Every thing to one taker, evenly: takers first keep what they have, then the rest goes to the one with least."""
     size, extra = divmod(len(things), len(takers))
     free = dict.fromkeys(things)
     held: dict[Taker, list[Thing]] = {taker: [] for taker in takers}

@@ -1,8 +1,8 @@
-"""The assignor `uniform`: as even as subscriptions allow, and who has a partition keeps it if that is fair.
+"""The assignor `uniform`: as even as subscriptions allow, and a member keeps a partition if that is fair.
 
-Members in order of their ids. First everybody keeps what it has, up to its fair share where all
-subscribe to the same; then what is free goes to whoever has least; then partitions move from those who have most
-to those who may have them and have at least two less, until nothing is gained by moving.
+Members are ordered by their ids. First each member keeps what it has, up to its fair share where all
+subscriptions are equal; then free partitions go to the member with the fewest; then partitions move from members with
+the most to subscribers with at least two less, until no move is an improvement.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class UniformAssignor:
 
 
 class _Division:
-    """Partitions on their way to members."""
+    """An assignment in progress."""
 
     def __init__(self, members: Mapping[str, AssignedMember], partition_counts: Mapping[str, int]) -> None:
         self._members = members
@@ -45,10 +45,10 @@ class _Division:
         }
         self.held: dict[str, dict[TopicPartition, None]] = {member: {} for member in self._order}
         self._lowest = 0
-        """What the member with the fewest had at the beginning of a round; it can only have got more since."""
+        """The fewest partitions of a member at the beginning of a round; it can only have got more since."""
 
     def keep(self) -> None:
-        """Everybody keeps what it has and may have; where all want the same topics, not more than a fair share."""
+        """Each member keeps what it has and may have; where all subscriptions are equal, not more than a fair share."""
         count, most = len(self._owner), len(self._owner)
         extra = 0
         if all(len(found) == len(self._order) for found in self._subscribers.values()) and self._order:
@@ -64,7 +64,7 @@ class _Division:
                     self._give(at, member)
 
     def hand_out(self) -> None:
-        """What is free goes to the subscriber that has least."""
+        """Free partitions go to the subscriber with the fewest."""
         queues: dict[str, list[tuple[int, str]]] = {}
         for at, owner in list(self._owner.items()):
             if owner is None:
@@ -73,13 +73,13 @@ class _Division:
                 self._give(at, self._least(queues[at.topic]))
 
     def _least(self, queue: list[tuple[int, str]]) -> str:
-        """The first of a heap; numbers in it may be too low, because others hand out to the same members."""
+        """The first of a heap; its numbers may be too low, because other heaps assign to the same members."""
         while queue[0][0] != len(self.held[queue[0][1]]):
             heapreplace(queue, (len(self.held[queue[0][1]]), queue[0][1]))
         return queue[0][1]
 
     def balance(self) -> None:
-        """Move one partition at a time from who has more to who has at least two less; each move evens out."""
+        """Move one partition at a time from a member with more to one with at least two less; each move evens out."""
         is_moving = True
         while is_moving:
             self._lowest = min(map(len, self.held.values()), default=0)

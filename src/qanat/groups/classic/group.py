@@ -16,7 +16,7 @@ from qanat.model.ids import NO_TIMESTAMP
 
 
 class Member:
-    """A member with what it asked for, what it was given and what it waits for."""
+    """A member: its requests, its assignment, and its parked replies."""
 
     __slots__ = (
         "assignment",
@@ -44,7 +44,7 @@ class Member:
         self.join_ticket: int | None = None
         self.sync_ticket: int | None = None
         self.is_new = False
-        """In its first rebalance: it may be given up while it waits."""
+        """In its first rebalance: it may be removed while it waits."""
 
     def __repr__(self) -> str:
         waits = "joining" if self.join_ticket is not None else "syncing" if self.sync_ticket is not None else "quiet"
@@ -92,12 +92,12 @@ class ClassicGroup:
         self.pending_members: dict[str, None] = {}
         """Ids that were handed out and have not joined yet (KIP-394)."""
         self.pending_syncs: dict[str, None] = {}
-        """Members of the new generation that have not asked for their assignment."""
+        """Members of the new generation that have not synced yet."""
         self.supporters: dict[str, int] = {}
-        """How many members know each protocol."""
+        """How many members support each protocol."""
         self.awaiting_join_count = 0
         self.has_new_member = False
-        """Whether somebody came during the initial delay, which is then prolonged."""
+        """Whether a member joined during the initial delay, which is then prolonged."""
         self.initial_delay_left_ms: int | None = None
         self.subscribed_topics: frozenset[str] | None = None
 
@@ -128,7 +128,7 @@ class ClassicGroup:
         assert self.state in PREDECESSORS[state], f"{self} cannot become {state}"
         self.previous_state, self.state, self.state_timestamp_ms = self.state, state, wall_ms
 
-    def bury(self, wall_ms: int) -> None:
+    def mark_dead(self, wall_ms: int) -> None:
         self.become(GroupState.DEAD, wall_ms)
 
     # Members
@@ -146,7 +146,7 @@ class ClassicGroup:
         self._count_protocols(member, 1)
 
     def remove(self, member: Member) -> None:
-        """Take a member out; its parked requests must have been answered (`rebalance.release`)."""
+        """Remove a member; its parked requests must have been answered (`rebalance.release`)."""
         assert (member.join_ticket, member.sync_ticket) == (None, None), member
         del self.members[member.member_id]
         self.pending_syncs.pop(member.member_id, None)
@@ -171,7 +171,7 @@ class ClassicGroup:
             self.leader_id = member_id
 
     def update(self, member: Member, protocols: tuple[Protocol, ...], session_ms: int, rebalance_ms: int) -> None:
-        """A member says anew what it knows and how long it may take."""
+        """Take a member's new protocols and timeouts."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         self._count_protocols(member, 1)
@@ -192,7 +192,7 @@ class ClassicGroup:
     # Questions
 
     @property
-    def has_everybody_joined(self) -> bool:
+    def have_all_joined(self) -> bool:
         return len(self.members) == self.awaiting_join_count and not self.pending_members
 
     @property
@@ -204,24 +204,24 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads the topic; consumers whose subscription is unreadable may read anything."""
+        """Whether a member reads the topic; consumers with an unreadable subscription may read anything."""
         if self.subscribed_topics is None:
             return self.is_consumer_group
         return topic in self.subscribed_topics
 
     def supports(self, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
-        """Whether a member that knows these could be in a generation with everybody else."""
+        """Whether a member with these protocols could be in a generation with all others."""
         if self.state is GroupState.EMPTY:
             return protocol_type != "" and protocols != ()
-        everybody = len(self.members)
+        member_count = len(self.members)
         return self.protocol_type == protocol_type and any(
-            self.supporters.get(one.name, 0) == everybody for one in protocols
+            self.supporters.get(one.name, 0) == member_count for one in protocols
         )
 
     # A generation
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader takes part; False where nobody does."""
+        """Make sure that the leader has joined; False where no member has."""
         leader = self.members.get(self.leader_id or "")
         if leader is None or leader.join_ticket is None:
             joined = (member.member_id for member in self.members.values() if member.join_ticket is not None)
@@ -232,7 +232,7 @@ class ClassicGroup:
         return True
 
     def start_generation(self, wall_ms: int) -> None:
-        """Leave the join phase with whoever is a member now."""
+        """End the join phase with the current members."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.pending_syncs = dict.fromkeys(self.members)
@@ -240,11 +240,11 @@ class ClassicGroup:
         self.become(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, wall_ms)
 
     def select_protocol(self) -> str:
-        """Of the protocols that everybody knows, the one that most members like best; the oldest member breaks ties."""
-        everybody = len(self.members)
+        """Of the protocols that all members support, the one with the most votes; the oldest member breaks ties."""
+        member_count = len(self.members)
         votes: dict[str, int] = {}
         for member in self.members.values():
-            vote = next(one.name for one in member.protocols if self.supporters[one.name] == everybody)
+            vote = next(one.name for one in member.protocols if self.supporters[one.name] == member_count)
             votes[vote] = votes.get(vote, 0) + 1
         return max(votes, key=votes.__getitem__)
 
@@ -291,7 +291,7 @@ def _metadata(member: Member, protocol_name: str | None) -> MemberMetadata:
 
 
 def _restored_member(metadata: MemberMetadata, protocol_name: str) -> Member:
-    """Only the chosen protocol is in the record: the others are told again when the member rejoins."""
+    """Only the chosen protocol is in the record: the member sends the others when it rejoins."""
     member = Member(metadata.member_id, metadata.instance_id, metadata.client_id, metadata.client_host)
     member.protocols = (Protocol(protocol_name, metadata.subscription),)
     member.session_timeout_ms = metadata.session_timeout_ms

@@ -22,4 +22,4 @@ PREDECESSORS: dict[GroupState, tuple[GroupState, ...]] = {
     GroupState.STABLE: (GroupState.COMPLETING_REBALANCE,),
     GroupState.DEAD: (GroupState.EMPTY,),
 }
-"""Who may come before whom; anything else is a bug. Groups die of emptiness only."""
+"""The allowed transitions; anything else is a bug. Only empty groups die."""

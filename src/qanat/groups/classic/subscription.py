@@ -1,7 +1,7 @@
-"""The topics in a consumer's subscription: the one look that a coordinator takes into members' bytes.
+"""The topics in a consumer's subscription: the only part of members' bytes that a coordinator reads.
 
-Offsets of topics that nobody reads expire, those that are read cannot be
-deleted (KIP-211, KIP-496). Bytes that are not understood stay opaque: the
+Offsets of topics that no member reads expire, those that are read cannot be
+deleted (KIP-211, KIP-496). Unreadable bytes stay opaque: the
 group works, its topics are unknown.
 """
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 from qanat.groups.classic.group import ClassicGroup, Member
 from qanat.groups.classic.states import GroupState
 from qanat.groups.consumer.view import listed as listed_consumers
+from qanat.groups.decision_builder import DecisionBuilder
 from qanat.groups.replies import DescribedMember, DescribeReply, ListedGroup, ListReply
 from qanat.groups.requests import DescribeGroup, ListGroups
 from qanat.groups.share.view import listed as listed_shares
-from qanat.groups.turn import Turn
 from qanat.model.error_codes import ErrorCode
 
 CLASSIC = "classic"
 
 
-def describe(turn: Turn, request: DescribeGroup) -> DescribeReply:
+def describe(builder: DecisionBuilder, request: DescribeGroup) -> DescribeReply:
     """Subscriptions and the protocol are shown once they are settled, that is, in a stable group."""
-    group = turn.state.groups.get(request.group_id)
+    group = builder.state.groups.get(request.group_id)
     if group is None:
         return DescribeReply(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND, GroupState.DEAD)
     protocol_name = group.protocol_name if group.state is GroupState.STABLE else None
@@ -44,12 +44,12 @@ def _described(member: Member, protocol_name: str | None) -> DescribedMember:
     )
 
 
-def list_groups(turn: Turn, request: ListGroups) -> ListReply:
+def list_groups(builder: DecisionBuilder, request: ListGroups) -> ListReply:
     states = {state.strip().lower() for state in request.states}
     types = {group_type.strip().lower() for group_type in request.types}
-    ledger = turn.state.ledger
+    ledger = builder.state.ledger
     found = [
-        *map(_listed, turn.state.groups.values()),
+        *map(_listed, builder.state.groups.values()),
         *map(listed_consumers, ledger.consumers.values()),
         *map(listed_shares, ledger.shares.values()),
     ]

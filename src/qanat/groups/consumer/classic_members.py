@@ -1,8 +1,8 @@
-"""Members that speak the classic protocol in a group of the new one: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Members that use the classic protocol in a group of the new one: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-A generation is the member's own epoch. Joining says what is new and what is still owned, as a heartbeat of the new
-protocol does, and is answered at once: nobody waits for others, and nobody is the leader. Syncing fetches the
-assignment. A heartbeat that finds the member behind, or able to go on, calls it to join.
+A generation is the member's own epoch. A join reports changes and owned partitions, as a heartbeat of the new
+protocol does, and is answered at once: no member waits for others, and none is the leader. A sync fetches the
+assignment. A heartbeat that finds the member behind, or able to continue, asks it to join.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from qanat.groups.consumer.records import ClassicMembership, ConsumerMemberRecor
 from qanat.groups.consumer.requirements import named_refusal
 from qanat.groups.consumer.subscriptions import refresh
 from qanat.groups.consumer.target import assign
+from qanat.groups.decision_builder import DecisionBuilder
 from qanat.groups.replies import HeartbeatReply, JoinReply, LeaveReply, LeftMember, SyncReply
 from qanat.groups.requests import Heartbeat, JoinGroup, LeaveGroup, LeavingMember, SyncGroup
-from qanat.groups.turn import Turn
 from qanat.model.error_codes import ErrorCode
 
 
-def join(turn: Turn, group: ConsumerGroup, request: JoinGroup) -> JoinReply:
-    subscription = _subscription(turn, request)
-    error = _join_error(turn, group, request)
+def join(builder: DecisionBuilder, group: ConsumerGroup, request: JoinGroup) -> JoinReply:
+    subscription = _subscription(builder, request)
+    error = _join_error(builder, group, request)
     if error is ErrorCode.NONE and subscription is None:
         error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if error is not ErrorCode.NONE or subscription is None:
@@ -35,18 +35,18 @@ def join(turn: Turn, group: ConsumerGroup, request: JoinGroup) -> JoinReply:
     before = group.members.get(member_id) or ConsumerMemberRecord(group.group_id, member_id)
     present = group.members.get(group.static_members.get(request.instance_id or "", ""))
     if present is not None and present.member_id != member_id:
-        before = replace_member(turn, group, present, member_id)
+        before = replace_member(builder, group, present, member_id)
     member = _member(before, request, subscription)
-    is_new = subscribe(turn, group, before, member)
-    refresh(turn, group, is_changed=is_new)
-    assign(turn, group)
-    current = reconcile(turn, group, member, subscription.owned)
-    if present is not None and migration.may_become_classic(turn, group, without=()):
+    is_new = subscribe(builder, group, before, member)
+    refresh(builder, group, is_changed=is_new)
+    assign(builder, group)
+    current = reconcile(builder, group, member, subscription.owned)
+    if present is not None and migration.may_become_classic(builder, group, without=()):
         # The last member of the new protocol came back as a classic one.
-        migration.become_classic(turn, group, without=())
+        migration.become_classic(builder, group, without=())
         return JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
-    sessions.renew_session(turn, group, member)
-    sessions.await_sync(turn, group, member)
+    sessions.renew_session(builder, group, member)
+    sessions.await_sync(builder, group, member)
     return JoinReply(
         member_id=member_id,
         generation_id=current.epoch,
@@ -55,15 +55,15 @@ def join(turn: Turn, group: ConsumerGroup, request: JoinGroup) -> JoinReply:
     )
 
 
-def _subscription(turn: Turn, request: JoinGroup) -> Subscription | None:
+def _subscription(builder: DecisionBuilder, request: JoinGroup) -> Subscription | None:
     """All protocols of a consumer carry the same subscription."""
     if request.protocol_type != CONSUMER or not request.protocols:
         return None
-    return read_subscription(request.protocols[0].metadata, turn.state.topics)
+    return read_subscription(request.protocols[0].metadata, builder.state.topics)
 
 
-def _join_error(turn: Turn, group: ConsumerGroup, request: JoinGroup) -> ErrorCode:
-    settings = turn.state.settings
+def _join_error(builder: DecisionBuilder, group: ConsumerGroup, request: JoinGroup) -> ErrorCode:
+    settings = builder.state.settings
     timeout_ms = request.session_timeout_ms
     if not settings.group_min_session_timeout_ms <= timeout_ms <= settings.group_max_session_timeout_ms:
         return ErrorCode.INVALID_SESSION_TIMEOUT
@@ -79,7 +79,7 @@ def _join_error(turn: Turn, group: ConsumerGroup, request: JoinGroup) -> ErrorCo
 
 
 def _is_shared(group: ConsumerGroup, request: JoinGroup) -> bool:
-    """Classic members must have an assignor in common, lest the group be theirs alone again."""
+    """Classic members must have an assignor in common, in case the group becomes classic again."""
     others = [one.classic for one in group.classic_members if one.member_id != request.member_id]
     return any(
         all(other is not None and any(name == one.name for name, _ in other.protocols) for other in others)
@@ -107,7 +107,7 @@ def _member(before: ConsumerMemberRecord, request: JoinGroup, subscription: Subs
 def _found(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int
 ) -> ConsumerMemberRecord | ErrorCode:
-    """The classic member in its generation, or why there is none."""
+    """The classic member in its generation, or the error where there is none."""
     refusal = None if instance_id is None else named_refusal(group, member_id, instance_id)
     if refusal is not None:
         return refusal.error
@@ -117,7 +117,7 @@ def _found(
     return member if group.current_of(member_id).epoch == generation_id else ErrorCode.ILLEGAL_GENERATION
 
 
-def sync(turn: Turn, group: ConsumerGroup, request: SyncGroup) -> SyncReply:
+def sync(builder: DecisionBuilder, group: ConsumerGroup, request: SyncGroup) -> SyncReply:
     member = _found(group, request.member_id, request.instance_id, request.generation_id)
     if isinstance(member, ErrorCode):
         return SyncReply(member)
@@ -127,32 +127,32 @@ def sync(turn: Turn, group: ConsumerGroup, request: SyncGroup) -> SyncReply:
         return SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     current = group.current_of(member.member_id)
     if group.epoch > current.epoch and current.state is not MemberState.UNREVOKED:
-        sessions.call_to_join(turn, group, member)
+        sessions.request_join(builder, group, member)
         return SyncReply(ErrorCode.REBALANCE_IN_PROGRESS)
-    sessions.end_sync(turn, group, member.member_id)
-    sessions.renew_session(turn, group, member)
-    subscription = read_subscription(metadata, turn.state.topics)
+    sessions.end_sync(builder, group, member.member_id)
+    sessions.renew_session(builder, group, member)
+    subscription = read_subscription(metadata, builder.state.topics)
     version = subscription.version if subscription is not None else 0
-    assignment = write_assignment(current.assigned, turn.state.topics, version)
+    assignment = write_assignment(current.assigned, builder.state.topics, version)
     return SyncReply(ErrorCode.NONE, assignment, CONSUMER, name)
 
 
-def heartbeat(turn: Turn, group: ConsumerGroup, request: Heartbeat) -> HeartbeatReply:
+def heartbeat(builder: DecisionBuilder, group: ConsumerGroup, request: Heartbeat) -> HeartbeatReply:
     member = _found(group, request.member_id, request.instance_id, request.generation_id)
     if isinstance(member, ErrorCode):
         return HeartbeatReply(member)
-    sessions.renew_session(turn, group, member)
-    refresh(turn, group, is_changed=False)
+    sessions.renew_session(builder, group, member)
+    refresh(builder, group, is_changed=False)
     current = group.current_of(member.member_id)
     can_go_on = current.state is MemberState.UNRELEASED and not group.waits_for_others(member.member_id)
     if current.epoch < group.epoch or current.state is MemberState.UNREVOKED or can_go_on:
-        sessions.call_to_join(turn, group, member)
+        sessions.request_join(builder, group, member)
         return HeartbeatReply(ErrorCode.REBALANCE_IN_PROGRESS)
     return HeartbeatReply()
 
 
-def leave(turn: Turn, group: ConsumerGroup, request: LeaveGroup) -> LeaveReply:
-    """Members of either protocol may be taken out so, by an administrator for one."""
+def leave(builder: DecisionBuilder, group: ConsumerGroup, request: LeaveGroup) -> LeaveReply:
+    """Members of either protocol may be removed so, for example by an administrator."""
     outcomes, gone = [], dict[str, None]()
     for one in request.members:
         member_id = _leaving_id(group, one)
@@ -166,7 +166,7 @@ def leave(turn: Turn, group: ConsumerGroup, request: LeaveGroup) -> LeaveReply:
         shown = one.member_id if isinstance(member_id, ErrorCode) else member_id
         outcomes.append(LeftMember(shown, one.instance_id, error))
     if gone:
-        leaving.remove(turn, group, list(gone))
+        leaving.remove_members(builder, group, list(gone))
     return LeaveReply(members=tuple(outcomes))
 
 

@@ -1,6 +1,6 @@
-"""What classic consumers tell each other inside JoinGroup and SyncGroup, read and written by the coordinator.
+"""The embedded protocol of classic consumers inside JoinGroup and SyncGroup, read and written by the coordinator.
 
-Only in groups that mix both protocols: elsewhere these bytes stay closed.
+Only in groups that mix both protocols: elsewhere these bytes stay opaque.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qanat.groups.consumer.records import Partitions, TopicIdPartition
-from qanat.groups.turn import TopicView
+from qanat.groups.decision_builder import TopicView
 from qanat.model.errors import MalformedMessageError
 from qanat.wire.kafka.messages.consumer_protocol import (
     AssignmentTopicPartition,
@@ -24,7 +24,7 @@ _NEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a classic consumer said when it joined."""
+    """A classic consumer's subscription at its join."""
 
     version: int
     topics: tuple[str, ...]
@@ -46,7 +46,7 @@ def read_subscription(content: bytes, topics: TopicView) -> Subscription | None:
 
 
 def read_assignment(content: bytes, topics: TopicView) -> Partitions | None:
-    """None where the bytes are no consumer's; a member that was given nothing may have no bytes at all."""
+    """None where the bytes are no consumer's; an empty assignment may have no bytes at all."""
     if not content:
         return ()
     version = _version(content)
@@ -60,7 +60,7 @@ def read_assignment(content: bytes, topics: TopicView) -> Partitions | None:
 
 
 def write_assignment(partitions: Partitions, topics: TopicView, version: int) -> bytes:
-    """Topics that are gone are left out."""
+    """Deleted topics are left out."""
     rows: dict[str, list[int]] = {}
     for at in partitions:
         name = topics.topic_name(at.topic_id)
@@ -71,7 +71,7 @@ def write_assignment(partitions: Partitions, topics: TopicView, version: int) ->
 
 
 def _version(content: bytes) -> int | None:
-    """Later versions only add to the end: they are read as the newest that is known."""
+    """Later versions only add to the end: they are read as the newest known one."""
     if len(content) < _VERSION_BYTES:
         return None
     version = int.from_bytes(content[:_VERSION_BYTES], "big", signed=True)
@@ -79,7 +79,7 @@ def _version(content: bytes) -> int | None:
 
 
 def _by_id(rows: list[tuple[str, list[int]]], topics: TopicView) -> Partitions:
-    """Topics that are gone are left out."""
+    """Deleted topics are left out."""
     found = {
         TopicIdPartition(topic_id, number): None
         for name, numbers in rows

@@ -1,4 +1,4 @@
-"""A group of the new protocol, exactly as its records have it, and what can be read off them.
+"""A group of the new protocol, exactly as its records have it, and what follows from them.
 
 Part of the ledger: it changes in `apply` only, and refuses nothing.
 """
@@ -23,7 +23,7 @@ from qanat.groups.consumer.records import (
 )
 
 GONE_FOR_A_WHILE = -2
-"""The epoch of a static member that has left and whose place is kept."""
+"""The epoch of a static member that has left temporarily and keeps its place."""
 
 
 class ConsumerGroupState(StrEnum):
@@ -63,13 +63,13 @@ class ConsumerGroup:
         self.static_members: dict[str, str] = {}
         """Member ids by instance id."""
         self.owners: dict[TopicIdPartition, str] = {}
-        """Whose a partition is: who reads it, or has not yet said that it let go of it."""
+        """The owner of each partition: it reads it, or has not yet confirmed its revocation."""
 
     def __repr__(self) -> str:
         return f"ConsumerGroup({self.group_id}, {self.state}, epoch {self.epoch}, {len(self.members)} members)"
 
     def as_values(self) -> tuple[object, ...]:
-        """For comparison: two histories that amount to the same are equal."""
+        """For comparison: two histories with the same result are equal."""
         numbers = (self.group_id, self.epoch, self.topics_digest, self.target_epoch)
         return (*numbers, self.members, self.targets, self.current, self.expressions, self.owners)
 
@@ -124,13 +124,13 @@ class ConsumerGroup:
             del self.static_members[present.instance_id]
 
     def _disown(self, member_id: str) -> None:
-        """Compaction may keep the record of a new owner and drop that in which the old one let go: the later counts."""
+        """Compaction may keep the record of a new owner and drop the old owner's revocation: the later counts."""
         present = self.current.get(member_id)
         for at in (*present.assigned, *present.revoking) if present else ():
             if self.owners.get(at) == member_id:
                 del self.owners[at]
 
-    # Questions
+    # Queries
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -142,19 +142,19 @@ class ConsumerGroup:
         return ConsumerGroupState.STABLE if is_settled else ConsumerGroupState.RECONCILING
 
     def current_of(self, member_id: str) -> CurrentAssignmentRecord:
-        """Where a member is; one of which nothing is written yet is at the beginning."""
+        """A member's current assignment; one without a record is at the beginning."""
         return self.current.get(member_id) or CurrentAssignmentRecord(self.group_id, member_id)
 
     def target_of(self, member_id: str) -> Partitions:
         return self.targets.get(member_id, ())
 
     def topics_of(self, member: ConsumerMemberRecord) -> tuple[str, ...]:
-        """What a member reads: what it named, and what its expression stands for."""
+        """The topics of a member: those it names, and those that match its expression."""
         resolved = self.expressions.get(member.expression) if member.expression else None
         return member.topics if resolved is None else (*member.topics, *resolved.topics)
 
     def subscribed_topics(self) -> dict[str, None]:
-        """What anybody reads, each once."""
+        """The topics of all members, each once."""
         return {topic: None for member in self.members.values() for topic in self.topics_of(member)}
 
     def is_subscribed(self, topic: str) -> bool:
@@ -165,6 +165,6 @@ class ConsumerGroup:
         return [member for member in self.members.values() if member.is_classic]
 
     def waits_for_others(self, member_id: str) -> bool:
-        """Whether something of the member's target still belongs to somebody else."""
+        """Whether a partition of the member's target still has another owner."""
         current = self.current_of(member_id)
         return any(at in self.owners and at not in current.assigned for at in self.target_of(member_id))

@@ -1,6 +1,6 @@
-"""How members go: they leave, fall silent, or do not let go of partitions in time.
+"""How members leave: by request, by session timeout, or because they do not revoke partitions in time.
 
-A static member may leave for a while: its partitions wait for it until its session ends.
+A static member may leave temporarily: its partitions wait for it until its session ends.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from msgspec.structs import replace
 
 from qanat.groups.consumer import migration
 from qanat.groups.consumer.group import GONE_FOR_A_WHILE, ConsumerGroup
-from qanat.groups.consumer.removal import take_out
+from qanat.groups.consumer.removal import remove_member
 from qanat.groups.consumer.requirements import Refusal, named_refusal, unknown_member
 from qanat.groups.consumer.subscriptions import refresh
+from qanat.groups.decision_builder import DecisionBuilder
 from qanat.groups.replies import ConsumerHeartbeatReply
 from qanat.groups.requests import ConsumerHeartbeat
 from qanat.groups.timers import Timer, TimerKind
-from qanat.groups.turn import Turn
 from qanat.model.error_codes import ErrorCode
 
 
-def leave(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
-    group = turn.state.ledger.consumers.get(request.group_id)
+def leave(builder: DecisionBuilder, request: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
+    group = builder.state.ledger.consumers.get(request.group_id)
     if group is None:
         text = f"Group {request.group_id} is not a consumer group."
         return ConsumerHeartbeatReply(ErrorCode.GROUP_ID_NOT_FOUND, text)
@@ -33,24 +33,24 @@ def leave(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
         return ConsumerHeartbeatReply(*refusal)
     if request.member_epoch == GONE_FOR_A_WHILE:
         current = group.current_of(request.member_id)
-        turn.write(replace(current, epoch=GONE_FOR_A_WHILE, revoking=()))
-        turn.state.timers.cancel(Timer(TimerKind.REVOCATION, group.group_id, request.member_id))
+        builder.write(replace(current, epoch=GONE_FOR_A_WHILE, revoking=()))
+        builder.state.timers.cancel(Timer(TimerKind.REVOCATION, group.group_id, request.member_id))
     else:
-        remove(turn, group, [request.member_id])
+        remove_members(builder, group, [request.member_id])
     return ConsumerHeartbeatReply(member_id=request.member_id, member_epoch=request.member_epoch)
 
 
-def remove(turn: Turn, group: ConsumerGroup, member_ids: list[str]) -> None:
-    """Take members out, with a new epoch; a group that is left to classic members becomes theirs."""
-    if migration.may_become_classic(turn, group, without=member_ids):
-        migration.become_classic(turn, group, without=member_ids)
+def remove_members(builder: DecisionBuilder, group: ConsumerGroup, member_ids: list[str]) -> None:
+    """Remove members, with a new epoch; a group with only classic members left becomes a classic one."""
+    if migration.may_become_classic(builder, group, without=member_ids):
+        migration.become_classic(builder, group, without=member_ids)
         return
     for member_id in member_ids:
-        take_out(turn, group, member_id)
-    refresh(turn, group, is_changed=True)
+        remove_member(builder, group, member_id)
+    refresh(builder, group, is_changed=True)
 
 
-def on_timer(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
-    """Time is up: for a session, for letting go, or for a classic member's next word."""
+def on_timer(builder: DecisionBuilder, group: ConsumerGroup, member_id: str) -> None:
+    """A timeout: of a session, of a revocation, or of a classic member's next request."""
     if member_id in group.members:
-        remove(turn, group, [member_id])
+        remove_members(builder, group, [member_id])

@@ -1,8 +1,8 @@
-"""From a classic group to one of the new protocol and back, without stopping anybody (KIP-848).
+"""From a classic group to one of the new protocol and back, without stopping members (KIP-848).
 
-A classic group of consumers becomes one of ours when a member of the new protocol joins it: its members stay, with
-what they have, and go on speaking the classic protocol (`classic_members`). When the last member of the new protocol
-goes, the group is the classic members' again. An empty group is whoever's joins it next.
+A classic group of consumers becomes one of the new protocol when such a member joins it: its members stay, with
+their assignments, and still use the classic protocol (`classic_members`). When the last member of the new protocol
+leaves, the group becomes classic again. An empty group takes the protocol of its next member.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from qanat.groups.consumer.records import (
     TargetAssignmentRecord,
     TargetEpochRecord,
 )
-from qanat.groups.consumer.removal import bury
+from qanat.groups.consumer.removal import remove_group
 from qanat.groups.consumer.requirements import Refusal
+from qanat.groups.decision_builder import DecisionBuilder
 from qanat.groups.records import GroupTombstone
 from qanat.groups.requests import Protocol
 from qanat.groups.timers import TimerKind
-from qanat.groups.turn import Turn
 from qanat.model.error_codes import ErrorCode
 
 # To the new protocol
 
 
-def upgrade_refusal(turn: Turn, group_id: str, member_id: str) -> Refusal | None:
-    """Why a member of the new protocol cannot join what is there under this name; None where it can."""
-    if group_id in turn.state.ledger.shares:
+def upgrade_refusal(builder: DecisionBuilder, group_id: str, member_id: str) -> Refusal | None:
+    """Why a member of the new protocol cannot join the group of this name; None where it can."""
+    if group_id in builder.state.ledger.shares:
         return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-    group = turn.state.groups.get(group_id)
+    group = builder.state.groups.get(group_id)
     if group is None or group.state is GroupState.EMPTY:
         return None
-    settings = turn.state.settings
+    settings = builder.state.settings
     is_possible = (
         settings.may_upgrade
         and group.is_consumer_group
         and len(group.members) < settings.group_consumer_max_size
-        and _as_ours(turn, group) is not None
+        and _as_ours(builder, group) is not None
     )
     if not is_possible:
         return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
@@ -57,38 +57,40 @@ def upgrade_refusal(turn: Turn, group_id: str, member_id: str) -> Refusal | None
     return None
 
 
-def become_ours(turn: Turn, group_id: str) -> ConsumerGroup:
-    """Put a group of the new protocol in the place of whatever is there."""
-    classic = turn.state.groups.pop(group_id, None)
-    founded = turn.state.ledger.consumers.setdefault(group_id, ConsumerGroup(group_id))
+def become_ours(builder: DecisionBuilder, group_id: str) -> ConsumerGroup:
+    """Replace any group of this name by one of the new protocol."""
+    classic = builder.state.groups.pop(group_id, None)
+    founded = builder.state.ledger.consumers.setdefault(group_id, ConsumerGroup(group_id))
     if classic is None:
         return founded
-    rows = _as_ours(turn, classic) or []
-    _dissolve(turn, classic)
-    if group_id in turn.state.ledger.groups:
-        turn.write(GroupTombstone(group_id))
+    rows = _as_ours(builder, classic) or []
+    _dissolve(builder, classic)
+    if group_id in builder.state.ledger.groups:
+        builder.write(GroupTombstone(group_id))
     if not rows:
         return founded
     for member, _ in rows:
-        turn.write(member)
-    turn.write(ConsumerGroupRecord(group_id, classic.generation_id))
+        builder.write(member)
+    builder.write(ConsumerGroupRecord(group_id, classic.generation_id))
     for _, current in rows:
-        turn.write(TargetAssignmentRecord(group_id, current.member_id, current.assigned))
-    turn.write(TargetEpochRecord(group_id, classic.generation_id))
+        builder.write(TargetAssignmentRecord(group_id, current.member_id, current.assigned))
+    builder.write(TargetEpochRecord(group_id, classic.generation_id))
     for member, current in rows:
-        turn.write(current)
-        sessions.renew_session(turn, founded, member)
+        builder.write(current)
+        sessions.renew_session(builder, founded, member)
     return founded
 
 
-def _as_ours(turn: Turn, group: ClassicGroup) -> list[tuple[ConsumerMemberRecord, CurrentAssignmentRecord]] | None:
-    """The members with what they have; None where a consumer's bytes cannot be read."""
+def _as_ours(
+    builder: DecisionBuilder, group: ClassicGroup
+) -> list[tuple[ConsumerMemberRecord, CurrentAssignmentRecord]] | None:
+    """The members with their assignments; None where a consumer's bytes cannot be read."""
     rows = []
     epoch = group.generation_id
     for member in group.members.values():
         name = group.protocol_name or (member.protocols[0].name if member.protocols else None)
-        subscription = read_subscription(member.metadata(name), turn.state.topics)
-        assigned = read_assignment(member.assignment, turn.state.topics)
+        subscription = read_subscription(member.metadata(name), builder.state.topics)
+        assigned = read_assignment(member.assignment, builder.state.topics)
         if subscription is None or assigned is None:
             return None
         protocols = tuple((one.name, one.metadata) for one in member.protocols)
@@ -109,33 +111,33 @@ def _as_ours(turn: Turn, group: ClassicGroup) -> list[tuple[ConsumerMemberRecord
     return rows
 
 
-def _dissolve(turn: Turn, group: ClassicGroup) -> None:
-    """Nobody waits for a classic group that is no more: its members are told to join again."""
+def _dissolve(builder: DecisionBuilder, group: ClassicGroup) -> None:
+    """End the requests that wait for a classic group: its members have to join again."""
     for member in group.members.values():
-        release(turn, group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+        release(builder, group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
     for member_id in (*group.members, *group.pending_members):
-        turn.cancel(TimerKind.SESSION, group, member_id)
-    turn.cancel(TimerKind.JOIN, group)
-    turn.cancel(TimerKind.SYNC, group)
+        builder.cancel(TimerKind.SESSION, group, member_id)
+    builder.cancel(TimerKind.JOIN, group)
+    builder.cancel(TimerKind.SYNC, group)
 
 
 # Back to the classic protocol
 
 
-def may_become_classic(turn: Turn, group: ConsumerGroup, *, without: Sequence[str]) -> bool:
+def may_become_classic(builder: DecisionBuilder, group: ConsumerGroup, *, without: Sequence[str]) -> bool:
     """Whether only classic members would be left."""
     left = [member for member_id, member in group.members.items() if member_id not in without]
     return (
         bool(left)
         and all(member.is_classic for member in left)
-        and turn.state.settings.may_downgrade
-        and len(left) <= turn.state.settings.group_max_size
+        and builder.state.settings.may_downgrade
+        and len(left) <= builder.state.settings.group_max_size
     )
 
 
-def become_classic(turn: Turn, group: ConsumerGroup, *, without: Sequence[str]) -> ClassicGroup:
-    """Put a classic group of those who are left in the place of one of ours, and call them to join."""
-    classic = ClassicGroup(group.group_id, turn.now.wall_ms)
+def become_classic(builder: DecisionBuilder, group: ConsumerGroup, *, without: Sequence[str]) -> ClassicGroup:
+    """Replace a group of the new protocol by a classic one of the remaining members, and ask them to join."""
+    classic = ClassicGroup(group.group_id, builder.now.wall_ms)
     left = [member for member_id, member in group.members.items() if member_id not in without]
     for member in left:
         classic.add(_as_classic(member), CONSUMER)
@@ -144,16 +146,16 @@ def become_classic(turn: Turn, group: ConsumerGroup, *, without: Sequence[str]) 
     classic.update_subscribed_topics()
     for member in left:
         theirs = classic.members[member.member_id]
-        subscription = read_subscription(theirs.metadata(classic.protocol_name), turn.state.topics)
+        subscription = read_subscription(theirs.metadata(classic.protocol_name), builder.state.topics)
         version = subscription.version if subscription is not None else 0
-        theirs.assignment = write_assignment(group.target_of(member.member_id), turn.state.topics, version)
+        theirs.assignment = write_assignment(group.target_of(member.member_id), builder.state.topics, version)
     classic.state = GroupState.STABLE
-    bury(turn, group)
-    turn.state.groups[group.group_id] = classic
-    turn.write(classic.as_record())
+    remove_group(builder, group)
+    builder.state.groups[group.group_id] = classic
+    builder.write(classic.as_record())
     for theirs in classic.members.values():
-        renew_session(turn, classic, theirs)
-    prepare(turn, classic)
+        renew_session(builder, classic, theirs)
+    prepare(builder, classic)
     return classic
 
 

@@ -1,6 +1,6 @@
-"""Who may commit offsets of a group of the new protocol, and fetch them: its members, in their present epoch.
+"""Who may commit and fetch offsets of a group of the new protocol: its members, in their current epoch.
 
-Nobody in particular may fetch at any time, and commit while the group is empty.
+Other clients may fetch at any time, and commit while the group is empty.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def commit_error(group: ConsumerGroup, request: CommitOffsets) -> ErrorCode:
 
 
 def transaction_commit_error(group: ConsumerGroup, request: CommitTransactionOffsets) -> ErrorCode:
-    """Producers of before KIP-447 name no member; the transaction alone fences them."""
+    """Producers from before KIP-447 name no member; the transaction alone fences them."""
     if request.generation_id < 0 and (not group.members or request.member_id == ""):
         return ErrorCode.NONE
     member = group.members.get(request.member_id)

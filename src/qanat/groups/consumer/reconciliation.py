@@ -1,9 +1,9 @@
-"""One member's next step from what it has to what it should have: let go first, then take.
+"""One member's next step from its current to its target assignment: revoke first, then assign.
 
-    STABLE ─ new target ─▶ UNREVOKED ─ has let go ─▶ UNRELEASED ─ others have let go ─▶ STABLE
+    STABLE ─ new target ─▶ UNREVOKED ─ has revoked ─▶ UNRELEASED ─ others have revoked ─▶ STABLE
 
-A state that has nothing to wait for is passed over. Only in UNREVOKED a member stays behind in its old epoch: so
-its commits for what it is letting go still count.
+A state without anything to wait for is skipped. Only in UNREVOKED a member stays in its old epoch: so
+its commits for the partitions that it revokes still count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def next_step(
     owned: Partitions | None,
     owners: Mapping[TopicIdPartition, str],
 ) -> CurrentAssignmentRecord:
-    """Where the member is after a heartbeat in which it said to own `owned`; None where it did not say."""
+    """The member's state after a heartbeat in which it reports to own `owned`; None where it reports nothing."""
     match current.state:
         case MemberState.STABLE:
             is_behind = current.epoch != target_epoch

@@ -1,6 +1,6 @@
-"""Records of groups of the new protocol as the bytes that lie in `__consumer_offsets`, and back.
+"""Records of groups of the new protocol as bytes in `__consumer_offsets`, and back.
 
-Kafka before 4.1 wrote the topics of a group into a record of their own; that kind is passed over.
+Kafka before 4.1 wrote the topics of a group into a record of their own; that kind is skipped.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _current_value(record: CurrentAssignmentRecord) -> wire.ConsumerGroupCurrent
 
 
 def decode(kind: RecordKind, key: Any, value: bytes | None) -> ConsumerRecord | None:
-    """A record from its key's fields and its value; None for the kind that is passed over."""
+    """A record from its key's fields and its value; None for the kind that is skipped."""
     name = "" if kind in _GROUP_KEYS else key.regular_expression if kind is RecordKind.EXPRESSION else key.member_id
     if value is None:
         return ConsumerTombstone(key.group_id, kind, name)
@@ -145,7 +145,7 @@ def _record(kind: RecordKind, group_id: str, name: str, found: Any) -> ConsumerR
 
 
 def _state(number: int) -> MemberState:
-    """A state of a later Kafka has something to wait for, whatever it is: the member's next heartbeat leads on."""
+    """A state of a later Kafka waits for something: the member's next heartbeat leads on."""
     return MemberState(number) if number in MemberState.__members__.values() else MemberState.UNRELEASED
 
 

@@ -1,15 +1,15 @@
-"""What is written about a group of the new protocol, as values.
+"""Records of a group of the new protocol, as values.
 
-| record                    | says                                                        |
+| record                    | content                                                     |
 | ------------------------- | ----------------------------------------------------------- |
-| `ConsumerGroupRecord`     | the group's epoch, and what its topics looked like then     |
-| `ConsumerMemberRecord`    | a member, with what it asked for                            |
-| `TargetEpochRecord`       | the epoch of the assignment that members are on their way to |
+| `ConsumerGroupRecord`     | the group's epoch, and a digest of its topics               |
+| `ConsumerMemberRecord`    | a member, with its subscription                             |
+| `TargetEpochRecord`       | the epoch of the target assignment                          |
 | `TargetAssignmentRecord`  | a member's part in it                                       |
-| `CurrentAssignmentRecord` | where a member is on that way                               |
-| `ExpressionRecord`        | which topics a regular expression stands for                |
+| `CurrentAssignmentRecord` | a member's current assignment                               |
+| `ExpressionRecord`        | the topics that match a regular expression                  |
 
-`ConsumerTombstone` takes one of them back.
+`ConsumerTombstone` deletes one of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition of a topic that goes by its id, so that a new topic under an old name is another one."""
+    """A partition of a topic by its id, so that a new topic under an old name is another one."""
 
     topic_id: bytes
     partition: int
@@ -32,7 +32,7 @@ Partitions: TypeAlias = tuple[TopicIdPartition, ...]
 
 
 class RecordKind(IntEnum):
-    """Kafka's numbers, which stand in front of the keys."""
+    """Kafka's numbers, at the beginning of the keys."""
 
     GROUP = 3
     TOPICS = 4
@@ -45,22 +45,22 @@ class RecordKind(IntEnum):
 
 
 class MemberState(IntEnum):
-    """Where a member is between its assignment and the group's; Kafka's numbers."""
+    """A member's state between its assignment and the target; Kafka's numbers."""
 
     STABLE = 0
-    """It has what it should have."""
+    """It has its target."""
     UNREVOKED = 1
-    """It must let go of partitions before it may go on."""
+    """It must revoke partitions before it may continue."""
     UNRELEASED = 2
-    """It waits for partitions that others have."""
+    """It waits for partitions that others own."""
 
 
 class ClassicMembership(Struct, frozen=True):
-    """What a member that speaks the classic protocol said when it joined."""
+    """The classic part of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
-    """Names, with the subscription that goes with each."""
+    """Names, each with its subscription."""
 
 
 class ConsumerGroupRecord(Struct, frozen=True):
@@ -107,7 +107,7 @@ class CurrentAssignmentRecord(Struct, frozen=True):
     state: MemberState = MemberState.STABLE
     assigned: Partitions = ()
     revoking: Partitions = ()
-    """Still the member's, until it says that it has let go."""
+    """Still the member's, until it confirms the revocation."""
 
     def is_settled_in(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
@@ -118,12 +118,12 @@ class ExpressionRecord(Struct, frozen=True):
     expression: str
     topics: tuple[str, ...]
     revision: int
-    """Of the cluster's metadata, in which these were the topics."""
+    """Of the cluster's metadata with these topics."""
     timestamp_ms: int
 
 
 class ConsumerTombstone(Struct, frozen=True):
-    """A record is taken back; with the group's own, everything about the group is."""
+    """Deletes a record; with the group's own, everything about the group."""
 
     group_id: str
     kind: RecordKind

@@ -1,4 +1,4 @@
-"""What a heartbeat must be, and who may send it.
+"""The checks of a heartbeat.
 
 Versions 0 and 1 differ in who draws a new member's id: the coordinator, or from 1 on the member itself (KIP-1082).
 """
@@ -19,18 +19,18 @@ LEAVING = -1
 LONGEST_NAME = 8_000
 """Characters in a member's own names: they must fit a record's key."""
 MOST_TOPICS = 10_000
-"""That one member may subscribe to by name: a group decides in one go, and everybody else waits for that."""
+"""Topics of one subscription by name: a group decides in one step, and all other groups wait for it."""
 
 
 class Refusal(NamedTuple):
-    """What a member is told instead of its assignment."""
+    """An error for a member, instead of its assignment."""
 
     error: ErrorCode
     message: str
 
 
 def malformed(request: ConsumerHeartbeat, assignors: Iterable[str]) -> Refusal | None:
-    """What is wrong with a heartbeat, whoever sends it; None where nothing is."""
+    """The fault of a heartbeat from any member; None where there is none."""
     fault = _missing(request)
     if fault is not None:
         return Refusal(ErrorCode.INVALID_REQUEST, fault)
@@ -77,9 +77,9 @@ def _missing_to_join(request: ConsumerHeartbeat) -> str | None:
 
 
 def epoch_refusal(current: CurrentAssignmentRecord, epoch: int, owned: Partitions | None) -> Refusal | None:
-    """A member may be one epoch behind: it may not have heard of its new one, if it has nothing that is not its own.
+    """A member may be one epoch behind if it owns nothing that is not its own: the answer with its new one may be lost.
 
-    It may always begin anew: who joins has nothing.
+    It may always start again: a joining member owns nothing.
     """
     if epoch in (current.epoch, JOINING):
         return None
@@ -104,7 +104,7 @@ def unknown_member(group: ConsumerGroup, member_id: str) -> Refusal:
 
 
 def named_refusal(group: ConsumerGroup, member_id: str, instance_id: str) -> Refusal | None:
-    """Whether a static member is who it says it is."""
+    """Why a static member is refused; None where it has its instance id."""
     present = group.static_members.get(instance_id)
     if present is None:
         return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -115,7 +115,7 @@ def named_refusal(group: ConsumerGroup, member_id: str, instance_id: str) -> Ref
 
 
 def unreleased(group: ConsumerGroup, present: ConsumerMemberRecord, member_id: str) -> Refusal | None:
-    """A static member's place is given to another only after it has left it for a while."""
+    """A static member's place goes to another only after it has left it temporarily."""
     if group.current_of(present.member_id).epoch == GONE_FOR_A_WHILE or present.is_classic:
         return None
     text = (

@@ -1,62 +1,62 @@
-"""Deadlines of members: a session that heartbeats renew, and how long letting go, joining and syncing may take."""
+"""Deadlines of members: a session that heartbeats renew, and timeouts of revocations, joins and syncs."""
 
 from __future__ import annotations
 
 from qanat.groups.consumer.group import ConsumerGroup
 from qanat.groups.consumer.records import ConsumerMemberRecord, CurrentAssignmentRecord, MemberState
+from qanat.groups.decision_builder import DecisionBuilder
 from qanat.groups.timers import Timer, TimerKind
-from qanat.groups.turn import Turn
 
 
-def start(turn: Turn, group: ConsumerGroup) -> None:
-    """After a load every session begins anew, and so does letting go."""
+def start(builder: DecisionBuilder, group: ConsumerGroup) -> None:
+    """After a load every session starts again, and so does every revocation."""
     for member_id, member in group.members.items():
-        renew_session(turn, group, member)
-        watch_revocation(turn, group, member, group.current_of(member_id))
+        renew_session(builder, group, member)
+        watch_revocation(builder, group, member, group.current_of(member_id))
 
 
-def renew_session(turn: Turn, group: ConsumerGroup, member: ConsumerMemberRecord) -> None:
+def renew_session(builder: DecisionBuilder, group: ConsumerGroup, member: ConsumerMemberRecord) -> None:
     if member.classic is not None:
         delay_ms = member.classic.session_timeout_ms
     else:
-        delay_ms = turn.state.client_sessions_ms.get(member.client_id, 0)
-        delay_ms = delay_ms or turn.own_settings(group.group_id).consumer_session_timeout_ms
-    _schedule(turn, Timer(TimerKind.SESSION, group.group_id, member.member_id), delay_ms)
+        delay_ms = builder.state.client_sessions_ms.get(member.client_id, 0)
+        delay_ms = delay_ms or builder.group_overrides(group.group_id).consumer_session_timeout_ms
+    _schedule(builder, Timer(TimerKind.SESSION, group.group_id, member.member_id), delay_ms)
 
 
 def watch_revocation(
-    turn: Turn, group: ConsumerGroup, member: ConsumerMemberRecord, current: CurrentAssignmentRecord
+    builder: DecisionBuilder, group: ConsumerGroup, member: ConsumerMemberRecord, current: CurrentAssignmentRecord
 ) -> None:
-    """A member must let go within its rebalance timeout. Classic ones have theirs to join in (`call_to_join`)."""
+    """A member must revoke within its rebalance timeout. Classic ones have theirs to join in (`request_join`)."""
     timer = Timer(TimerKind.REVOCATION, group.group_id, member.member_id)
     if current.state is MemberState.UNREVOKED and not member.is_classic:
-        _schedule(turn, timer, member.rebalance_timeout_ms)
+        _schedule(builder, timer, member.rebalance_timeout_ms)
     else:
-        turn.state.timers.cancel(timer)
+        builder.state.timers.cancel(timer)
 
 
-def call_to_join(turn: Turn, group: ConsumerGroup, member: ConsumerMemberRecord) -> None:
-    """A classic member was told to join; being told again gives it no more time."""
+def request_join(builder: DecisionBuilder, group: ConsumerGroup, member: ConsumerMemberRecord) -> None:
+    """A classic member was asked to join; being asked again gives it no more time."""
     timer = Timer(TimerKind.JOIN, group.group_id, member.member_id)
-    if timer not in turn.state.timers:
-        _schedule(turn, timer, member.rebalance_timeout_ms)
+    if timer not in builder.state.timers:
+        _schedule(builder, timer, member.rebalance_timeout_ms)
 
 
-def await_sync(turn: Turn, group: ConsumerGroup, member: ConsumerMemberRecord) -> None:
-    """A classic member has joined and must ask for its assignment."""
-    turn.state.timers.cancel(Timer(TimerKind.JOIN, group.group_id, member.member_id))
-    _schedule(turn, Timer(TimerKind.SYNC, group.group_id, member.member_id), member.rebalance_timeout_ms)
+def await_sync(builder: DecisionBuilder, group: ConsumerGroup, member: ConsumerMemberRecord) -> None:
+    """A classic member has joined and must sync."""
+    builder.state.timers.cancel(Timer(TimerKind.JOIN, group.group_id, member.member_id))
+    _schedule(builder, Timer(TimerKind.SYNC, group.group_id, member.member_id), member.rebalance_timeout_ms)
 
 
-def end_sync(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
-    turn.state.timers.cancel(Timer(TimerKind.SYNC, group.group_id, member_id))
+def end_sync(builder: DecisionBuilder, group: ConsumerGroup, member_id: str) -> None:
+    builder.state.timers.cancel(Timer(TimerKind.SYNC, group.group_id, member_id))
 
 
-def forget(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
-    turn.state.sights.pop((group.group_id, member_id), None)
+def forget(builder: DecisionBuilder, group: ConsumerGroup, member_id: str) -> None:
+    builder.state.visibilities.pop((group.group_id, member_id), None)
     for kind in (TimerKind.SESSION, TimerKind.REVOCATION, TimerKind.JOIN, TimerKind.SYNC):
-        turn.state.timers.cancel(Timer(kind, group.group_id, member_id))
+        builder.state.timers.cancel(Timer(kind, group.group_id, member_id))
 
 
-def _schedule(turn: Turn, timer: Timer, delay_ms: int) -> None:
-    turn.state.timers.schedule(timer, turn.now.steady_ms + delay_ms)
+def _schedule(builder: DecisionBuilder, timer: Timer, delay_ms: int) -> None:
+    builder.state.timers.schedule(timer, builder.now.steady_ms + delay_ms)

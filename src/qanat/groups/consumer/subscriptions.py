@@ -1,8 +1,9 @@
-"""What a group reads: named topics, topics that an expression stands for, and whether that has changed.
+"""What a group reads: named topics, topics that match an expression, and whether that has changed.
 
-Expressions are in RE2's language, which needs time in proportion to the names (KIP-848); they must match a whole
-name and never stand for internal topics. Topics are looked at again when the cluster's metadata has a new revision.
-Where members may not see all topics, an expression stands for what all who use it may see.
+Expressions are in RE2's language, which takes time linear in the names (KIP-848); they must match a whole
+name and never match internal topics. Topics are resolved again when the cluster's metadata has a new revision.
+
+Where members may not see all topics, an expression stands for the topics that all its users may see.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from hashlib import blake2b
 
 from qanat.groups.consumer.group import ConsumerGroup
 from qanat.groups.consumer.records import ConsumerGroupRecord, ConsumerTombstone, ExpressionRecord, RecordKind
-from qanat.groups.turn import TopicView, Turn
+from qanat.groups.decision_builder import DecisionBuilder, TopicView
 
 _DIGEST_BYTES = 8
 
@@ -29,16 +30,16 @@ def expression_error(expression: str) -> str | None:
     return None
 
 
-def refresh(turn: Turn, group: ConsumerGroup, *, is_changed: bool) -> None:
+def refresh(builder: DecisionBuilder, group: ConsumerGroup, *, is_changed: bool) -> None:
     """A new epoch where members or their subscriptions have changed, or the topics that they read."""
-    topics, seen = turn.state.topics, turn.state.seen_revisions
+    topics, seen = builder.state.topics, builder.state.seen_revisions
     if not is_changed and seen.get(group.group_id) == topics.revision:
         return
-    _resolve(turn, group)
+    _resolve(builder, group)
     seen[group.group_id] = topics.revision
     digest = topics_digest(group.subscribed_topics(), topics)
     if is_changed or digest != group.topics_digest:
-        turn.write(ConsumerGroupRecord(group.group_id, group.epoch + 1, digest))
+        builder.write(ConsumerGroupRecord(group.group_id, group.epoch + 1, digest))
 
 
 def topics_digest(names: Iterable[str], topics: TopicView) -> int:
@@ -52,40 +53,42 @@ def topics_digest(names: Iterable[str], topics: TopicView) -> int:
     return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
 
 
-def _resolve(turn: Turn, group: ConsumerGroup) -> None:
-    """Write down what the members' expressions stand for now; those that nobody uses any more are forgotten."""
+def _resolve(builder: DecisionBuilder, group: ConsumerGroup) -> None:
+    """Write the topics that match the members' expressions now; unused expressions are removed."""
     used = {member.expression: None for member in group.members.values() if member.expression}
     for expression in [one for one in group.expressions if one not in used]:
-        turn.write(ConsumerTombstone(group.group_id, RecordKind.EXPRESSION, expression))
+        builder.write(ConsumerTombstone(group.group_id, RecordKind.EXPRESSION, expression))
     for expression in used:
         present = group.expressions.get(expression)
-        names = _visible(turn, group, expression, () if present is None else present.topics)
+        names = _visible(builder, group, expression, () if present is None else present.topics)
         if present is None or present.topics != names:
-            revision = turn.state.topics.revision
-            turn.write(ExpressionRecord(group.group_id, expression, names, revision, turn.now.wall_ms))
+            revision = builder.state.topics.revision
+            builder.write(ExpressionRecord(group.group_id, expression, names, revision, builder.now.wall_ms))
 
 
-def _visible(turn: Turn, group: ConsumerGroup, expression: str, present: tuple[str, ...]) -> tuple[str, ...]:
-    """Topics that match and that all members who use the expression may see: they share what it stands for."""
-    names = _matching(turn, expression)
-    if not turn.state.is_authorized:
+def _visible(
+    builder: DecisionBuilder, group: ConsumerGroup, expression: str, present: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Topics that match and that all members with the expression may see: they share its topics."""
+    names = _matching(builder, expression)
+    if not builder.state.is_authorized:
         return names
     users = [member.member_id for member in group.members.values() if member.expression == expression]
-    sights = dict.fromkeys(turn.state.sights.get((group.group_id, member_id)) for member_id in users)
-    if None in sights:
+    visibilities = dict.fromkeys(builder.state.visibilities.get((group.group_id, member_id)) for member_id in users)
+    if None in visibilities:
         names = tuple(name for name in names if name in present)
-    return tuple(name for name in names if all(sight is None or sight(name) for sight in sights))
+    return tuple(name for name in names if all(visibility is None or visibility(name) for visibility in visibilities))
 
 
-def _matching(turn: Turn, expression: str) -> tuple[str, ...]:
-    """Topics whose names match; groups with the same expression share one look at them."""
-    revision, known = turn.state.matches
-    if revision != turn.state.topics.revision:
+def _matching(builder: DecisionBuilder, expression: str) -> tuple[str, ...]:
+    """Topics whose names match; groups with the same expression share the result."""
+    revision, known = builder.state.matches
+    if revision != builder.state.topics.revision:
         known = {}
-        turn.state.matches = (turn.state.topics.revision, known)
+        builder.state.matches = (builder.state.topics.revision, known)
     if expression not in known:
         from qanat.wire.patterns import pattern
 
         matches = pattern(expression).matches
-        known[expression] = tuple(name for name in sorted(turn.state.topics.names()) if matches(name))
+        known[expression] = tuple(name for name in sorted(builder.state.topics.names()) if matches(name))
     return known[expression]

@@ -1,4 +1,4 @@
-"""The assignment that members are on their way to: made by an assignor, written down where it differs."""
+"""The target assignment: made by an assignor, written where it differs."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from qanat.groups.consumer.records import (
     TargetEpochRecord,
     TopicIdPartition,
 )
-from qanat.groups.turn import TopicView, Turn
+from qanat.groups.decision_builder import DecisionBuilder, TopicView
 from qanat.model.ids import TopicPartition
 
 
-def assign(turn: Turn, group: ConsumerGroup) -> None:
+def assign(builder: DecisionBuilder, group: ConsumerGroup) -> None:
     """Bring the target to the group's epoch, if it is not there."""
     if group.epoch <= group.target_epoch:
         return
-    topics = turn.state.topics
-    assignor = turn.state.assignors[preferred_assignor(group, turn.state.assignors)]
+    topics = builder.state.topics
+    assignor = builder.state.assignors[preferred_assignor(group, builder.state.assignors)]
     for member_id, partitions in _assigned(group, topics, assignor).items():
         if group.targets.get(member_id) != partitions:
-            turn.write(TargetAssignmentRecord(group.group_id, member_id, partitions))
-    turn.write(TargetEpochRecord(group.group_id, group.epoch))
+            builder.write(TargetAssignmentRecord(group.group_id, member_id, partitions))
+    builder.write(TargetEpochRecord(group.group_id, group.epoch))
 
 
 def preferred_assignor(group: ConsumerGroup, installed: dict[str, Assignor]) -> str:
-    """The one that most members ask for; the first of the broker's where nobody asks for any."""
+    """The assignor that most members request; the broker's first where none is requested."""
     votes: dict[str, int] = {}
     for member in group.members.values():
         if member.assignor in installed:
@@ -57,8 +57,8 @@ def _assigned(group: ConsumerGroup, topics: TopicView, assignor: Assignor) -> di
         )
         for member_id, member in group.members.items()
     }
-    given = assignor.assign(members, counts)
+    assignment = assignor.assign(members, counts)
     return {
-        member_id: tuple(sorted(TopicIdPartition(ids[at.topic], at.partition) for at in given.get(member_id, ())))
+        member_id: tuple(sorted(TopicIdPartition(ids[at.topic], at.partition) for at in assignment.get(member_id, ())))
         for member_id in group.members
     }

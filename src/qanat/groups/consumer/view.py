@@ -6,6 +6,7 @@ from qanat.groups.classic.subscription import CONSUMER
 from qanat.groups.consumer.group import ConsumerGroup
 from qanat.groups.consumer.records import ConsumerMemberRecord, Partitions
 from qanat.groups.consumer.target import preferred_assignor
+from qanat.groups.decision_builder import DecisionBuilder, TopicView
 from qanat.groups.replies import (
     ConsumerDescribeReply,
     DescribedConsumer,
@@ -13,24 +14,23 @@ from qanat.groups.replies import (
     NamedPartitions,
 )
 from qanat.groups.requests import DescribeConsumerGroup
-from qanat.groups.turn import TopicView, Turn
 from qanat.model.error_codes import ErrorCode
 
 TYPE = "consumer"
-"""The type of these groups, as ListGroups has it."""
+"""The type of these groups in ListGroups."""
 
 
-def describe(turn: Turn, request: DescribeConsumerGroup) -> ConsumerDescribeReply:
-    group = turn.state.ledger.consumers.get(request.group_id)
+def describe(builder: DecisionBuilder, request: DescribeConsumerGroup) -> ConsumerDescribeReply:
+    group = builder.state.ledger.consumers.get(request.group_id)
     if group is None:
         return ConsumerDescribeReply(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
-    topics = turn.state.topics
+    topics = builder.state.topics
     return ConsumerDescribeReply(
         group.group_id,
         state=group.state,
         epoch=group.epoch,
         target_epoch=group.target_epoch,
-        assignor=preferred_assignor(group, turn.state.assignors),
+        assignor=preferred_assignor(group, builder.state.assignors),
         members=tuple(_described(group, member, topics) for member in group.members.values()),
     )
 
@@ -53,7 +53,7 @@ def _described(group: ConsumerGroup, member: ConsumerMemberRecord, topics: Topic
 
 
 def named(partitions: Partitions, topics: TopicView) -> tuple[NamedPartitions, ...]:
-    """By topic; those that are gone are left out."""
+    """By topic; deleted ones are left out."""
     rows: dict[bytes, list[int]] = {}
     for at in partitions:
         rows.setdefault(at.topic_id, []).append(at.partition)

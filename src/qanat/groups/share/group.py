@@ -1,4 +1,4 @@
-"""A share group, exactly as its records have it, and what can be read off them.
+"""A share group, exactly as its records have it, and what follows from them.
 
 Part of the ledger: it changes in `apply` only, and refuses nothing.
 """
@@ -44,13 +44,13 @@ class ShareGroup:
         self.targets: dict[str, Partitions] = {}
         self.current: dict[str, ShareCurrentRecord] = {}
         self.topics: dict[bytes, SharedTopic] = {}
-        """By id: the partitions of which the group keeps a state, whether anybody reads them now or not."""
+        """By id: the partitions for which the group has a state, whether a member reads them now or not."""
 
     def __repr__(self) -> str:
         return f"ShareGroup({self.group_id}, {self.state}, epoch {self.epoch}, {len(self.members)} members)"
 
     def as_values(self) -> tuple[object, ...]:
-        """For comparison: two histories that amount to the same are equal."""
+        """For comparison: two histories with the same result are equal."""
         numbers = (self.group_id, self.epoch, self.topics_digest, self.target_epoch)
         return (*numbers, self.members, self.targets, self.current, self.topics)
 
@@ -88,17 +88,17 @@ class ShareGroup:
             case ShareRecordKind.GROUP:
                 pass
 
-    # Questions
+    # Queries
 
     @property
     def state(self) -> ShareGroupState:
-        """Nobody waits for anybody: a group that has members is stable."""
+        """Members never wait for each other: a group with members is stable."""
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     def current_of(self, member_id: str) -> ShareCurrentRecord:
-        """What a member was last told; one of which nothing is written yet is at the beginning."""
+        """A member's latest assignment; one without a record is at the beginning."""
         return self.current.get(member_id) or ShareCurrentRecord(self.group_id, member_id)
 
     def subscribed_topics(self) -> dict[str, None]:
-        """What anybody reads, each once."""
+        """The topics of all members, each once."""
         return {topic: None for member in self.members.values() for topic in member.topics}

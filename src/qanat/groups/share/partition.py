@@ -1,14 +1,14 @@
-"""A share partition: who holds which records of one partition on behalf of one share group (KIP-932).
+"""A share partition: which member of one share group holds which records of one partition (KIP-932).
 
     offset = partition.next_fetch_offset(now_ms)              # from where to read the log
-    given = partition.acquire(member, read, take, now_ms)     # what of that the member gets
-    change = partition.acknowledge(member, batches, now_ms)   # what became of some records
+    acquired = partition.acquire(member, read, take, now_ms)  # the records of it that the member gets
+    change = partition.acknowledge(member, batches, now_ms)   # the outcome of some records
     change = partition.tick(now_ms)                           # once next_deadline_ms has come
 
-Rule 1: what is decided holds at once; a `Change` is to be written down in the order in which they are made, and
-        nobody is told of one before it is durable. Where writing fails, load the partition anew.
-Rule 2: acquiring changes nothing that is written down: after a crash, records that were held are available.
-Rule 3: a record that is given up while there is a dead-letter topic is `ARCHIVING` until `buried` is called.
+Rule 1: a decision holds at once; write each `Change` in the order of the decisions, and
+        answer only when it is durable. Where writing fails, load the partition again.
+Rule 2: acquiring changes nothing durable: after a crash, records that were held are available.
+Rule 3: a record that is archived while there is a dead-letter topic is `ARCHIVING` until `finish_archiving` is called.
 
 The time is steady milliseconds, and an argument.
 """
@@ -21,18 +21,18 @@ from typing import NamedTuple
 
 from qanat.groups.share.record_states import AcknowledgeType, RecordState, StateBatch, joined, since
 from qanat.groups.share.rules import ShareRules
-from qanat.groups.share.runs import NOBODY, Cause, Run, Runs
+from qanat.groups.share.runs import NO_MEMBER, Cause, Run, Runs
 from qanat.model.error_codes import ErrorCode
 
 _AVAILABLE, _ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 _ACKNOWLEDGED, _ARCHIVING, _ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED
 
 WHOLE_BATCH_RECORDS_MAX = 10_000
-"""Batches of more records are cut, whatever the member wants: each of them may become a state of its own."""
+"""Batches of more records are split, whatever the member wants: each of them may get a state of its own."""
 
 
 class Span(NamedTuple):
-    """A batch of the log; not wanted are markers, and what aborted transactions wrote where that is left out."""
+    """A batch of the log; not wanted are markers, and records of aborted transactions where those are left out."""
 
     first_offset: int
     last_offset: int
@@ -40,11 +40,11 @@ class Span(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What was read of the log, without gaps but those that compaction left."""
+    """A range of the log that was read, without gaps except those of compaction."""
 
     offset: int
     spans: Iterable[Span]
-    """Looked at only as far as somebody wants what is in them."""
+    """Iterated only as far as a member needs them."""
     end_offset: int
 
 
@@ -53,12 +53,12 @@ class Take(NamedTuple):
 
     max_records: int
     batch_size: int = 1
-    """Ranges of about so many records are named, so that they can be acknowledged one by one."""
+    """Ranges have about so many records, so that they can be acknowledged one by one."""
     is_exact: bool = False
-    """Whether batches are cut; otherwise the one in which the limit lies is given out whole."""
+    """Whether batches are split; otherwise the batch at the limit is acquired as a whole."""
 
 
-class Given(NamedTuple):
+class AcquiredRange(NamedTuple):
     """Records that a member holds now."""
 
     first_offset: int
@@ -67,15 +67,15 @@ class Given(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """What a member says of a range of records: one type for each of them, or one for all."""
+    """A member's acknowledgement of a range of records: one type for each of them, or one for all."""
 
     first_offset: int
     last_offset: int
     types: Sequence[int]
 
 
-class Dying(NamedTuple):
-    """Records that are to be written to the dead-letter topic, and then `buried`."""
+class ArchivingRange(NamedTuple):
+    """Records to write to the dead-letter topic; then call `finish_archiving`."""
 
     first_offset: int
     last_offset: int
@@ -84,11 +84,11 @@ class Dying(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What is to be written down, and what to do once that is durable."""
+    """What to write, and what to do once that is durable."""
 
     start_offset: int
     batches: tuple[StateBatch, ...]
-    dying: tuple[Dying, ...] = ()
+    archiving: tuple[ArchivingRange, ...] = ()
 
 
 class SharePartition:
@@ -100,9 +100,9 @@ class SharePartition:
         self.rules = rules
         self._runs = Runs(start_offset)
         self._available = 0
-        """Records that nobody holds, be they kept back."""
+        """Records that no member holds, delayed ones included."""
         self._open = 0
-        """Records that are not done."""
+        """Records that are not finished."""
         self._next_ms: int | None = None
         """No deadline is earlier than this."""
         for batch in since(batches, start_offset):
@@ -111,7 +111,7 @@ class SharePartition:
 
     def _restore(self, batch: StateBatch) -> None:
         if batch.first_offset > self._runs.end_offset:
-            # Given out when the state was last written, and never heard of since.
+            # Acquired when the state was last written, and not acknowledged since.
             self._append(Run(self._runs.end_offset, batch.first_offset - 1, _AVAILABLE))
         first, last, state, count = batch
         run = Run(first, last, RecordState(state), count)
@@ -127,41 +127,41 @@ class SharePartition:
 
     @property
     def start_offset(self) -> int:
-        """Everything before it is done."""
+        """Everything before it is finished."""
         return self._runs.start_offset
 
     @property
     def end_offset(self) -> int:
-        """Nothing from here on was ever given out."""
+        """Nothing from here on was ever acquired."""
         return self._runs.end_offset
 
     @property
     def done_count(self) -> int:
-        """Records behind the start that are done."""
+        """Finished records behind the start."""
         return self.end_offset - self.start_offset - self._open
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When to `tick`; it may turn out that nothing is due."""
+        """When to `tick`; possibly nothing is due then."""
         return self._next_ms
 
     def runs(self) -> list[tuple[StateBatch, str]]:
-        """Every record behind the start and who holds it; for looking at."""
+        """Every record behind the start and its holder; for inspection."""
         return [(run.batch, run.member) for run in self._runs]
 
-    # Giving out
+    # Acquiring
 
     def next_fetch_offset(self, now_ms: int) -> int | None:
-        """From where on there may be records for a member; None where all that may be held are held."""
+        """From where on there may be records for a member; None where as many are held as may be."""
         if self._available:
             for run in self._runs:
                 if run.state is _AVAILABLE and run.until_ms <= now_ms:
                     return run.first
         return self.end_offset if self._open < self.rules.max_record_locks else None
 
-    def acquire(self, member: str, read: Read, take: Take, now_ms: int) -> list[Given]:
-        """Give a member what it may have of what was read."""
-        given: list[Given] = []
+    def acquire(self, member: str, read: Read, take: Take, now_ms: int) -> list[AcquiredRange]:
+        """Acquire for a member what it may have of the read range."""
+        acquired: list[AcquiredRange] = []
         before = self.end_offset
         cursor, room = read.offset, take.max_records
         for span in read.spans:
@@ -175,15 +175,15 @@ class SharePartition:
                 continue
             for part in self._take(member, Span(first, span.last_offset), room, take, now_ms):
                 room -= part.last_offset - part.first_offset + 1
-                _name(given, part, take.batch_size)
+                _name(acquired, part, take.batch_size)
             if cursor > self.end_offset:
                 break  # No more may be held, or the member has enough.
         else:
             self._lose(cursor, read.end_offset - 1)
         self._runs.settle(read.offset, max(before, cursor))
-        return given
+        return acquired
 
-    def _take(self, member: str, span: Span, room: int, take: Take, now_ms: int) -> Iterator[Given]:
+    def _take(self, member: str, span: Span, room: int, take: Take, now_ms: int) -> Iterator[AcquiredRange]:
         until_ms = now_ms + self.rules.lock_ms
         known = self._runs.end_offset
         for found in self._runs.overlapping(span.first_offset, span.last_offset):
@@ -198,7 +198,7 @@ class SharePartition:
             run.count += 1
             room -= len(run)
             self._expect(until_ms)
-            yield Given(run.first, run.last, run.count)
+            yield AcquiredRange(run.first, run.last, run.count)
         first = max(known, span.first_offset)
         locks = self.rules.max_record_locks - self._open
         if first > span.last_offset or room <= 0 or locks <= 0:
@@ -207,20 +207,20 @@ class SharePartition:
         last = min(span.last_offset, first + most - 1)
         self._append(Run(first, last, _ACQUIRED, 1, member, until_ms))
         self._expect(until_ms)
-        yield Given(first, last, 1)
+        yield AcquiredRange(first, last, 1)
 
     def _lose(self, first: int, last: int) -> None:
-        """Records that are not there, or that nobody wants."""
+        """Finish records that do not exist, or are not wanted."""
         for run in self._runs.between(max(first, self.start_offset), min(last, self.end_offset - 1)):
             if run.state is _AVAILABLE:
                 self._finish(run, _ARCHIVED)
         if last >= self.end_offset:
             self._append(Run(self.end_offset, last, _ARCHIVED))
 
-    # Getting back
+    # Acknowledging and releasing
 
     def acknowledge(self, member: str, batches: Sequence[Acknowledgement], now_ms: int) -> Change | ErrorCode | None:
-        """What a member says of records that it holds: all of it is taken, or nothing."""
+        """Apply a member's acknowledgements of records that it holds: all of them, or none."""
         ranges = [one for batch in batches for one in _ranges(batch) if one[1] >= self.start_offset]
         end_offset = self.start_offset
         for first, last, _ in ranges:
@@ -239,7 +239,7 @@ class SharePartition:
         if last >= self.end_offset:
             return ErrorCode.INVALID_REQUEST
         if end_offset > max(first, self.start_offset):
-            return ErrorCode.INVALID_RECORD_STATE  # The range before has ended it.
+            return ErrorCode.INVALID_RECORD_STATE  # The range before has finished it.
         for run in self._runs.overlapping(max(first, self.start_offset), last):
             if run.state is not _ACQUIRED or run.member != member:
                 return ErrorCode.INVALID_RECORD_STATE
@@ -261,7 +261,7 @@ class SharePartition:
                 self._expect(run.until_ms)
 
     def release_member(self, member: str, now_ms: int, *, is_attempt: bool) -> Change | None:
-        """Take back what a member holds; where it was no attempt, its deliveries are not counted."""
+        """Release the records that a member holds; unless `is_attempt`, their deliveries are not counted."""
         touched = [run for run in self._runs if run.state is _ACQUIRED and run.member == member]
         for run in touched:
             if is_attempt:
@@ -272,7 +272,7 @@ class SharePartition:
         return self._change(touched)
 
     def tick(self, now_ms: int) -> Change | None:
-        """Take back what was held for too long."""
+        """Release records whose lock has expired."""
         touched = [run for run in self._runs if run.state is _ACQUIRED and run.until_ms <= now_ms]
         for run in touched:
             self._release(run, now_ms)
@@ -280,7 +280,7 @@ class SharePartition:
         self._next_ms = min((until_ms for until_ms in waiting if until_ms > now_ms), default=None)
         return self._change(touched)
 
-    def buried(self, first: int, last: int) -> Change | None:
+    def finish_archiving(self, first: int, last: int) -> Change | None:
         """These records are in the dead-letter topic, or need not be."""
         inside = self._runs.between(max(first, self.start_offset), min(last, self.end_offset - 1))
         touched = [run for run in inside if run.state is _ARCHIVING]
@@ -288,12 +288,12 @@ class SharePartition:
             self._finish(run, _ARCHIVED)
         return self._change(touched)
 
-    def dying(self) -> tuple[Dying, ...]:
-        """What is on its way to the dead-letter topic; to be gone on with after a crash."""
-        return tuple(_dying(self._runs))
+    def archiving(self) -> tuple[ArchivingRange, ...]:
+        """Records to write to the dead-letter topic; to be continued after a crash."""
+        return tuple(_archiving(self._runs))
 
     def forget_before(self, log_start_offset: int) -> None:
-        """The log begins later now: what lay before is gone, whoever held it."""
+        """The log starts later now: drop the records before, even if they are held."""
         if log_start_offset <= self.start_offset:
             return
         for run in self._runs.between(self.start_offset, min(log_start_offset, self.end_offset) - 1):
@@ -309,7 +309,7 @@ class SharePartition:
         self._make_available(run, now_ms + delay_ms if delay_ms else 0)
 
     def _make_available(self, run: Run, until_ms: int) -> None:
-        run.state, run.member, run.until_ms = _AVAILABLE, NOBODY, until_ms
+        run.state, run.member, run.until_ms = _AVAILABLE, NO_MEMBER, until_ms
         self._available += len(run)
         if until_ms:
             self._expect(until_ms)
@@ -318,14 +318,14 @@ class SharePartition:
         if not self.rules.has_dead_letters:
             self._finish(run, _ARCHIVED)
             return
-        run.state, run.member, run.until_ms, run.cause = _ARCHIVING, NOBODY, 0, cause
+        run.state, run.member, run.until_ms, run.cause = _ARCHIVING, NO_MEMBER, 0, cause
 
     def _finish(self, run: Run, state: RecordState) -> None:
-        """Done; how it came to that is forgotten, so that neighbours become one."""
+        """Finish records; their history is dropped, so that neighbours become one."""
         if run.state is _AVAILABLE:
             self._available -= len(run)
         self._open -= len(run)
-        run.state, run.member, run.until_ms, run.count, run.cause = state, NOBODY, 0, 0, None
+        run.state, run.member, run.until_ms, run.count, run.cause = state, NO_MEMBER, 0, 0, None
 
     # Bookkeeping
 
@@ -343,34 +343,34 @@ class SharePartition:
             self._next_ms = at_ms
 
     def _change(self, touched: Sequence[Run]) -> Change | None:
-        """What some runs, in order and changed just now, make to be written down."""
+        """What to write for some runs, which are in order and have just changed."""
         if not touched:
             return None
         batches = [run.batch for run in touched]
-        dying = tuple(_dying(touched))
+        archiving = tuple(_archiving(touched))
         self._runs.settle(touched[0].first, touched[-1].last)
-        return Change(self.start_offset, tuple(joined(since(batches, self.start_offset))), dying)
+        return Change(self.start_offset, tuple(joined(since(batches, self.start_offset))), archiving)
 
 
-def _dying(runs: Iterable[Run]) -> Iterator[Dying]:
+def _archiving(runs: Iterable[Run]) -> Iterator[ArchivingRange]:
     for run in runs:
         if run.state is _ARCHIVING:
-            yield Dying(run.first, run.last, run.count, run.cause or Cause.REJECTED)
+            yield ArchivingRange(run.first, run.last, run.count, run.cause or Cause.REJECTED)
 
 
-def _name(given: list[Given], part: Given, batch_size: int) -> None:
-    """Put a range into an answer: with the one before, as long as that is smaller than a batch should be."""
-    if given:
-        last = given[-1]
+def _name(acquired: list[AcquiredRange], part: AcquiredRange, batch_size: int) -> None:
+    """Add a range to a reply: join it with the one before, as long as that is smaller than `batch_size`."""
+    if acquired:
+        last = acquired[-1]
         is_next = last.last_offset + 1 == part.first_offset and last.delivery_count == part.delivery_count
         if is_next and last.last_offset - last.first_offset + 1 < batch_size:
-            given[-1] = last._replace(last_offset=part.last_offset)
+            acquired[-1] = last._replace(last_offset=part.last_offset)
             return
-    given.append(part)
+    acquired.append(part)
 
 
 def _ranges(batch: Acknowledgement) -> Iterator[tuple[int, int, int]]:
-    """Neighbours of which the same is said."""
+    """Neighbours with the same acknowledgement."""
     types = batch.types
     if len(types) == 1 or types.count(types[0]) == len(types):
         yield batch.first_offset, batch.last_offset, types[0]

@@ -1,4 +1,4 @@
-"""Records of share groups as the bytes that lie in `__consumer_offsets`, and back."""
+"""Records of share groups as bytes in `__consumer_offsets`, and back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MEMBER_KEYS: dict[ShareRecordKind, Any] = {
     ShareRecordKind.CURRENT_ASSIGNMENT: wire.ShareGroupCurrentMemberAssignmentKey,
 }
 _STABLE = 0
-"""The only state that a member of a share group has."""
+"""The only state of a member of a share group."""
 
 
 def is_ours(kind: int) -> bool:
@@ -106,7 +106,7 @@ def _record(kind: ShareRecordKind, group_id: str, member_id: str, found: Any) ->
             epochs = (found.member_epoch, found.previous_member_epoch)
             return ShareCurrentRecord(group_id, member_id, *epochs, assigned)
         case ShareRecordKind.TOPICS:
-            # What Kafka was still preparing is made ready by whoever first fetches it.
+            # Partitions that Kafka was still initializing are initialized by the first fetch.
             return ShareTopicsRecord(group_id, _topics([*found.initialized_topics, *found.initializing_topics]))
     assert_never(kind)
 

@@ -1,7 +1,7 @@
-"""What a record is to a share group, and runs of neighbouring records that are the same to it.
+"""States of a record in a share group, and ranges of neighbouring records with equal states.
 
-The numbers are Kafka's. `ACQUIRED` is never written down: whoever finds the state after a crash finds
-its records available again, with as many deliveries as were known before.
+The numbers are Kafka's. `ACQUIRED` is never written: after a crash
+its records are available again, with the delivery count that was known before.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class RecordState(IntEnum):
     ACQUIRED = 1
     ACKNOWLEDGED = 2
     ARCHIVING = 3
-    """Given up, and on its way into the dead-letter topic."""
+    """Failed for good, and to be written to the dead-letter topic."""
     ARCHIVED = 4
 
 
 class AcknowledgeType(IntEnum):
-    """What a member may say of a record that it was given; the numbers are the protocol's."""
+    """Acknowledgements of a record by a member; the numbers are the protocol's."""
 
     GAP = 0
     """There is no such record: compacted away, or a marker."""
@@ -31,11 +31,11 @@ class AcknowledgeType(IntEnum):
     RELEASE = 2
     REJECT = 3
     RENEW = 4
-    """Still being worked on: hold it for another while."""
+    """Still being processed: extend its lock."""
 
 
 class StateBatch(NamedTuple):
-    """Neighbouring records that are in the same state and were delivered equally often."""
+    """Neighbouring records with equal state and delivery count."""
 
     first_offset: int
     last_offset: int
@@ -57,7 +57,7 @@ def joined(batches: Iterable[StateBatch]) -> list[StateBatch]:
 
 
 def overlaid(below: Sequence[StateBatch], above: Sequence[StateBatch], start_offset: int) -> list[StateBatch]:
-    """What is known after `above` was said of some records that `below` was known of; nothing before the start.
+    """`below`, replaced by `above` where both have records; nothing before the start.
 
     Both are in order and without overlaps.
     """
@@ -86,7 +86,7 @@ def overlaid(below: Sequence[StateBatch], above: Sequence[StateBatch], start_off
 
 
 def since(batches: Iterable[StateBatch], start_offset: int) -> Iterable[StateBatch]:
-    """What of these lies at an offset or behind it."""
+    """The parts of these at or behind an offset."""
     for batch in batches:
         if batch.last_offset >= start_offset:
             yield batch if batch.first_offset >= start_offset else batch._replace(first_offset=start_offset)

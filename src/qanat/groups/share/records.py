@@ -1,15 +1,15 @@
-"""What is written about a share group, as values.
+"""Records of a share group, as values.
 
-| record                 | says                                                       |
+| record                 | content                                                    |
 | ---------------------- | ---------------------------------------------------------- |
-| `ShareGroupRecord`     | the group's epoch, and what its topics looked like then    |
-| `ShareMemberRecord`    | a member, with what it asked for                           |
-| `ShareTargetEpochRecord` | the epoch of the assignment that members are to have     |
+| `ShareGroupRecord`     | the group's epoch, and a digest of its topics              |
+| `ShareMemberRecord`    | a member, with its subscription                            |
+| `ShareTargetEpochRecord` | the epoch of the target assignment                       |
 | `ShareTargetRecord`    | a member's part in it                                      |
-| `ShareCurrentRecord`   | what a member was last told                                |
-| `ShareTopicsRecord`    | the partitions of which the group keeps a state            |
+| `ShareCurrentRecord`   | a member's latest assignment                               |
+| `ShareTopicsRecord`    | the partitions for which the group has a state             |
 
-`ShareGroupTombstone` takes one of them back.
+`ShareGroupTombstone` deletes one of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qanat.groups.consumer.records import Partitions, TopicIdPartition
 
 
 class ShareRecordKind(IntEnum):
-    """Kafka's numbers, which stand in front of the keys."""
+    """Kafka's numbers, at the beginning of the keys."""
 
     MEMBER = 10
     GROUP = 11
@@ -68,7 +68,7 @@ class ShareCurrentRecord(Struct, frozen=True):
 
 
 class SharedTopic(Struct, frozen=True):
-    """A topic that the group reads or has read, with the partitions of which it keeps a state."""
+    """A topic that the group reads or has read, with the partitions for which it has a state."""
 
     topic_id: bytes
     name: str
@@ -84,7 +84,7 @@ class ShareTopicsRecord(Struct, frozen=True):
 
 
 class ShareGroupTombstone(Struct, frozen=True):
-    """A record is taken back; with the group's own, everything about the group is."""
+    """Deletes a record; with the group's own, everything about the group."""
 
     group_id: str
     kind: ShareRecordKind

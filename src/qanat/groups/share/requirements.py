@@ -1,17 +1,17 @@
-"""What a heartbeat of a share group must be, and who may send it."""
+"""The checks of a share group's heartbeat."""
 
 from __future__ import annotations
 
 from qanat.groups.consumer.requirements import JOINING, LEAVING, LONGEST_NAME, Refusal
+from qanat.groups.decision_builder import DecisionBuilder
 from qanat.groups.requests import ShareHeartbeat
 from qanat.groups.share.group import ShareGroup
 from qanat.groups.share.records import ShareCurrentRecord
-from qanat.groups.turn import Turn
 from qanat.model.error_codes import ErrorCode
 
 
 def malformed(request: ShareHeartbeat) -> Refusal | None:
-    """What is wrong with a heartbeat, whoever sends it; None where nothing is."""
+    """The fault of a heartbeat from any member; None where there is none."""
     fault = _missing(request)
     return None if fault is None else Refusal(ErrorCode.INVALID_REQUEST, fault)
 
@@ -28,13 +28,13 @@ def _missing(request: ShareHeartbeat) -> str | None:
     return None
 
 
-def is_taken(turn: Turn, group_id: str) -> bool:
+def is_taken(builder: DecisionBuilder, group_id: str) -> bool:
     """Whether a group of another kind has this name."""
-    return group_id in turn.state.groups or group_id in turn.state.ledger.consumers
+    return group_id in builder.state.groups or group_id in builder.state.ledger.consumers
 
 
 def epoch_refusal(current: ShareCurrentRecord, epoch: int) -> Refusal | None:
-    """A member may be one epoch behind: it may not have heard of its new one. It may always begin anew."""
+    """A member may be one epoch behind: the answer with its new one may be lost. It may always start again."""
     if epoch in (current.epoch, JOINING) or (epoch < current.epoch and epoch == current.previous_epoch):
         return None
     size = "greater" if epoch > current.epoch else "smaller"

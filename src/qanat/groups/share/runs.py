@@ -1,7 +1,7 @@
-"""The records that a share group has been given and is not past yet, as runs of neighbours that are alike.
+"""The records that a share group has acquired and not passed yet, as runs of equal neighbours.
 
-A run is what one range of offsets has in common, so that a batch of a thousand records which one member
-was given costs as much as a single one. Runs lie without gaps between `start_offset` and `end_offset`.
+A run holds what a range of offsets has in common, so that a batch of a thousand records which one member
+acquired costs as much as a single one. Runs have no gaps between `start_offset` and `end_offset`.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from operator import attrgetter
 
 from qanat.groups.share.record_states import RecordState, StateBatch
 
-NOBODY = ""
+NO_MEMBER = ""
 _FIRST = attrgetter("first")
 _DONE = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 
 
 class Cause(StrEnum):
-    """Why a record is given up."""
+    """Why a record is archived."""
 
     REJECTED = "rejected"
     DELIVERED_TOO_OFTEN = "delivery count limit reached"
 
 
 class Run:
-    """Neighbouring records of one state, one history and one holder."""
+    """Neighbouring records of one state, one delivery count and one holder."""
 
     __slots__ = ("cause", "count", "first", "last", "member", "state", "until_ms")
 
     def __init__(
-        self, first: int, last: int, state: RecordState, count: int = 0, member: str = NOBODY, until_ms: int = 0
+        self, first: int, last: int, state: RecordState, count: int = 0, member: str = NO_MEMBER, until_ms: int = 0
     ) -> None:
         self.first = first
         self.last = last
         self.state = state
         self.count = count
-        """How often the records were given out."""
+        """How often the records were delivered."""
         self.member = member
-        """Who holds them."""
+        """The member that holds them."""
         self.until_ms = until_ms
-        """Of acquired records: how long they are held. Of available ones: how long they are kept back."""
+        """Of acquired records: the end of their lock. Of available ones: the end of their delay."""
         self.cause: Cause | None = None
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class Run:
 
 
 class Runs:
-    """See the module. Whoever changes a run's state does it through `between`, and calls `settle` afterwards."""
+    """See the module. A caller changes runs that it got from `between`, and calls `settle` afterwards."""
 
     __slots__ = ("_runs", "end_offset", "start_offset")
 
@@ -92,7 +92,7 @@ class Runs:
         return len(self._runs)
 
     def append(self, run: Run) -> None:
-        """Records right behind the last one."""
+        """Add records right behind the last one."""
         assert run.first == self.end_offset <= run.last, run
         self.end_offset = run.last + 1
         if self._runs and self._runs[-1].is_like(run):
@@ -108,7 +108,7 @@ class Runs:
         return found[1:] if found and found[0].last < first else found
 
     def between(self, first: int, last: int) -> list[Run]:
-        """The runs that make up exactly these records, cut out where need be."""
+        """The runs that make up exactly these records, split where need be."""
         if first > last:
             return []
         begin = self._cut(first)
@@ -116,7 +116,7 @@ class Runs:
         return self._runs[begin:end]
 
     def carved(self, ranges: Sequence[tuple[int, int, int]]) -> list[tuple[Run, int]]:
-        """The runs that make up exactly these records, each with the number that its range has, all cut out at once.
+        """The runs that make up exactly these records, each with the number of its range, all split at once.
 
         Ranges are in order and apart, and lie between start and end.
         """
@@ -139,7 +139,7 @@ class Runs:
                 found.append((piece, wanted[2]))
                 first = piece.last + 1
                 if wanted[1] > last:
-                    break  # It goes on in the next run.
+                    break  # It continues in the next run.
                 wanted = next(left, None)
             if first <= last:
                 cut.append(run.part(first, last))
@@ -147,7 +147,7 @@ class Runs:
         return found
 
     def _cut(self, offset: int) -> int:
-        """The place of the run that begins at an offset, made if need be."""
+        """The index of the run that starts at an offset, split if need be."""
         place = bisect_right(self._runs, offset, key=_FIRST) - 1
         if place < 0:
             return 0
@@ -162,7 +162,7 @@ class Runs:
         return place + 1
 
     def settle(self, first: int, last: int) -> None:
-        """Join what is alike around some records, and let go of what is done at the beginning."""
+        """Join equal runs around some records, and drop finished ones at the beginning."""
         runs = self._runs
         place = max(bisect_right(runs, first, key=_FIRST) - 2, 0)
         kept = place
@@ -187,7 +187,7 @@ class Runs:
         self.start_offset = self._runs[0].first if self._runs else self.end_offset
 
     def forget_before(self, offset: int) -> None:
-        """Records that no longer exist."""
+        """Drop records that no longer exist."""
         if offset > self.end_offset:
             self._runs.clear()
             self.end_offset = offset

@@ -1,7 +1,8 @@
-"""How far a share group is in a partition, and what administrators may do about it.
+"""A share group's progress in a partition, and what administrators may do about it.
 
-The ledger of a partition's records (who holds which, how often each was delivered) lives beside `__share_group_state`;
-groups know only what is here. `SharePartitions` is what the doors and the group coordinator ask of it.
+The ledger of a partition's records (which member holds which, how often each was delivered) is in
+`__share_group_state`; groups know only what is here. `SharePartitions` is the port to it, for handlers and the group
+coordinator.
 """
 
 from __future__ import annotations
@@ -16,27 +17,27 @@ from qanat.model.ids import NO_LEADER_EPOCH, NO_OFFSET
 
 
 class ShareStanding(Struct, frozen=True):
-    """Where a group stands in a partition; without an offset where nobody has fetched from it yet."""
+    """A group's progress in a partition; without an offset where no member has fetched from it yet."""
 
     start_offset: int = NO_OFFSET
-    """Everything before it is done: accepted, rejected, given up or gone."""
+    """Everything before it is finished: accepted, rejected, archived or deleted."""
     leader_epoch: int = NO_LEADER_EPOCH
     done_count: int = 0
-    """Records at or behind the start offset that are done already: they do not count as lag."""
+    """Finished records at or behind the start offset: they do not count as lag."""
     error: ErrorCode = ErrorCode.NONE
 
 
 class SharePartitions(Protocol):
-    """The state that share groups keep for partitions."""
+    """The state of share groups in partitions."""
 
     async def standing(self, group_id: str, at: TopicIdPartition) -> ShareStanding:
-        """Where the group stands; never creates anything."""
+        """The group's progress; never creates anything."""
 
     async def reset(self, group_id: str, at: TopicIdPartition, start_offset: int) -> ErrorCode:
-        """Begin anew at an offset: locks and delivery counts are forgotten. Durable when this returns.
+        """Start again at an offset: locks and delivery counts are dropped. Durable when this returns.
 
-        The caller has seen to it that the group has no members.
+        The caller has checked that the group has no members.
         """
 
     async def forget(self, group_id: str, at: TopicIdPartition) -> ErrorCode:
-        """Forget everything about the group in this partition; it is no error where nothing is known."""
+        """Delete the group's state in this partition; it is no error where there is none."""

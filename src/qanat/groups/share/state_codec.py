@@ -1,6 +1,6 @@
-"""Records of the ledger as the key and value bytes that lie in `__share_group_state`: Kafka's own.
+"""Records of the ledger as key and value bytes in `__share_group_state`: Kafka's own.
 
-Kinds of record of a later Kafka are not ours to judge: they decode to None.
+Kinds of record of a later Kafka decode to None.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def encode_record(record: LedgerRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes, value: bytes | None) -> LedgerRecord | None:
-    """A record from its bytes; None for kinds that we do not know."""
+    """A record from its bytes; None for unknown kinds."""
     kind, fields = read_key(SHARE_STATE, key)
     if kind not in (_SNAPSHOT, _UPDATE):
         return None

@@ -1,7 +1,7 @@
-"""What the ledger of share partitions consists of: the records of `__share_group_state`, as values.
+"""The records of `__share_group_state`, as values: the ledger of share partitions consists of them.
 
-A snapshot is everything that is known of one partition for one group; the updates behind it say what changed
-since. A snapshot without a value forgets the partition. Their bytes are Kafka's own (`state_codec`).
+A snapshot is the whole state of one partition for one group; the updates after it hold the changes
+since. A snapshot without a value deletes the state. Their bytes are Kafka's own (`state_codec`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ class ShareKey(NamedTuple):
     partition: int
 
     def __str__(self) -> str:
-        """What decides in which partition of the internal topic it lies; Kafka's form."""
+        """Decides the partition of the internal topic; Kafka's form."""
         return f"{self.group_id}:{TopicId.of(self.topic_id)}:{self.partition}"
 
 
 @dataclass(frozen=True, slots=True)
 class ShareSnapshot:
-    """All that is known of a partition."""
+    """The whole state of a partition."""
 
     key: ShareKey
     snapshot_epoch: int
     """Counts the partition's snapshots."""
     state_epoch: int
-    """Counts how often it was begun anew."""
+    """Counts how often it was initialized."""
     leader_epoch: int
     start_offset: int
     batches: tuple[StateBatch, ...] = ()
@@ -54,7 +54,7 @@ class ShareUpdate:
 
 @dataclass(frozen=True, slots=True)
 class ShareTombstone:
-    """The partition is forgotten."""
+    """The state is deleted."""
 
     key: ShareKey
 

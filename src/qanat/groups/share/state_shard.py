@@ -1,8 +1,8 @@
-"""The ledger of share partitions: what is durable of every group in every partition, one shard per partition
+"""The ledger of share partitions: the durable state of every group in every partition, one shard per partition
 of `__share_group_state`.
 
-It knows nothing of members and locks (`partition` does): it keeps what it is told, in the order in which it is
-told, and gives it back after a crash. As with every ledger here, a decision changes the state at once, its
+It knows nothing of members and locks (`partition` does): it stores changes in the order in which they
+come, and returns the state after a crash. As with every ledger here, a decision changes the state at once, its
 answer waits until its records are durable, and a failed append costs a reload (`groups.decisions`).
 """
 
@@ -20,7 +20,7 @@ from qanat.model.error_codes import ErrorCode
 
 
 class BeginState(Struct, frozen=True):
-    """Begin at an offset, unless something is known already: then that is the answer."""
+    """Start at an offset, unless there is a state already: then that is the answer."""
 
     key: ShareKey
     leader_epoch: int
@@ -28,13 +28,13 @@ class BeginState(Struct, frozen=True):
 
 
 class ReadState(Struct, frozen=True):
-    """What is known."""
+    """Read the state."""
 
     key: ShareKey
 
 
 class InitialiseState(Struct, frozen=True):
-    """Begin in an epoch of which the asker has seen to it that it is the next."""
+    """Start in an epoch that the caller has checked to be the next."""
 
     key: ShareKey
     state_epoch: int
@@ -42,7 +42,7 @@ class InitialiseState(Struct, frozen=True):
 
 
 class WriteState(Struct, frozen=True):
-    """Keep what changed."""
+    """Store changes."""
 
     key: ShareKey
     state_epoch: int
@@ -52,20 +52,20 @@ class WriteState(Struct, frozen=True):
 
 
 class ResetState(Struct, frozen=True):
-    """Begin anew at an offset, whatever is known."""
+    """Start again at an offset, whatever the state is."""
 
     key: ShareKey
     start_offset: int
 
 
 class ForgetState(Struct, frozen=True):
-    """Know nothing of it any more."""
+    """Delete the state."""
 
     key: ShareKey
 
 
 class SnapshotState(Struct, frozen=True):
-    """Write down all that is known, so that older records are not needed."""
+    """Write the whole state, so that older records are not needed."""
 
     key: ShareKey
 
@@ -76,7 +76,7 @@ StateRequest: TypeAlias = (
 
 
 class StateReply(Struct, frozen=True):
-    """What is known once the request is carried out."""
+    """The state after the request."""
 
     error: ErrorCode = ErrorCode.NONE
     state: ShareSnapshot | None = None
@@ -98,13 +98,13 @@ class ShareStateShard:
         self.updates_per_snapshot = updates_per_snapshot
         self.states: dict[ShareKey, ShareSnapshot] = {}
         self._updates: dict[ShareKey, int] = {}
-        """How many updates lie behind the last snapshot."""
+        """How many updates follow the last snapshot."""
 
     def __repr__(self) -> str:
         return f"ShareStateShard({len(self.states)} partitions)"
 
     def apply(self, record: LedgerRecord) -> None:
-        """Take a record from the log, or one that is on its way there."""
+        """Apply a record from the log, or one that is about to be appended."""
         key = record.key
         match record:
             case ShareTombstone():

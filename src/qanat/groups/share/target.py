@@ -1,27 +1,27 @@
-"""The assignment that members of a share group are to have, written down where it differs."""
+"""The target assignment of a share group, written where it differs."""
 
 from __future__ import annotations
 
 from qanat.groups.assignors.assignor import AssignedMember
 from qanat.groups.assignors.simple import SimpleAssignor
 from qanat.groups.consumer.records import Partitions, TopicIdPartition
+from qanat.groups.decision_builder import DecisionBuilder, TopicView
 from qanat.groups.share.group import ShareGroup
 from qanat.groups.share.records import ShareTargetEpochRecord, ShareTargetRecord
-from qanat.groups.turn import TopicView, Turn
 from qanat.model.ids import TopicPartition
 
 ASSIGNOR = SimpleAssignor()
-"""The one that Kafka has for share groups, too."""
+"""Kafka's only one for share groups, too."""
 
 
-def assign(turn: Turn, group: ShareGroup) -> None:
+def assign(builder: DecisionBuilder, group: ShareGroup) -> None:
     """Bring the target to the group's epoch, if it is not there."""
     if group.epoch <= group.target_epoch:
         return
-    for member_id, partitions in _assigned(group, turn.state.topics).items():
+    for member_id, partitions in _assigned(group, builder.state.topics).items():
         if group.targets.get(member_id) != partitions:
-            turn.write(ShareTargetRecord(group.group_id, member_id, partitions))
-    turn.write(ShareTargetEpochRecord(group.group_id, group.epoch))
+            builder.write(ShareTargetRecord(group.group_id, member_id, partitions))
+    builder.write(ShareTargetEpochRecord(group.group_id, group.epoch))
 
 
 def _assigned(group: ShareGroup, topics: TopicView) -> dict[str, Partitions]:
@@ -37,9 +37,9 @@ def _assigned(group: ShareGroup, topics: TopicView) -> dict[str, Partitions]:
         member_id: AssignedMember(member.topics, _named(group.targets.get(member_id, ()), names))
         for member_id, member in group.members.items()
     }
-    given = ASSIGNOR.assign(members, counts)
+    assignment = ASSIGNOR.assign(members, counts)
     return {
-        member_id: tuple(sorted(TopicIdPartition(ids[at.topic], at.partition) for at in given[member_id]))
+        member_id: tuple(sorted(TopicIdPartition(ids[at.topic], at.partition) for at in assignment[member_id]))
         for member_id in group.members
     }
 

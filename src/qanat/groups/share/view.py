@@ -1,8 +1,9 @@
-"""ShareGroupDescribe, share groups in ListGroups, and of which partitions a group keeps a state."""
+"""ShareGroupDescribe, share groups in ListGroups, and the partitions for which a group has a state."""
 
 from __future__ import annotations
 
 from qanat.groups.consumer.view import named
+from qanat.groups.decision_builder import DecisionBuilder, TopicView
 from qanat.groups.replies import (
     DescribedShareMember,
     ListedGroup,
@@ -15,18 +16,17 @@ from qanat.groups.share.records import ShareMemberRecord
 from qanat.groups.share.requirements import is_taken
 from qanat.groups.share.subscriptions import change_topics
 from qanat.groups.share.target import ASSIGNOR
-from qanat.groups.turn import TopicView, Turn
 from qanat.model.error_codes import ErrorCode
 
 TYPE = "share"
-"""The type of these groups, as ListGroups has it, and their protocol."""
+"""The type of these groups in ListGroups, and their protocol."""
 
 
-def describe(turn: Turn, request: DescribeShareGroup) -> ShareDescribeReply:
-    group = turn.state.ledger.shares.get(request.group_id)
+def describe(builder: DecisionBuilder, request: DescribeShareGroup) -> ShareDescribeReply:
+    group = builder.state.ledger.shares.get(request.group_id)
     if group is None:
         return ShareDescribeReply(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
-    topics = turn.state.topics
+    topics = builder.state.topics
     return ShareDescribeReply(
         group.group_id,
         state=group.state,
@@ -54,22 +54,22 @@ def listed(group: ShareGroup) -> ListedGroup:
     return ListedGroup(group.group_id, TYPE, group.state, TYPE)
 
 
-def list_topics(turn: Turn, request: ListSharedTopics) -> SharedTopicsReply:
-    group = turn.state.ledger.shares.get(request.group_id)
+def list_topics(builder: DecisionBuilder, request: ListSharedTopics) -> SharedTopicsReply:
+    group = builder.state.ledger.shares.get(request.group_id)
     if group is None:
-        is_new = request.may_be_new and not is_taken(turn, request.group_id)
+        is_new = request.may_be_new and not is_taken(builder, request.group_id)
         return SharedTopicsReply() if is_new else SharedTopicsReply(ErrorCode.GROUP_ID_NOT_FOUND)
     if request.must_be_empty and group.members:
         return SharedTopicsReply(ErrorCode.NON_EMPTY_GROUP)
-    is_there = turn.state.topics.topic_name
+    is_there = builder.state.topics.topic_name
     return SharedTopicsReply(topics=tuple(one for one in group.topics.values() if is_there(one.topic_id)))
 
 
-def change(turn: Turn, request: ChangeSharedTopics) -> SharedTopicsReply:
-    """By an administrator, while nobody is at work: members would go on with what they hold."""
+def change(builder: DecisionBuilder, request: ChangeSharedTopics) -> SharedTopicsReply:
+    """By an administrator, while the group is empty: members would continue with what they hold."""
     asked = ListSharedTopics(request.group_id, must_be_empty=True, may_be_new=bool(request.added))
-    reply = list_topics(turn, asked)
+    reply = list_topics(builder, asked)
     if reply.error is ErrorCode.NONE:
-        group = turn.state.ledger.shares.get(request.group_id) or ShareGroup(request.group_id)
-        change_topics(turn, group, request.added, request.removed)
+        group = builder.state.ledger.shares.get(request.group_id) or ShareGroup(request.group_id)
+        change_topics(builder, group, request.added, request.removed)
     return reply

@@ -1,6 +1,6 @@
-"""Which records compaction keeps: a decision per batch, without files.
+"""Retained records: which records compaction keeps, decided per batch, without files.
 
-Show it the new part of the log first (`learn`), then every batch from the
+Pass the new part of the log first (`learn`), then every batch from the
 start of the log in order (`clean`).
 """
 
@@ -16,11 +16,11 @@ from qanat.wire.batch_header import BatchHeader
 from qanat.wire.filtering import KeyedRecord, read_keys, retain
 
 _BYTES_PER_ENTRY = 160
-"""What an entry costs besides its key: dictionary slot, bytes header, integer. Measured on CPython 3.11."""
+"""Cost of an entry besides its key: dictionary slot, bytes header, integer. Measured on CPython 3.11."""
 
 
 class KeyMap:
-    """The last offset of every key in a stretch of the log, in bounded memory."""
+    """The last offset of every key in a range of the log, in bounded memory."""
 
     def __init__(self, limit_bytes: int, start_offset: int) -> None:
         self._offsets: dict[bytes, int] = {}
@@ -36,7 +36,7 @@ class KeyMap:
         return self._left_bytes <= 0
 
     def enter(self, records: Iterable[KeyedRecord], next_offset: int) -> None:
-        """Take in one batch, which ends before `next_offset`."""
+        """Add one batch, which ends before `next_offset`."""
         for offset, key, _ in records:
             if key is not None:
                 if key not in self._offsets:
@@ -49,7 +49,7 @@ class KeyMap:
 
 
 def _decoded(batch: Buffer, limit_bytes: int) -> list[KeyedRecord] | None:
-    """The batch's keys, or None where it cannot be opened: it stays as it is then."""
+    """The batch's keys, or None where it cannot be opened: then it stays as it is."""
     try:
         return read_keys(batch, limit_bytes)
     except QanatError:
@@ -77,7 +77,7 @@ class Cleaner:
             for producer_id, state in producers.states.items()
             if state.batches
         }
-        # A marker that raised the epoch is all that keeps a replaced producer out, until the new one writes.
+        # Until the new producer writes, only a marker that raised the epoch fences the old one.
         self._epochs = {
             producer_id: state.epoch for producer_id, state in producers.states.items() if not state.batches
         }
@@ -88,14 +88,14 @@ class Cleaner:
         """Producers whose current transaction has a batch in the log: its marker is still needed."""
 
     def learn(self, header: BatchHeader, batch: Buffer) -> None:
-        """Enter a batch's keys, unless it counts for nothing: markers, aborted records, what cannot be opened."""
+        """Enter a batch's keys, except for markers, aborted records and batches that cannot be opened."""
         if header.next_offset > self.keys.end_offset:
             is_counted = not header.is_control and not self._is_aborted(header)
             records = _decoded(batch, self._limit_bytes) if is_counted else None
             self.keys.enter(records or (), header.next_offset)
 
     def clean(self, header: BatchHeader, batch: Buffer) -> Buffer | None:
-        """The batch as it should be: itself where nothing changes, a smaller one, or None for nothing of it."""
+        """The batch as it should be: itself where nothing changes, a smaller one, or None where it is removed."""
         if header.base_offset >= self.keys.end_offset:
             return batch
         if header.is_control:
@@ -125,7 +125,7 @@ class Cleaner:
         return retain(batch, keep, self._limit_bytes, delete_horizon_ms=new_horizon)
 
     def _clean_marker(self, header: BatchHeader, batch: Buffer) -> Buffer | None:
-        """A marker goes after its delay, which starts when the last batch of its transaction is gone."""
+        """A marker is removed after its delay, which starts when the last batch of its transaction is removed."""
         is_needed = header.producer_id in self._with_batches
         self._with_batches.discard(header.producer_id)
         horizon = header.delete_horizon_ms
@@ -138,7 +138,7 @@ class Cleaner:
         return batch if horizon > self._now_ms or is_last_word else self._emptied(header, batch)
 
     def _emptied(self, header: BatchHeader, batch: Buffer) -> Buffer | None:
-        """Nothing, unless a producer's sequence numbers hang on this batch: then its header."""
+        """None, or the header alone where a producer's sequence numbers depend on this batch."""
         if self._last_offsets.get(header.producer_id) != header.last_offset:
             return None
         return retain(batch, [False] * header.record_count, self._limit_bytes) if header.record_count else batch

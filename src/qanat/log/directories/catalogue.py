@@ -1,7 +1,7 @@
-"""The catalogue: every partition and segment of a data directory as it was cleanly closed.
+"""The catalogue: every partition and segment of a data directory as a clean shutdown left it.
 
-With it a clean start opens thousands of partitions without looking into their
-folders. It is a memory aid: it counts only together with the clean-shutdown
+With it a clean start opens thousands of partitions without reading their
+folders. It is a hint: it counts only together with the clean-shutdown
 marker that names the same generation, and a partition whose files do not have
 the recorded sizes is recovered as after a crash.
 
@@ -15,15 +15,15 @@ from typing import Protocol
 
 import msgspec
 
-from qanat.log.directories.atomic_files import read_whole, write_volatile
+from qanat.log.atomic_files import read_whole, write_volatile
 from qanat.log.files import Files
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
+from qanat.log.producer_snapshots import decode_snapshot, encode_snapshot
 from qanat.log.producers import Producers
 from qanat.log.segments import file_names
 from qanat.log.segments.batch_scan import Damage
 from qanat.log.segments.index_tables import GrowingTables
-from qanat.log.segments.producer_snapshots import decode_snapshot, encode_snapshot
 from qanat.log.segments.segment import Segment
 from qanat.log.segments.sidecar import Sidecar
 from qanat.log.settings import LogSettings
@@ -53,10 +53,10 @@ class PartitionRow(msgspec.Struct, frozen=True):
 
 
 class Catalogue(Protocol):
-    """Where rows are kept."""
+    """Where rows are stored."""
 
     def load(self, generation: str) -> Iterator[PartitionRow]:
-        """What was saved under this generation; nothing where that is another one, or the catalogue is unusable."""
+        """The rows of this generation; none where another one was saved, or the catalogue is unusable."""
         ...
 
     def save(self, generation: str, rows: Iterable[PartitionRow]) -> None:
@@ -65,7 +65,7 @@ class Catalogue(Protocol):
 
 
 def close_log(log: PartitionLog, topic_id: str) -> PartitionRow:
-    """Write down what a clean start will need of a flushed log; returns its row. The log is closed after this."""
+    """Write what a clean start needs of a flushed log; returns its row. The log is closed afterwards."""
     assert log.flushed_offset == log.end_offset, "flush before closing"
     active = log.active
     sidecar = active.describe()
@@ -84,7 +84,7 @@ def close_log(log: PartitionLog, topic_id: str) -> PartitionRow:
 
 
 def reopen_log(files: Files, directory: str, row: PartitionRow, settings: LogSettings) -> PartitionLog | None:
-    """The log as its row describes it; None where the files tell another story."""
+    """The log as its row describes it; None where the files contradict the row."""
     epochs = LeaderEpochs.decode(row.leader_epochs.encode())
     producers = _producers(files, directory, row)
     segments = [_sealed(files, directory, entry) for entry in row.segments[:-1]]
@@ -124,7 +124,7 @@ def _sealed(files: Files, directory: str, row: SegmentRow) -> Segment | None:
 
 
 def _is_known_short(row: SegmentRow, held: int) -> bool:
-    """Whether the file's end was missing before, and so much of it."""
+    """Whether the file's end was missing before, and as much of it."""
     return bool(row.damage) and row.damage[-1].start == row.damage[-1].end == held < row.sidecar.size
 
 

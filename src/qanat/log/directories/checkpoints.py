@@ -1,10 +1,10 @@
-"""Kafka's offset checkpoints: one line per partition, `topic partition offset`, in a file of the data directory.
+"""Checkpoints: Kafka's offset checkpoints, one line per partition, `topic partition offset`, in the data directory.
 
-They are hints that save work after a crash; none is believed over a log
-(`recovery.Checkpoint` says what each is for). A file that is torn counts as empty.
+They are hints that save work after a crash; the log always wins over them
+(`log_recovery.Checkpoint` says what each is for). A torn file counts as empty.
 
-Beside them lies one of our own: what the headers of each log's last segment were up to its recovery point, and the
-checksums of the others.
+One file is our own: the header digest of each log's last segment up to its recovery point, and the
+checksums of the other files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RECOVERY_POINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
 CLEANED = "cleaner-offset-checkpoint"
 FILES = (LOG_START, RECOVERY_POINT, HIGH_WATERMARK, CLEANED)
-"""In the order of the fields of `recovery.Checkpoint`."""
+"""In the order of the fields of `log_recovery.Checkpoint`."""
 HEADERS = "header-digest-checkpoint"
 
 _VERSION = "0"
@@ -60,7 +60,7 @@ class HeaderCheckpoint(Struct, frozen=True):
     points: dict[TopicPartition, HeaderPoint] = {}
 
     def encode(self) -> bytes:
-        """The file's text; in its last line the checksum of what is before it."""
+        """The file's text; its last line is the checksum of the lines before it."""
         lines = [
             f"{at.topic} {at.partition} {point.base_offset} {point.next_offset} {point.size} "
             f"{point.headers.digest:016x} {point.headers.is_dense:d}"
@@ -72,7 +72,7 @@ class HeaderCheckpoint(Struct, frozen=True):
 
     @staticmethod
     def decode(content: bytes | None) -> HeaderCheckpoint:
-        """What a file says; nothing where it is missing, torn, rotten or not of this format."""
+        """The content of a file; empty where it is missing, torn, damaged or not of this format."""
         text, checksum = (content or b"")[:-_CHECKSUM_SIZE], (content or b"")[-_CHECKSUM_SIZE:]
         if checksum != b"%08x\n" % crc32c(text):
             return HeaderCheckpoint()
@@ -92,11 +92,11 @@ def _point(line: str) -> tuple[TopicPartition, HeaderPoint]:
 
 
 def decode_files(contents: Mapping[str, bytes | None]) -> dict[TopicPartition, Checkpoint]:
-    """What all files together say, by partition; negative offsets count for nothing.
+    """The checkpoints of all files together, by partition; negative offsets are ignored.
 
-    Points are believed beside the very recovery points that they were written with: a version that does not know them
-    may have cut and written the logs since. Then the other files must be those of that time, too: one that is not has
-    rotted, and counts as lost.
+    Points count only beside the very recovery points that they were written with: a version that does not know them
+    may have truncated and written the logs since. Then the other files must be of the same time, too: one that is not
+    is damaged, and counts as lost.
     """
     own = HeaderCheckpoint.decode(contents.get(HEADERS))
     sound = [crc32c(contents.get(name) or b"") == one for name, one in zip(FILES, own.checksums, strict=False)]
@@ -116,7 +116,7 @@ def _checkpoint(offsets: list[int], point: HeaderPoint | None) -> Checkpoint:
 
 
 def encode_files(hints: Mapping[TopicPartition, Checkpoint]) -> dict[str, bytes]:
-    """The content of the files, by name, in the order in which they are written: ours last."""
+    """The content of the files, by name, in the order of writing: ours last."""
     rows = {at: astuple(hint) for at, hint in hints.items()}
     files = {name: encode_offsets({at: row[column] for at, row in rows.items()}) for column, name in enumerate(FILES)}
     points = {at: hint.headers for at, hint in hints.items() if hint.headers is not None}

@@ -1,10 +1,10 @@
-"""Whose data a directory holds: Kafka's `meta.properties`, and a topic's id beside each partition."""
+"""Identity of a data directory: Kafka's `meta.properties`, and a topic's id in each partition's folder."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from qanat.log.directories.atomic_files import read_whole, replace
+from qanat.log.atomic_files import read_whole, replace
 from qanat.log.files import Files
 from qanat.log.segments import file_names
 from qanat.model.errors import StorageError
@@ -18,7 +18,7 @@ _CHECKSUM = b"checksum: "
 
 
 class DirectoryIdentity(Struct, frozen=True):
-    """Which broker of which cluster a directory belongs to."""
+    """The broker and cluster that a directory belongs to."""
 
     cluster_id: str
     node_id: int
@@ -38,7 +38,7 @@ class DirectoryIdentity(Struct, frozen=True):
 def claim_identity(files: Files, path: str, wanted: DirectoryIdentity) -> DirectoryIdentity:
     """Give a new directory its identity, or check that an old one has ours; its own directory id stays.
 
-    Raises `StorageError` for another broker's data, and for a layout from a later version.
+    Raises `StorageError` for another broker's data, and for a layout of a later version.
     """
     content = read_whole(files, f"{path}/{_FILE}")
     if content is None:
@@ -58,7 +58,7 @@ def claim_identity(files: Files, path: str, wanted: DirectoryIdentity) -> Direct
 
 
 class PartitionIdentity(Struct, frozen=True):
-    """Whose log a folder holds, and a revision of the metadata store at which that topic was there (0: not known)."""
+    """The topic of a folder's log, and a revision of the metadata store at which that topic existed (0: not known)."""
 
     topic_id: str
     revision: int = 0
@@ -67,7 +67,7 @@ class PartitionIdentity(Struct, frozen=True):
 
 
 def write_partition_identity(files: Files, directory: str, identity: PartitionIdentity) -> None:
-    """Kafka's file, with three lines more, which Kafka does not look at."""
+    """Kafka's file, with three more lines, which Kafka ignores."""
     text = (
         f"version: 0\ntopic_id: {identity.topic_id}\nrevision: {identity.revision}\ngeneration: {identity.generation}\n"
     )
@@ -77,10 +77,10 @@ def write_partition_identity(files: Files, directory: str, identity: PartitionId
 
 
 def read_partition_identity(files: Files, directory: str) -> PartitionIdentity:
-    """What is written beside a partition; an empty id where that is lost (the metadata store knows it)."""
+    """The identity in a partition's folder; an empty id where it is lost (the metadata store has it)."""
     written = read_whole(files, f"{directory}/{file_names.PARTITION_METADATA}") or b""
     text, has_checksum, checksum = written.rpartition(_CHECKSUM)
-    # Kafka writes none, and neither did earlier versions. An id that has changed would make this another topic's log.
+    # Kafka writes no checksum, nor did earlier versions. A changed id would make this another topic's log.
     if has_checksum and checksum != b"%08x\n" % crc32c(text):
         return PartitionIdentity("")
     content = written.decode(errors="replace")

@@ -1,9 +1,9 @@
-"""Partitions' folders: their names, how they go, and how it is noticed that somebody else has removed one.
+"""Partition folders: their names, their deletion, and noticing folders that were removed from outside.
 
-A checkpoint speaks of every partition that there is. One that it speaks of, and that has no folder, was
+The checkpoints list every partition. A listed one without a folder was
 removed by hand or lost by the file system, unless it was deleted here and the checkpoint is older than
 that. So a deleted partition leaves its folder behind, renamed and empty, until the next checkpoint
-has forgotten it (`begin_checkpoint`): there is no moment at which the two look alike.
+no longer lists it (`begin_checkpoint`): the two cases never look alike.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from qanat.log.segments.segment import Segment
 from qanat.model.errors import StorageError
 from qanat.model.ids import TopicPartition
 
-DOOMED = "-delete"
-"""Ending of a partition's folder that is being removed; Kafka's spelling."""
+DELETED = "-delete"
+"""Suffix of a partition's folder that is being removed; Kafka's spelling."""
 STRAY = "-stray"
-"""Ending of a partition's folder that nobody knows and nobody dares to remove; Kafka's spelling."""
+"""Suffix of a partition's folder that no topic claims and that is not removed; Kafka's spelling."""
 
 
 class LostLogError(StorageError):
-    """A log whose folder is gone. Where another replica leads, it can be made anew."""
+    """A log whose folder is missing. Where another replica leads, it can be made anew."""
 
 
 class LostLog(NamedTuple):
-    """A log that was there when the directory was last written to, and whose folder is gone."""
+    """A log that existed when the directory was last written to, and whose folder is missing."""
 
     topic_id: str
-    """Empty where that is not known."""
+    """Empty where it is not known."""
     end_offset: int
 
     def error(self, at: TopicPartition, folder: str) -> StorageError:
@@ -49,9 +49,9 @@ def lost_logs(
     hints: Mapping[TopicPartition, Checkpoint],
     accounted: Iterable[TopicPartition],
 ) -> dict[TopicPartition, LostLog]:
-    """Logs that the catalogue or the checkpoints speak of, and that have no folder.
+    """Logs that the catalogue or the checkpoints list, and that have no folder.
 
-    One that was empty when a checkpoint was written may have had records since; one that was empty at a clean stop had
+    One that was empty in a checkpoint may have got records since; one that was empty at a clean shutdown had
     none, and is no loss.
     """
     ends = {at: LostLog("", max(hint.recovery_point, hint.log_start_offset)) for at, hint in hints.items()}
@@ -68,8 +68,8 @@ def parse_folder(name: str) -> TopicPartition | None:
     return TopicPartition(topic, int(partition)) if topic and is_number else None
 
 
-def partitions_gone(names: Iterable[str], ending: str) -> Iterator[tuple[TopicPartition, str]]:
-    """Partitions that were deleted (`DOOMED`) or set aside (`STRAY`), with what is left of their folders."""
+def removed_partitions(names: Iterable[str], ending: str) -> Iterator[tuple[TopicPartition, str]]:
+    """Partitions that were deleted (`DELETED`) or set aside (`STRAY`), with the names of their folders."""
     for name in names:
         at = parse_folder(name.removesuffix(ending).rpartition(".")[0]) if name.endswith(ending) else None
         if at is not None:
@@ -82,7 +82,7 @@ def empty_folder(files: Files, path: str) -> None:
 
 
 def remove_empty(files: Files, paths: Iterable[str]) -> None:
-    """Remove folders that have nothing left to tell; one that cannot be removed is in nobody's way."""
+    """Remove folders that no checkpoint needs any more; one that cannot be removed does no harm."""
     for path in paths:
         with suppress(StorageError):
             files.remove_directory(path)
@@ -91,34 +91,34 @@ def remove_empty(files: Files, paths: Iterable[str]) -> None:
 class DeleteLogJob:
     """Removes a partition's log: its folder is renamed first, so that a crash cannot leave half a log under its name.
 
-    The empty folder is handed to `bury`.
+    The empty folder is passed to `on_deleted`.
     """
 
     def __init__(
-        self, files: Files, folder: str, doomed: str, segments: Sequence[Segment], bury: Callable[[str], None]
+        self, files: Files, folder: str, deleted: str, segments: Sequence[Segment], on_deleted: Callable[[str], None]
     ) -> None:
         self._files = files
         self._folder = folder
-        self._doomed = doomed
+        self._deleted = deleted
         self._segments = segments
-        self._bury = bury
+        self._on_deleted = on_deleted
 
     def run(self) -> None:
         if self._files.exists(self._folder):
-            self._files.rename(self._folder, self._doomed)
+            self._files.rename(self._folder, self._deleted)
         else:
-            self._files.make_directory(self._doomed)  # Somebody has removed it: what is left is to say so.
-        self._files.sync_directory(self._doomed.rpartition("/")[0])
-        empty_folder(self._files, self._doomed)
+            self._files.make_directory(self._deleted)  # Removed from outside: the folder records the deletion.
+        self._files.sync_directory(self._deleted.rpartition("/")[0])
+        empty_folder(self._files, self._deleted)
 
     def finish(self) -> None:
         for segment in self._segments:
             segment.close()
-        self._bury(self._doomed)
+        self._on_deleted(self._deleted)
 
 
 class SetAsideJob:
-    """Renames a partition's folder, so that nobody takes it for a log any more."""
+    """Renames a partition's folder, so that it is no longer taken for a log."""
 
     def __init__(self, files: Files, folder: str, aside: str, segments: Sequence[Segment]) -> None:
         self._files = files

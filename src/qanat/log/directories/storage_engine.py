@@ -1,9 +1,9 @@
-"""The port for storage engines: where the files of logs live.
+"""The port for storage engines: where the files of logs are stored.
 
 An engine is a callable that takes a directory's settings and returns one of
 these; it is found by its name among the entry points `qanat.storage_engines`
-(`app.node.plugins`). Ours are `file` (alias `mmap`) and `memory`; how to bring another
-is told in docs/extending/storage-engines.md.
+(`app.node.plugins`). Ours are `file` (alias `mmap`) and `memory`;
+docs/extending/storage-engines.md shows how to add another.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from qanat.log.files import Files
 
 
 class StorageEngine(Protocol):
-    """Files, and the catalogue of what a clean close left in them."""
+    """Files, and the catalogue that a clean shutdown saved."""
 
     @property
     def files(self) -> Files: ...

@@ -1,11 +1,11 @@
-"""Segments that nobody has sealed: what their bytes say, batch by batch.
+"""Active segment recovery: the sound batches of segments that were not sealed.
 
-Unsound bytes at the end of what was being written are a tear, and nothing that anybody was promised. Unsound bytes
-below the recovery point are damage: they stay, and their offsets are not given out again. The same goes for a batch
+Unsound bytes at the end of what was being written are a torn tail: no client was promised them. Unsound bytes
+below the recovery point are damage: they stay, and their offsets are not assigned again. So does a batch
 that does not continue the log: a checksum does not cover a batch's offset.
 
-Up to the recovery point a checkpoint knows what the headers were (`header_digest.HeaderPoint`). Beyond it, and where
-that checkpoint is lost, the batches must do: one that leaves a hole is believed if the next one goes on after it.
+Up to the recovery point a checkpoint holds the header digest (`header_digest.HeaderPoint`). Beyond it, and where
+that checkpoint is lost, the batches must do: one that leaves a hole counts if the next one continues after it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from qanat.wire.batch_header import HEADER_SIZE, MAGIC, BatchHeader, read_header
 
 NO_EPOCH = -1
 _REACH_MAX = 2**31
-"""Offsets are counted from a segment's first in 31 bits: no segment holds more."""
+"""A segment's tables count offsets from its first in 31 bits: no segment holds more."""
 
 
-def take_in(
+def recover_segment(
     segment: Segment,
     *,
     torn_from: int | None,
@@ -33,11 +33,11 @@ def take_in(
     point: HeaderPoint | None = None,
     epochs: Sequence[EpochStart] = (),
 ) -> bool:
-    """Enter a segment's sound batches; False where its bytes end in a tear, which the caller cuts at `size`.
+    """Enter a segment's sound batches; False where its bytes end in a torn tail, which the caller truncates at `size`.
 
-    From offset `torn_from` on unsound bytes are a tear, nowhere for None. `next_offset` is where the following segment
-    starts. `is_dense` says that batches follow each other without holes, as far as the topic's settings go. `point`
-    is what is known of the beginning of this segment, `epochs` which leader wrote from where on.
+    From offset `torn_from` on unsound bytes are a torn tail, nowhere for None. `next_offset` is the start of the
+    following segment. `is_dense` says that batches follow each other without holes, by the topic's settings. `point`
+    is the header digest of the beginning of this segment, `epochs` the leader epochs of the log.
     """
     length = segment.file.size()
     if point is not None and not (point.size <= length and _enter_known(segment, point)):
@@ -66,8 +66,8 @@ def _enter_known(segment: Segment, point: HeaderPoint) -> bool:
 
 
 def _enter_around_damage(segment: Segment, point: HeaderPoint, length: int, epochs: Sequence[EpochStart]) -> None:
-    """Find out what is wrong below a point, and enter the rest."""
-    segment.start_again()
+    """Find the damage below a point, and enter the rest."""
+    segment.reset()
     end = min(length, point.size)
     found = find_segment_damage(
         segment.file, end, segment.base_offset, point.next_offset, point.headers if end == point.size else None, epochs
@@ -100,7 +100,7 @@ def _pass_over(segment: Segment, damage: Damage) -> None:
 def _enter_sound(segment: Segment, length: int, end_offset: int, *, is_dense: bool) -> None:
     """Enter batches up to the first that is not sound, or that does not continue the log.
 
-    A batch is entered once the next one is seen: leader epochs rise, so one that stands out is not what was written.
+    A batch is entered once the next one is seen: leader epochs ascend, so one that stands out is not what was written.
     """
     waiting: tuple[int, BatchHeader] | None = None
     epoch = NO_EPOCH
@@ -116,7 +116,7 @@ def _enter_sound(segment: Segment, length: int, end_offset: int, *, is_dense: bo
 
 
 def _enter_in_epoch(segment: Segment, position: int, header: BatchHeader, before: int, after: int) -> int:
-    """Enter a batch between others of these leader epochs, or pass it over; the epoch that is reached."""
+    """Enter a batch between others of these leader epochs, or skip it as damage; returns the epoch reached."""
     found = header.leader_epoch
     if found < before or before <= after < found != before:
         reason = f"leader epoch {found} between {before} and {after}"
@@ -130,8 +130,8 @@ def _enter_in_epoch(segment: Segment, position: int, header: BatchHeader, before
 def _is_hole(segment: Segment, position: int, header: BatchHeader, length: int, is_dense: bool) -> bool:
     """Whether a batch that starts further on than expected is where it was written, with nothing before it.
 
-    Compaction leaves such holes, and topics are compacted before they are not. The next batch tells: one whose offset
-    has changed is followed by one that goes on where it should have been.
+    Compaction leaves such holes, and a topic may have been compacted before. The next batch decides: one whose offset
+    has changed is followed by one that continues where it should have been.
     """
     following = position + header.size
     if length - following < HEADER_SIZE:
@@ -143,7 +143,7 @@ def _is_hole(segment: Segment, position: int, header: BatchHeader, length: int, 
 
 
 def _damage(segment: Segment, length: int, lost_to: int, end_offset: int, *, is_dense: bool) -> Damage:
-    """What is wrong with the batch after those that were entered."""
+    """The damage after the batches that were entered."""
     position, expected = segment.size, segment.next_offset
     sound = next(read_batches(segment.file, position, length, ANY_OFFSET), None)
     if is_dense and sound is not None:
@@ -153,9 +153,9 @@ def _damage(segment: Segment, length: int, lost_to: int, end_offset: int, *, is_
 
 
 def _reach(segment: Segment, length: int, next_offset: int | None) -> int:
-    """How far the records of a segment can have gone at most: a recovery point beyond was not written for this log.
+    """How far the records of a segment can reach at most: a recovery point beyond was not written for this log.
 
-    A record takes a byte, unless it is compressed; then the headers tell, as far as they look like headers.
+    A record takes a byte, unless it is compressed; then the headers decide, as far as they look like headers.
     """
     if next_offset is not None:
         return next_offset

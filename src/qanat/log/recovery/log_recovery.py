@@ -1,15 +1,15 @@
-"""Opening a log that a process left behind, cleanly or not.
+"""Log recovery: opening a log that a process left behind, cleanly or not.
 
-Sealed segments are complete by definition and only measured. Segments without
-a sidecar were being written: they are scanned batch by batch, and what is
-not sound at their end is the torn tail of a write that nobody was promised.
+Sealed segments are complete by definition; only their size is checked. Segments without
+a sidecar were being written: they are scanned batch by batch, and unsound
+bytes at their end are the torn tail of a write that was never acknowledged.
 
-Rule 1: only the *tail* is ever cut: the unsealed segments at the end, above
-        the recovery point. Anything unsound elsewhere is damage: it is kept,
-        reported (`PartitionLog.damage`) and its offsets are not given out again.
-Rule 2: every other file is a memory aid. Missing, torn or from the future, it
-        is rebuilt, never believed over the log.
-Rule 3: recovery only removes names and shortens tails, so doing it twice, or
+Rule 1: only the *tail* is ever truncated: the unsealed segments at the end, above
+        the recovery point. Anything unsound elsewhere is damage: it stays, is
+        reported (`PartitionLog.damage`), and its offsets are not assigned again.
+Rule 2: every other file is a hint. Missing, torn or from the future, it
+        is rebuilt; the log always wins.
+Rule 3: recovery only removes names and truncates tails, so doing it twice, or
         dying in the middle of it, changes nothing.
 """
 
@@ -18,13 +18,12 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from qanat.log.compaction.compaction_commit import finish_swap
-from qanat.log.directories.atomic_files import TEMPORARY_SUFFIX, read_whole, replace
+from qanat.log.atomic_files import TEMPORARY_SUFFIX, read_whole, replace
 from qanat.log.files import Files
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
-from qanat.log.recovery.active_segment_recovery import take_in
-from qanat.log.recovery.state_replay import load_producers, remove_snapshots, walk
+from qanat.log.recovery.active_segment_recovery import recover_segment
+from qanat.log.recovery.compaction_commit import finish_commit
 from qanat.log.segments import file_names
 from qanat.log.segments.batch_scan import Damage, find_damage
 from qanat.log.segments.header_digest import HeaderPoint
@@ -32,13 +31,14 @@ from qanat.log.segments.segment import Segment
 from qanat.log.segments.sidecar import Sidecar, decode_sidecar, encode_sidecar
 from qanat.log.segments.verification import merged
 from qanat.log.settings import LogSettings
+from qanat.log.state_replay import load_producers, remove_snapshots, walk
 from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
 
 _LEFTOVERS = (file_names.CLEANED, file_names.TRUNCATED, TEMPORARY_SUFFIX)
 
 
 class Checkpoint(Struct, frozen=True):
-    """What the directory's checkpoint files say of one partition; all of it may be wrong."""
+    """The content of the directory's checkpoint files for one partition; all of it may be wrong."""
 
     log_start_offset: int = 0
     recovery_point: int = 0
@@ -46,18 +46,18 @@ class Checkpoint(Struct, frozen=True):
     high_watermark: int = 0
     cleaned_offset: int = 0
     headers: HeaderPoint | None = None
-    """What the headers of the segment that was written to were, up to the recovery point."""
+    """The header digest of the active segment up to the recovery point."""
 
 
 def open_log(
     files: Files, directory: str, topic_partition: TopicPartition, settings: LogSettings, checkpoint: Checkpoint
 ) -> PartitionLog:
-    """Make what lies in the folder into a valid log, whatever happened to it; an empty folder is an empty log."""
+    """Make the files of a folder into a valid log, whatever happened to them; an empty folder is an empty log."""
     interval_bytes = settings.index_interval_bytes
     _refuse_unreadable(files, directory)
-    # A process that was killed leaves names that are not durable yet: they must be, before anything is done about them.
+    # A process that was killed leaves names that are not durable yet: make them durable before changing anything.
     files.sync_directory(directory)
-    _finish_swaps(files, directory, interval_bytes)
+    _finish_commits(files, directory, interval_bytes)
     _remove_leftovers(files, directory)
     known_epochs = LeaderEpochs.decode(read_whole(files, f"{directory}/{file_names.LEADER_EPOCHS}") or b"")
     segments = _open_segments(files, directory, settings, checkpoint, known_epochs)
@@ -69,7 +69,7 @@ def open_log(
     epochs = _load_epochs(known_epochs, segments, end_offset)
     producers = load_producers(segments, end_offset, high_watermark)
     if epochs.is_dirty:
-        # Sealed segments are not walked again, so what they say must be written down before.
+        # Sealed segments are not walked again, so their epochs must be written down before.
         replace(files, f"{directory}/{file_names.LEADER_EPOCHS}", epochs.encode())
         epochs.is_dirty = False
     _seal_all_but_active(segments)
@@ -86,15 +86,15 @@ def open_log(
 
 
 def _bounds(checkpoint: Checkpoint, first_offset: int, end_offset: int) -> tuple[int, int]:
-    """Log start and high watermark, as far as the checkpoint can be meant for this log."""
-    # A start beyond the end was not written for this log; believing it would empty it.
+    """Log start and high watermark, as far as the checkpoint can belong to this log."""
+    # A start beyond the end was not written for this log; using it would empty the log.
     is_start_known = first_offset <= checkpoint.log_start_offset <= end_offset
     log_start = checkpoint.log_start_offset if is_start_known else first_offset
     return log_start, min(max(checkpoint.high_watermark, log_start), end_offset)
 
 
 def _refuse_unreadable(files: Files, directory: str) -> None:
-    """Raise before anything is touched where a segment is not for us."""
+    """Raise before any change where a segment's key or format is not available."""
     for name in files.list(directory):
         if (base_offset := file_names.offset_of(name, file_names.SIDECAR)) is not None:
             sidecar = _read_sidecar(files, directory, base_offset)
@@ -103,34 +103,34 @@ def _refuse_unreadable(files: Files, directory: str) -> None:
                 Segment.sealed(files, directory, base_offset, sidecar).close()
 
 
-def _finish_swaps(files: Files, directory: str, interval_bytes: int) -> None:
-    """A swap file is a compaction that was decided: the segments that it stands for go, it takes their place."""
+def _finish_commits(files: Files, directory: str, interval_bytes: int) -> None:
+    """A swap file is a decided compaction: it replaces the segments in its range."""
     for name in files.list(directory):
         if file_names.range_of(name, file_names.SWAP) is not None:
-            finish_swap(files, directory, files.open(f"{directory}/{name}"), interval_bytes).close()
+            finish_commit(files, directory, files.open(f"{directory}/{name}"), interval_bytes).close()
 
 
 def _remove_leftovers(files: Files, directory: str) -> None:
-    """Files that were being written, and companions of logs that are gone."""
+    """Remove files that were being written, and companions of logs that no longer exist."""
     content = files.list(directory)
     bases = {file_names.offset_of(name, file_names.LOG) for name in content}
     leftovers = [name for name in content if name.endswith(_LEFTOVERS) or _is_orphan(name, bases)]
     for name in leftovers:
         files.remove(f"{directory}/{name}")
     if leftovers:
-        # Durably, before a new log takes the name of one that is gone: it would be taken for sealed.
+        # Durably, before a new log takes the name of a removed one: it would be taken for sealed.
         files.sync_directory(directory)
 
 
 def _is_orphan(name: str, bases: set[int | None]) -> bool:
-    companions = (file_names.offset_of(name, suffix) for suffix in file_names.BESIDE_LOG)
+    companions = (file_names.offset_of(name, suffix) for suffix in file_names.COMPANION_SUFFIXES)
     return any(offset is not None and offset not in bases for offset in companions)
 
 
 def _open_segments(
     files: Files, directory: str, settings: LogSettings, checkpoint: Checkpoint, epochs: LeaderEpochs | None
 ) -> list[Segment]:
-    """All segments, oldest first; those without a sidecar are scanned, and the tail is cut where it is torn."""
+    """All segments, oldest first; those without a sidecar are scanned, and a torn tail is truncated."""
     point = checkpoint.headers
     recovery_point = max(checkpoint.recovery_point, point.next_offset if point is not None else 0)
     bases = [base for name in files.list(directory) if (base := file_names.offset_of(name, file_names.LOG)) is not None]
@@ -149,9 +149,9 @@ def _open_segments(
         segments.append(segment)
         # A process that was killed after a failed sync leaves bytes in memory that look written and are not.
         segment.file.sync()
-        segment.file.forget_cache()
+        segment.file.drop_cache()
         following = bases[index + 1] if index + 1 < len(bases) else None
-        is_sound_to_end = take_in(
+        is_sound_to_end = recover_segment(
             segment,
             torn_from=torn_from,
             next_offset=following,
@@ -162,17 +162,17 @@ def _open_segments(
         if not is_sound_to_end:
             # Later segments first: a crash between the two must not leave them behind a hole.
             _remove_newest_first(files, directory, bases[index + 1 :])
-            segment.file.cut(segment.size)
+            segment.file.truncate(segment.size)
             segment.file.sync()
             return segments
     return segments
 
 
 def _follows(before: Segment, base_offset: int, torn_from: int | None, *, is_dense: bool) -> bool:
-    """Whether a segment goes on where the one before it ends.
+    """Whether a segment starts where the one before it ends.
 
     Where it does not, above the recovery point, bytes or a whole file before it never reached the disk. Elsewhere
-    something is gone that once was there: the hole is noted as damage. Compaction leaves such holes, too; a
+    something was lost: the hole is noted as damage. Compaction leaves such holes, too; a
     segment that has lost its sidecar, or never had one because Kafka wrote it, cannot tell.
     """
     if before.next_offset == base_offset:
@@ -187,7 +187,7 @@ def _follows(before: Segment, base_offset: int, torn_from: int | None, *, is_den
 
 
 def _note_hole(segment: Segment, next_offset: int) -> None:
-    """Take offsets that are gone for good into a segment's extent, so that nobody takes the rest for a torn tail."""
+    """Add lost offsets to a segment's extent, so that the rest is not taken for a torn tail."""
     hole = Damage(segment.size, segment.size, segment.next_offset, next_offset, "what was here is gone")
     segment.damage = (*segment.damage, hole)
     segment.next_offset = next_offset
@@ -209,7 +209,7 @@ def _unscanned(files: Files, directory: str, base_offset: int, interval_bytes: i
 
 
 def _measured(segment: Segment) -> Segment:
-    """A sealed segment must have the size that was sealed; where it is shorter, find out what is left of it."""
+    """A sealed segment must have the size that was sealed; where it is shorter, find the damage."""
     held = segment.file.size()
     if held < segment.size:
         sealed_size, segment.size = segment.size, held
@@ -228,15 +228,15 @@ def _next_offset(segment: Segment) -> int:
 
 
 def _remove_newest_first(files: Files, directory: str, bases: list[int]) -> None:
-    """Drop the segments after a tear: nothing in them was ever promised, or the torn one would be sealed."""
+    """Remove the segments after a torn tail: nothing in them was acknowledged, or the torn one would be sealed."""
     for base_offset in reversed(bases):
-        for suffix in (file_names.LOG, *file_names.BESIDE_LOG):
+        for suffix in (file_names.LOG, *file_names.COMPANION_SUFFIXES):
             files.remove(file_names.segment_file(directory, base_offset, suffix))
         files.sync_directory(directory)
 
 
 def _seal_all_but_active(segments: list[Segment]) -> None:
-    """What the dead process had closed is sealed now; so is a last segment that ends in damage."""
+    """Seal the segments that the dead process had closed, and a last segment that ends in damage."""
     for index, segment in enumerate(segments):
         is_active = index == len(segments) - 1 and not segment.damage
         if not segment.is_sealed and not is_active:
@@ -246,10 +246,10 @@ def _seal_all_but_active(segments: list[Segment]) -> None:
 
 
 def _load_epochs(known: LeaderEpochs | None, segments: list[Segment], end_offset: int) -> LeaderEpochs:
-    """From the checkpoint file up to the first unsealed segment, from the batches after that, or where it is no use.
+    """From the checkpoint file up to the first unsealed segment, from the batches after that, or without the file.
 
-    Between the batches (compaction takes them) there is only the file to say where an epoch began. What was
-    sealed when it was compacted may be unsealed now: it was cut, or comes from Kafka.
+    Between the batches (compaction removes them) only the file says where an epoch began. A segment that was
+    sealed when it was compacted may be unsealed now: it was truncated, or Kafka wrote it.
     """
     unsealed_from = next((segment.base_offset for segment in segments if not segment.is_sealed), end_offset)
     believed_to = 0 if known is None else unsealed_from

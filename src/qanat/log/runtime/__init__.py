@@ -1,17 +1,18 @@
-"""The asyncio shell of a data directory: where the log waits, and where its blocking work leaves the loop.
+"""The asyncio shell of a data directory: where callers wait, and where blocking work leaves the event loop.
 
-- `group_commit` acknowledges what has reached the disk, many appends per fsync
-- `prompt`       what is waited for, told in the turn in which it is there
-- `loans`        segments that a worker reads are not closed under it
-- `flusher`      who waits for fsync: a thread, or the loop where nobody else wants it
-- `workers`      the threads, and how work gets there and back
-- `cold`         reads that wait for the disk: pages, lost tables, look-ups by time
-- `turns`        who writes in which turn of the loop
-- `lines`        who appends to one log after whom
-- `appends`      appends that wait: for a worker, for the disk, for those before them
-- `log_runtime`  appends, reads and changes of single logs, for the broker
-- `upkeep`       what happens by itself: retention, compaction, checkpoints, scrubbing
+- `log_runtime`      appends, reads and changes of single logs, for the broker
+- `append_fast_path` the fast path of a small batch (compiled)
+- `waiting_appends`  appends that wait: for a worker, for the disk, for earlier appends
+- `append_queue`     one queue per log: appends are written in the order in which they came
+- `append_fairness`  a bound on the bytes written in one iteration of the event loop
+- `group_commit`     one fsync acknowledges many appends
+- `sync_future`      a future that calls back in the same iteration of the event loop
+- `cold_reads`       reads that wait for the disk: pages, lost tables, look-ups by time
+- `workers`          the threads, and how work gets there and back
+- `fsync_thread`     the thread that waits for fsync, or the event loop where only one client is served
+- `segment_leases`   segments that a worker reads are not closed
+- `maintenance`      periodic work: retention, compaction, checkpoints, scrubbing
 
-Rule 1: jobs run on workers, `begin_...` and `finish` on the loop; one fsync may be waited for there (`flusher`).
+Rule 1: jobs run in workers, `begin_...` and `finish` on the event loop; only one fsync may block it (`fsync_thread`).
 Rule 2: every wait ends: with the disk's answer, or with the directory's failure.
 """

@@ -1,7 +1,7 @@
-"""Who waits to append to which log: one after another, in the order in which they came.
+"""Append queues: appends to one log are written one after another, in the order in which they came.
 
-An append that has to wait, for a worker that opens or writes its batch or for room on the way to the disk,
-takes its place in its log's line first. Whoever comes later waits behind it, however quickly he could be served.
+An append that has to wait, for a worker that opens or writes its batch or for room among the unflushed bytes,
+joins its log's queue first. Later appends wait behind it, however quickly they could be served.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from contextlib import asynccontextmanager
 from qanat.log.partition_log import PartitionLog
 
 
-class Lines:
-    """The lines of one data directory. Belongs to one event loop."""
+class AppendQueues:
+    """The queues of one data directory. Belongs to one event loop."""
 
     __slots__ = ("by_log",)
 
     def __init__(self) -> None:
         self.by_log: dict[PartitionLog, deque[asyncio.Future[None]]] = {}
-        """Of logs that somebody waits for; whoever has no place in a line that is there must take one."""
+        """Queues that are not empty; an append to one of these logs must join its queue."""
 
     @asynccontextmanager
-    async def place(self, log: PartitionLog) -> AsyncIterator[asyncio.Future[None]]:
-        """Inside, a place in the line is held; what it gives is done once nobody is before it."""
-        line = self.by_log.setdefault(log, deque())
+    async def join(self, log: PartitionLog) -> AsyncIterator[asyncio.Future[None]]:
+        """Hold a place in the queue; the future is done once it is the first."""
+        queue = self.by_log.setdefault(log, deque())
         front: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        line.append(front)
-        if line[0] is front:
+        queue.append(front)
+        if queue[0] is front:
             front.set_result(None)
         try:
             yield front
         finally:
-            was_first = line[0] is front
-            line.remove(front)
-            if not line:
+            was_first = queue[0] is front
+            queue.remove(front)
+            if not queue:
                 del self.by_log[log]
-            elif was_first and not line[0].done():
-                # One that is cancelled is on its way out, and calls the one behind it.
-                line[0].set_result(None)
+            elif was_first and not queue[0].done():
+                # A cancelled one is leaving, and wakes the one behind it.
+                queue[0].set_result(None)

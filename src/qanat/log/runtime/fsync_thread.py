@@ -1,11 +1,11 @@
-"""The thread that waits for fsync: handed work by a queue, back on the loop by one wake-up.
+"""The fsync thread: it takes work from a queue, and returns to the event loop with one wake-up.
 
 Every acknowledged write of a durable topic makes this trip, one after another where a
-client waits for each. An executor's costs 25 us there and back, most of it for locks
-and futures that nobody looks at here; this one's costs 11, and 40 where every step wakes up on cold caches.
+client waits for each. An executor's trip costs 25 us, most of it for locks
+and futures that are not needed here; this one costs 11, and 40 where every step wakes up on cold caches.
 
-So where there is nobody but the one who waits, and the disk was quick just now and for a while (`is_quick`), the loop
-itself may wait (`run_here`). A disk that is slow then, even once, is the thread's again.
+So where only one client is served, and the disk has been quick just now and for a while (`is_quick`), the loop
+itself may wait (`run_here`). After a single slow run, the thread waits again.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 QUICK_S = 0.002
-"""What the loop may be kept from others for: as long as a large batch takes to be written."""
+"""How long the loop may be blocked: as long as writing a large batch takes."""
 QUICK_RUNS = 100
 """So many quick runs in a row, and the next one is expected to be quick."""
 RECENT_S = 1.0
-"""But not if the last of them is longer ago: somebody else may have begun to use the disk."""
+"""But not if the last of them is longer ago: another process may have begun to use the disk."""
 
 Then = Callable[[Any, BaseException | None], None]
-"""Called on the loop with what was returned, or with what was raised."""
+"""Called on the loop with the result, or with the exception."""
 
 
-class Flusher:
-    """One thread, started when there is first something to do. Belongs to one event loop."""
+class FsyncThread:
+    """One thread, started with the first work. Belongs to one event loop."""
 
     def __init__(self, clock_s: Callable[[], float] | None = None) -> None:
-        """Without a clock nobody knows how quick the disk is: then it is the thread's."""
+        """Without a clock, the speed of the disk is unknown: then the thread always waits."""
         self._clock_s = clock_s
         self._work: SimpleQueue[tuple[Callable[[Any], Any], Any, Then] | None] = SimpleQueue()
         self._thread: Thread | None = None
@@ -67,17 +67,17 @@ class Flusher:
         argument: Argument,
         then: Callable[[Result | None, BaseException | None], None],
     ) -> None:
-        """Call a function here and now, then `then`: for the loop, where `is_quick` and nothing else is under way."""
+        """Call a function here, then `then`: for the loop, where `is_quick` and nothing else is under way."""
         fault: BaseException | None = None
         result: Result | None = None
         try:
             result = self._timed(function, argument)
-        except BaseException as error:  # noqa: BLE001 - whoever waits for it is told, whatever it is
+        except BaseException as error:  # noqa: BLE001 - `then` receives every exception
             fault = error
         then(result, fault)
 
     def close(self) -> None:
-        """Return once the thread has done what it was given."""
+        """Return once the thread has done all its work."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._work.put(None)
@@ -86,20 +86,20 @@ class Flusher:
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         while (work := self._work.get()) is not None:
             self._do(loop, *work)
-            del work  # Or a log would live on here until the next one comes.
+            del work  # Or a log would stay referenced here until the next work comes.
 
     def _do(
         self, loop: asyncio.AbstractEventLoop, function: Callable[[Any], Any], argument: object, then: Then
     ) -> None:
         try:
             result = self._timed(function, argument)
-        except BaseException as fault:  # noqa: BLE001 - whoever waits for it is told, whatever it is
+        except BaseException as fault:  # noqa: BLE001 - `then` receives every exception
             loop.call_soon_threadsafe(then, None, fault)
         else:
             loop.call_soon_threadsafe(then, result, None)
 
     def _timed(self, function: Callable[[Argument], Result], argument: Argument) -> Result:
-        """Call it, and note how long it took; on the thread, also how long the interpreter was not to be had."""
+        """Call it, and measure how long it took; on the thread, including the wait for the interpreter."""
         clock_s = self._clock_s
         if clock_s is None:
             return function(argument)

@@ -1,14 +1,14 @@
 """Group commit: one fsync acknowledges everything that was appended before it began.
 
-While the disk works, appends go on and wait for the next round. What is on its
-way is bounded (`log.unflushed.bytes.max`): a long queue in front of one fsync
-would stall every write beside it.
+While the disk works, appends continue and wait for the next round. Unflushed
+bytes are bounded (`log.unflushed.bytes.max`): a long queue in front of one fsync
+would stall every other write.
 
 Rounds are callbacks, not a task: from the end of an fsync to the answers it releases
-there is one turn of the loop, and a client that waits for each answer waits for all of them.
+there is one iteration of the loop, and a client that waits for each answer waits for all of them.
 
-Where that client has been the only one to ask for anything for many rounds, nobody else loses by it if the loop itself
-waits for the disk (`flusher`).
+Where one client has sent all requests for many rounds, the loop itself may wait
+for the disk (`fsync_thread`): no other client loses by it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from qanat.log.directories.directory_state import DirectoryState
+from qanat.log.directory_state import DirectoryState
 from qanat.log.flush_state import FlushJob, begin_flush
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.sync_future import SyncFuture
@@ -26,18 +26,17 @@ from qanat.model.errors import DiskFullError, StorageError
 from qanat.telemetry.log_counters import LogCounters
 
 Postponed = dict[FlushJob, DiskFullError]
-"""Jobs of a round that found no room for a small file; nothing is lost by trying them again."""
+"""Jobs of a round that found no room for a small file; trying them again loses nothing."""
 Launch = Callable[[list[FlushJob], Callable[[Postponed | None, BaseException | None], None], bool], None]
-"""Runs jobs beside the loop, then calls back on it with what was postponed, or with what went wrong.
-
-Or does both at once, if it is told that somebody is alone."""
-ALONE_ROUNDS = 100
-"""So many rounds in a row in which nobody else had asked for anything, and somebody is alone: some 15 ms."""
+"""Runs jobs off the loop, then calls back on it with the postponed jobs, or with the error.
+Or does both at once, where there is one client only."""
+SOLE_CLIENT_ROUNDS = 100
+"""So many rounds in a row with one request each, and there is only one client: some 15 ms."""
 _Waiters = deque[tuple[int, SyncFuture[None]]]
 
 
 class GroupCommit:
-    """Flushes the logs of one directory, each round all that asked for it."""
+    """Flushes the logs of one directory, in each round all that were requested."""
 
     def __init__(
         self,
@@ -48,46 +47,46 @@ class GroupCommit:
         counters: LogCounters,
         requests: Callable[[], int],
     ) -> None:
-        """`requests` says how many have been handled so far, of whatever kind."""
+        """`requests` returns how many requests of any kind were handled so far."""
         self._requests = requests
         self._requests_before = 0
-        """How many there had been when the last round began."""
-        self._alone_rounds = 0
-        """How many rounds in a row were one request's, and the only one's."""
+        """How many there were when the last round began."""
+        self._sole_client_rounds = 0
+        """How many rounds in a row had a single request."""
         self._on_flushed = on_flushed
         self._state = state
         self._unflushed_bytes_max = unflushed_bytes_max
         self._launch = launch
         self._counters = counters
-        self._asked: dict[PartitionLog, None] = {}
+        self._requested: dict[PartitionLog, None] = {}
         self._waiting: dict[PartitionLog, _Waiters] = {}
-        self._short_of_room: deque[asyncio.Future[None]] = deque()
+        self._waiting_for_room: deque[asyncio.Future[None]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Set while it is started. Asking for the loop that runs is a system call, and rounds are many."""
+        """Set while it is started. Looking up the running loop is a system call, and rounds are many."""
         self._is_closing = False
         self._is_begun = False
         """Whether a round is under way, or about to begin."""
         self._over: asyncio.Future[None] | None = None
-        """Set where somebody waits for the end of the last round."""
+        """Set where a caller waits for the end of the last round."""
         self._bug: BaseException | None = None
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.wake()
 
-    def ask(self, log: PartitionLog) -> None:
-        """Let the next round take this log along."""
-        self._asked[log] = None
+    def request_flush(self, log: PartitionLog) -> None:
+        """Include this log in the next round."""
+        self._requested[log] = None
         self.wake()
 
     async def wait(self, log: PartitionLog, end_offset: int) -> None:
-        """Return once everything below `end_offset` is on disk; raise if that can no longer be said."""
+        """Return once everything below `end_offset` is on disk; raise where that can no longer be known."""
         flushed = self.when(log, end_offset)
         if flushed is not None:
             await flushed
 
     def when(self, log: PartitionLog, end_offset: int) -> SyncFuture[None] | None:
-        """A future of the same; None where everything below `end_offset` is on disk already."""
+        """A future for the same; None where everything below `end_offset` is on disk already."""
         if log.flushed_offset < end_offset:
             return self._next_round(log, end_offset)
         log.state.require_working()
@@ -99,7 +98,7 @@ class GroupCommit:
             await self._next_round(log, log.end_offset)
 
     async def idle(self, log: PartitionLog) -> None:
-        """Return once no flush of a log is under way; none must be asked for any more."""
+        """Return once no flush of a log is under way; none may be requested any more."""
         while log.is_flushing:
             self._state.require_working()
             over: SyncFuture[None] = SyncFuture()
@@ -114,33 +113,33 @@ class GroupCommit:
             raise StorageError(f"{log.topic_partition} ends at {log.end_offset}: the records after that were cut off")
         flushed: SyncFuture[None] = SyncFuture()
         self._waiting.setdefault(log, deque()).append((end_offset, flushed))
-        self.ask(log)
+        self.request_flush(log)
         return flushed
 
     async def wait_for_room(self, unflushed: Callable[[], Iterable[PartitionLog]]) -> None:
-        """Return once little enough is on its way to the disk. `unflushed` names the logs that hold some of it."""
+        """Return once there are few enough unflushed bytes. `unflushed` names the logs that hold some of them."""
         while not self.has_room() and self._state.failure is None:
             self._require_open()
             for log in unflushed():
-                self.ask(log)
+                self.request_flush(log)
             room = asyncio.get_running_loop().create_future()
-            self._short_of_room.append(room)
+            self._waiting_for_room.append(room)
             await room
 
     def has_room(self) -> bool:
         return self._state.unflushed_bytes <= self._unflushed_bytes_max
 
     def abandon(self, log: PartitionLog) -> None:
-        """Tell whoever waits for a log that it is gone."""
-        self._asked.pop(log, None)
+        """Fail everything that waits for a log that was deleted."""
+        self._requested.pop(log, None)
         for _, flushed in self._waiting.pop(log, ()):
             flushed.settle_with_fault(log.state.failed_error())
-        _wake_all(self._short_of_room)
+        _wake_all(self._waiting_for_room)
 
     def wake(self) -> None:
-        """Begin a round when this turn is over, so that all that is appended in it shares the round.
+        """Begin a round after this iteration, so that all its appends share the round.
 
-        Or let those who wait hear of a failure that somebody else met.
+        Or let waiting callers see a failure that occurred elsewhere.
         """
         if self._loop is not None and not self._is_begun:
             self._is_begun = True
@@ -151,18 +150,18 @@ class GroupCommit:
     def _begin(self) -> None:
         try:
             self._begin_round(is_after_rest=True)
-        except BaseException as bug:  # noqa: BLE001 - nobody may wait on for a round that will never come
+        except BaseException as bug:  # noqa: BLE001 - no caller may wait for a round that never comes
             self._die(bug)
 
     def _begin_round(self, *, is_after_rest: bool = False) -> None:
-        """After a rest, or in the middle of another round's end: there a round must not end before it has begun."""
+        """Begin after a rest, or at the end of another round: there a round must not end before it has begun."""
         if self._state.failure is not None:
             self._fail()
-        if self._state.failure is not None or not self._asked:
+        if self._state.failure is not None or not self._requested:
             self._rest()
             return
-        logs = list(self._asked)
-        self._asked.clear()
+        logs = list(self._requested)
+        self._requested.clear()
         jobs = {log: job for log in logs if (job := begin_flush(log)) is not None}
         assert self._loop is not None, "rounds begin after the start"
         loop = self._loop
@@ -175,21 +174,21 @@ class GroupCommit:
                 self._die(bug)
 
         if jobs:
-            is_alone = self._is_alone(logs)
-            self._launch(list(jobs.values()), end, is_after_rest and is_alone)
+            has_sole_client = self._has_sole_client(logs)
+            self._launch(list(jobs.values()), end, is_after_rest and has_sole_client)
         else:
             loop.call_soon(end, {}, None)
 
-    def _is_alone(self, logs: list[PartitionLog]) -> bool:
-        """Whether one waits for the disk, and has been the only one to ask for anything for a while."""
+    def _has_sole_client(self, logs: list[PartitionLog]) -> bool:
+        """Whether one request waits for the disk, and the same was true of many rounds before."""
         asked = self._requests()
         new, self._requests_before = asked - self._requests_before, asked
         waiters = self._waiting.get(logs[0], ())
         if new == 1 and len(logs) == len(self._waiting) == len(waiters) == 1:
-            self._alone_rounds += 1
+            self._sole_client_rounds += 1
         else:
-            self._alone_rounds = 0
-        return self._alone_rounds > ALONE_ROUNDS
+            self._sole_client_rounds = 0
+        return self._sole_client_rounds > SOLE_CLIENT_ROUNDS
 
     def _end_round(
         self,
@@ -203,7 +202,7 @@ class GroupCommit:
             self._state.fail(fault)
         elif fault is not None:
             raise fault
-        # Whatever reached the disk in a round that failed: nothing is acknowledged any more.
+        # Some of a failed round may be on disk; nothing is acknowledged all the same.
         if self._state.failure is None:
             if jobs:
                 self._counters.flush_s.observe(took_s)
@@ -215,7 +214,7 @@ class GroupCommit:
         for log in logs:
             job = jobs.get(log)
             if job is not None and job in postponed:
-                job.put_off()
+                job.postpone()
                 self._refuse(log, postponed[job])
                 continue
             if job is not None:
@@ -226,7 +225,7 @@ class GroupCommit:
         if acknowledged:
             self._counters.flush_acknowledged.observe(acknowledged)
         if not postponed:
-            _wake_all(self._short_of_room)
+            _wake_all(self._waiting_for_room)
 
     def _rest(self) -> None:
         self._is_begun = False
@@ -235,21 +234,21 @@ class GroupCommit:
 
     def _die(self, bug: BaseException) -> None:
         self._bug = bug
-        self._state.fail(StorageError("group commit came to an end before its time"))
+        self._state.fail(StorageError("group commit stopped unexpectedly"))
         self._fail()
         self._rest()
 
     def _refuse(self, log: PartitionLog, error: DiskFullError) -> None:
-        """Tell those who wait for a log, or for room, that the disk is full."""
+        """Fail what waits for a log, or for room, because the disk is full."""
         for _, flushed in self._waiting.pop(log, ()):
             flushed.settle_with_fault(DiskFullError(str(error)))
-        while self._short_of_room:
-            room = self._short_of_room.popleft()
+        while self._waiting_for_room:
+            room = self._waiting_for_room.popleft()
             if not room.done():
                 room.set_exception(DiskFullError(str(error)))
 
     def _release(self, log: PartitionLog) -> int:
-        """Wake those whose records are on disk, and say how many; ask again for the others."""
+        """Wake the waiters whose records are on disk, and return how many; request another round for the others."""
         waiters = self._waiting.get(log)
         count = 0
         while waiters and waiters[0][0] <= log.flushed_offset:
@@ -257,7 +256,7 @@ class GroupCommit:
             count += 1
             flushed.settle(None)
         if waiters:
-            self.ask(log)
+            self.request_flush(log)
         else:
             self._waiting.pop(log, None)
         return count
@@ -266,25 +265,25 @@ class GroupCommit:
         for log in list(self._waiting):
             for _, flushed in self._waiting.pop(log):
                 flushed.settle_with_fault(self._state.failed_error())
-        _wake_all(self._short_of_room)
+        _wake_all(self._waiting_for_room)
 
     def _require_open(self) -> None:
         if self._is_closing:
             raise StorageError("the data directory is being closed: try again when the broker is back")
 
     def close(self) -> None:
-        """Refuse whoever wants to wait from now on."""
+        """Refuse new waiters from now on."""
         self._is_closing = True
 
     async def closed(self) -> None:
-        """Return after the last round; raises what ended group commit before its time, if anything did."""
+        """Return after the last round; raises the bug that ended group commit, if one did."""
         self.close()
         while self._is_begun:
             self._over = asyncio.get_running_loop().create_future()
             await self._over
         self._loop = None
-        if self._waiting or self._short_of_room:
-            self._state.fail(StorageError("group commit came to an end before its time"))
+        if self._waiting or self._waiting_for_room:
+            self._state.fail(StorageError("group commit stopped unexpectedly"))
             self._fail()
         if self._bug is not None:
             raise self._bug

@@ -1,6 +1,6 @@
-"""What the broker asks of logs, as coroutines: append and wait for the disk, read hot or cold, cut, delete.
+"""The log runtime: appends, reads, truncation and deletion as coroutines, for the broker.
 
-One per data directory. Its blocking work is done by `workers`, its cold reads are in `cold`.
+One per data directory. `workers` does its blocking work, `cold_reads` its cold reads.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from qanat.log.flush_state import FlushJob
 from qanat.log.log_reads import LogRead
 from qanat.log.page_warmup import CheckJob
 from qanat.log.partition_log import PartitionLog
+from qanat.log.recorded_damage import begin_damage_record
 from qanat.log.retention import begin_retention
+from qanat.log.runtime.append_fast_path import AppendFastPath
 from qanat.log.runtime.cold_reads import ColdReads
-from qanat.log.runtime.fsync_thread import Flusher
+from qanat.log.runtime.fsync_thread import FsyncThread
 from qanat.log.runtime.group_commit import GroupCommit, Postponed
-from qanat.log.runtime.plain_appends import PlainAppends
 from qanat.log.runtime.sync_future import SyncFuture
-from qanat.log.runtime.waiting_appends import OPENED_ON_LOOP_BYTES, WRITTEN_ON_LOOP_BYTES, Appends
+from qanat.log.runtime.waiting_appends import OPENED_ON_LOOP_BYTES, WRITTEN_ON_LOOP_BYTES, WaitingAppends
 from qanat.log.runtime.workers import Workers
+from qanat.log.segment_ingest import IngestJob, find_ingested, require_ingestible
 from qanat.log.segments.batch_scan import Damage
-from qanat.log.segments.recorded_damage import begin_noting
 from qanat.log.segments.segment import Segment
-from qanat.log.segments.segment_ingest import IngestJob, find_taken_over, require_plain
 from qanat.log.settings import LogSettings
 from qanat.log.timestamp_lookup import TimestampedOffset
-from qanat.log.truncation import LookJob, begin_restart, begin_truncation, touched_segments
+from qanat.log.truncation import TruncationPlanJob, begin_restart, begin_truncation, touched_segments
 from qanat.model.errors import (
     DiskFullError,
     InflatesTooFarError,
-    NotTakenOverError,
+    NotIngestedError,
     PartitionDeletedError,
     QanatError,
     StorageError,
@@ -51,37 +51,39 @@ from qanat.wire.staged import FOLDER as STAGED_FOLDER
 from qanat.wire.staged import StagedFile
 
 
-class LogRuntime(PlainAppends):
-    """The logs of a directory at work. `start` before use, `close` at the end."""
+class LogRuntime(AppendFastPath):
+    """The open logs of a directory. `start` before use, `close` at the end."""
 
-    def __init__(self, directory: LogDirectory, clock_ms: Callable[[], int], flusher: Flusher | None = None) -> None:
+    def __init__(
+        self, directory: LogDirectory, clock_ms: Callable[[], int], fsync_thread: FsyncThread | None = None
+    ) -> None:
         counters = LogCounters()
         commits = GroupCommit(
             directory.state,
             directory.settings.log_unflushed_bytes_max,
             self._run_flushes,
-            self._tell_flushed,
+            self._report_flushed,
             counters,
             lambda: self.requests_handled,
         )
-        self._workers = Workers(directory.state, commits.wake, flusher)
-        self._appends = Appends(self._workers, clock_ms, directory.settings.log_decompressed_bytes_max)
-        super().__init__(clock_ms, commits, counters, self._appends.lines.by_log)
+        self._workers = Workers(directory.state, commits.wake, fsync_thread)
+        self._appends = WaitingAppends(self._workers, clock_ms, directory.settings.log_decompressed_bytes_max)
+        super().__init__(clock_ms, commits, counters, self._appends.queues.by_log)
         self.directory = directory
         self.on_flushed: Callable[[PartitionLog], None] | None = None
-        """Told of every log that has more on disk than before."""
+        """Called for every log that has more on disk than before."""
         self.on_damage: Callable[[PartitionLog, Sequence[Damage]], None] | None = None
         """Called on the event loop, once for each damage found while the directory is open: by a cold read, a look-up,
-        scrubbing, a compaction, a truncation. What a start finds is in `PartitionLog.damage`, not reported here."""
+        scrubbing, a compaction, a truncation. Damage found at the start is in `PartitionLog.damage` only."""
         directory.state.on_damage = self.note_damage
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
-        self._adopting: set[str] = set()
-        """Staged files that are being taken over."""
+        self._ingesting: set[str] = set()
+        """Staged files that are being ingested."""
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
         self._cold = ColdReads(
             self._workers,
             self.changing,
-            self._require_here,
+            self._require_present,
             self.note_damage,
             self.counters,
             directory.settings.log_decompressed_bytes_max,
@@ -99,7 +101,7 @@ class LogRuntime(PlainAppends):
             try:
                 await self._commits.closed()
             finally:
-                await self._workers.run(self._workers.upkeeper, self.directory.close)
+                await self._workers.run(self._workers.maintenance_worker, self.directory.close)
         finally:
             self._workers.close()
 
@@ -108,11 +110,11 @@ class LogRuntime(PlainAppends):
     async def append(self, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended:
         """Append a client's batch; wait for the disk only as far as the bound on unflushed bytes demands.
 
-        The caller that promises durability goes on with `flushed`.
+        A caller that promises durability continues with `flushed`.
         """
         appends = self._appends
-        async with appends.lines.place(log) as front:
-            await appends.turns.take(len(batch))
+        async with appends.queues.join(log) as front:
+            await appends.fairness.take(len(batch))
             admitted = await appends.admit(batch, log.settings)
             await front
             if not self._commits.has_room() and log.settings.is_flushed:
@@ -124,11 +126,11 @@ class LogRuntime(PlainAppends):
             return appended
 
     def append_now(self, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended | None:
-        """Append without waiting for anything; None where it cannot be helped (then `append`)."""
+        """Append without waiting; None where that is impossible (then `append`)."""
         settings, size = log.settings, len(batch)
         if size > OPENED_ON_LOOP_BYTES and (size > WRITTEN_ON_LOOP_BYTES or is_opened(settings)):
             return None
-        if log in self._lines or (settings.is_flushed and not self._commits.has_room()) or settings.compresses_slowly:
+        if log in self._queues or (settings.is_flushed and not self._commits.has_room()) or settings.compresses_slowly:
             return None
         now_ms = self.clock_ms()
         try:
@@ -137,44 +139,44 @@ class LogRuntime(PlainAppends):
             return None
         return self._append(log, admitted, leader_epoch, now_ms)
 
-    async def adopt(self, log: PartitionLog, staged: StagedFile, leader_epoch: int) -> tuple[Appended, int]:
-        """Make a file of batches that lies in the data directory the end of a log; how many bytes that were.
+    async def ingest(self, log: PartitionLog, staged: StagedFile, leader_epoch: int) -> tuple[Appended, int]:
+        """Make a staged file of batches in the data directory the end of a log; returns its size, too.
 
-        As with `append`, durability is the caller's to wait for.
+        As with `append`, a caller that promises durability waits for it.
         """
-        require_plain(log)
-        async with self.in_line(log):
-            appended, size = await self._appends.whole(self._adopt(log, staged, leader_epoch))
+        require_ingestible(log)
+        async with self.queued(log):
+            appended, size = await self._appends.uninterrupted(self._ingest(log, staged, leader_epoch))
             self._appended(log, appended, size)
             return appended, size
 
-    async def _adopt(self, log: PartitionLog, staged: StagedFile, leader_epoch: int) -> tuple[Appended, int]:
+    async def _ingest(self, log: PartitionLog, staged: StagedFile, leader_epoch: int) -> tuple[Appended, int]:
         header, name = staged.header, staged.name
         async with self.changing(log):
-            if (written := find_taken_over(log, header, leader_epoch)) is not None:
+            if (written := find_ingested(log, header, leader_epoch)) is not None:
                 return written, 0
-            if name in self._adopting:
-                raise NotTakenOverError(f"{name} is being taken over already")
-            self._adopting.add(name)
+            if name in self._ingesting:
+                raise NotIngestedError(f"{name} is being ingested already")
+            self._ingesting.add(name)
             try:
                 path = f"{self.directory.path}/{STAGED_FOLDER}/{name}"
-                looked = await self._appends.look(log, path, header.record_count)
+                checked = await self._appends.check_staged(log, path, header.record_count)
                 try:
                     if not self._commits.has_room() and log.settings.is_flushed:
                         await self._commits.wait_for_room(self._unflushed)
-                    find_taken_over(log, header, leader_epoch)  # Its transaction may have been ended meanwhile.
-                    job = IngestJob(log, looked, header, leader_epoch, self.clock_ms())
+                    find_ingested(log, header, leader_epoch)  # Its transaction may have ended meanwhile.
+                    job = IngestJob(log, checked, header, leader_epoch, self.clock_ms())
                 except QanatError:
-                    looked.file.close()
+                    checked.file.close()
                     raise
-                return await self._appends.adopt(log, job, lambda: self._commits.idle(log)), looked.size
+                return await self._appends.ingest(log, job, lambda: self._commits.idle(log)), checked.size
             finally:
-                self._adopting.remove(name)
+                self._ingesting.remove(name)
 
     @asynccontextmanager
-    async def in_line(self, log: PartitionLog) -> AsyncIterator[None]:
-        """Inside, nobody's append is under way: for whoever writes to a log that clients write to as well."""
-        async with self._appends.lines.place(log) as front:
+    async def queued(self, log: PartitionLog) -> AsyncIterator[None]:
+        """Hold the log's append queue: for internal writers to a log that clients write to as well."""
+        async with self._appends.queues.join(log) as front:
             await front
             yield
 
@@ -193,9 +195,9 @@ class LogRuntime(PlainAppends):
         *,
         is_repeated: bool = False,
     ) -> int:
-        """End a producer's transaction; returns how many bytes were written for it, none where it was ended before.
+        """End a producer's transaction; returns how many bytes were written, 0 where it had ended before.
 
-        `is_repeated`: a marker that is there is written once more.
+        `is_repeated`: a marker that is in the log is written once more.
         """
         appended = log.append_marker(
             producer_id,
@@ -212,7 +214,7 @@ class LogRuntime(PlainAppends):
         return size
 
     def append_replicated(self, log: PartitionLog, batches: Buffer) -> SyncFuture[None] | None:
-        """Append what a leader has sent; returns what its being on disk waits for, None where nobody promised that."""
+        """Append what a leader has sent; returns a future for its being on disk, None where that was not promised."""
         count = log.append_replicated(batches, self.clock_ms())
         is_synced, end_offset = log.settings.is_synced, log.end_offset
         self._appended(log, Appended(end_offset - count, end_offset - 1, False, is_synced), len(batches))
@@ -228,12 +230,12 @@ class LogRuntime(PlainAppends):
         await self._commits.wait(log, end_offset)
 
     def when_flushed(self, log: PartitionLog, end_offset: int) -> SyncFuture[None] | None:
-        """A future of the same; None where it is so already."""
+        """A future for the same; None where it is so already."""
         return self._commits.when(log, end_offset)
 
     def flush_soon(self, log: PartitionLog) -> None:
-        """Let the next flush take a log along, without anybody waiting for it."""
-        self._commits.ask(log)
+        """Include a log in the next flush, without waiting for it."""
+        self._commits.request_flush(log)
 
     def _unflushed(self) -> list[PartitionLog]:
         return [log for log in self.directory.logs.values() if log.unflushed_bytes]
@@ -245,32 +247,32 @@ class LogRuntime(PlainAppends):
 
         def flush() -> None:
             del self._flush_timers[log]
-            self._commits.ask(log)
+            self._commits.request_flush(log)
 
         self._flush_timers[log] = asyncio.get_running_loop().call_later(log.settings.flush_ms / 1000, flush)
 
     # Reading
 
     async def read(self, log: PartitionLog, offset: int, max_bytes: int, end_offset: int | None = None) -> LogRead:
-        """Read as `PartitionLog.read_now`, with cold pages brought in beside the loop and checked first."""
+        """Read as `PartitionLog.read_now`; a worker loads and verifies cold pages first."""
         return await self._cold.read(log, offset, max_bytes, end_offset)
 
     async def find_timestamp(self, log: PartitionLog, timestamp: int) -> TimestampedOffset | None:
         """The first record as new as `timestamp`; without waiting where it is in memory."""
         return await self._cold.find_timestamp(log, timestamp)
 
-    async def have_aborted(self, log: PartitionLog, offset: int, end_offset: int) -> None:
+    async def load_aborted(self, log: PartitionLog, offset: int, end_offset: int) -> None:
         """Return once `PartitionLog.aborted_transactions` can answer from memory."""
-        await self._cold.have_aborted(log, offset, end_offset)
+        await self._cold.load_aborted(log, offset, end_offset)
 
     def note_damage(self, log: PartitionLog, found: Sequence[Damage]) -> None:
-        """Count damage that is new, and report it."""
+        """Count new damage, and report it."""
         self.counters.damage_found += len(found)
         if found and self.on_damage is not None:
             self.on_damage(log, found)
 
-    def _require_here(self, log: PartitionLog) -> None:
-        """Refuse what concerns a log that was deleted: its files are closed."""
+    def _require_present(self, log: PartitionLog) -> None:
+        """Refuse a log that was deleted: its files are closed."""
         if log.state is not self.directory.state:
             log.state.require_working()
 
@@ -279,117 +281,117 @@ class LogRuntime(PlainAppends):
     async def create(
         self, at: TopicPartition, topic_id: str, settings: LogSettings, revision: int = 0, generation: int = 0
     ) -> PartitionLog:
-        """A new log; its files are made on a worker, because a topic may have a thousand partitions."""
+        """A new log; a worker makes its files, because a topic may have a thousand partitions."""
         async with self._lock(at):
-            if self.directory.remembers(at):
-                await self.checkpoint()  # In its turn among the others; `begin_create` would write one of its own.
+            if self.directory.has_checkpoint(at):
+                await self.checkpoint()  # In order with the others; `begin_create` would write one of its own.
             job = self.directory.begin_create(at, topic_id, settings, revision, generation)
             completing = self._workers.complete(self._workers.makers, job, None, survives_full_disk=True)
-            await self._workers.to_the_end(completing)
+            await self._workers.run_to_completion(completing)
             return self.directory.logs[at]
 
     async def delete(self, at: TopicPartition) -> None:
-        """Remove a partition, be it offline. Whoever waits for its records is told."""
+        """Delete a partition, offline or not, and fail what waits for its records."""
         if at in self.directory.offline:
-            await self._workers.to_the_end(self._delete_offline(at))
+            await self._workers.run_to_completion(self._delete_offline(at))
         else:
-            await self._workers.to_the_end(self._delete(self.directory.logs[at]))
+            await self._workers.run_to_completion(self._delete(self.directory.logs[at]))
 
     async def _delete(self, log: PartitionLog) -> None:
         async with self.changing(log):
-            self.directory.let_go(log.topic_partition)
+            self.directory.detach(log.topic_partition)
             timer = self._flush_timers.pop(log, None)
             if timer is not None:
                 timer.cancel()
             self._commits.abandon(log)
             await self._commits.idle(log)
-            # With those who make logs: a topic of a thousand partitions must not keep upkeep from its work.
+            # In the workers that make logs: a topic of a thousand partitions must not delay maintenance.
             await self._workers.complete(self._workers.makers, self.directory.begin_removal(log), log)
 
     async def _delete_offline(self, at: TopicPartition) -> None:
         async with self._lock(at):
             fault, topic_id = self.directory.offline[at], self.directory.topic_ids.get(at, "")
-            job = self.directory.let_go_offline(at)
+            job = self.directory.begin_delete_offline(at)
             try:
                 await self._workers.run(self._workers.makers, job.run)
             except StorageError:
-                # It had its own trouble with the disk before; that of the others is none the greater.
+                # The log was broken before; this fault says nothing new about the directory.
                 if self.directory.files.exists(self.directory.folder(at)):
                     self.directory.offline[at], self.directory.topic_ids[at] = fault, topic_id
                 raise
 
     async def set_aside(self, at: TopicPartition) -> str:
-        """Take a partition out that nobody has used yet, and keep its folder; returns the folder's new name."""
+        """Remove a partition that is not in use yet, and rename its folder; returns the folder's new name."""
         async with self._lock(at):
-            job = self.directory.begin_setting_aside(at)
-            await self._workers.to_the_end(self._workers.complete(self._workers.makers, job, None))
+            job = self.directory.begin_set_aside(at)
+            await self._workers.run_to_completion(self._workers.complete(self._workers.makers, job, None))
             return job.aside
 
     async def truncate(self, log: PartitionLog, end_offset: int) -> None:
-        """Cut a follower's log back."""
-        async with self.in_line(log), self.changing(log):
+        """Truncate a follower's log."""
+        async with self.queued(log), self.changing(log):
             await self._commits.settle(log)
             if end_offset < log.end_offset:
-                await self._workers.to_the_end(self._truncate(log, end_offset))
+                await self._workers.run_to_completion(self._truncate(log, end_offset))
 
     async def restart(self, log: PartitionLog, offset: int) -> None:
-        """Throw a follower's copy away and go on from an offset that its leader still has."""
-        async with self.in_line(log), self.changing(log):
+        """Empty a follower's log and continue at an offset that its leader still has."""
+        async with self.queued(log), self.changing(log):
             await self._commits.settle(log)
-            await self._workers.to_the_end(self._truncate(log, offset, is_restart=True))
+            await self._workers.run_to_completion(self._truncate(log, offset, is_restart=True))
 
     async def _truncate(self, log: PartitionLog, end_offset: int, *, is_restart: bool = False) -> None:
-        """Checkpoints first: one that promised more than there is would make damage of the next torn tail."""
-        look = LookJob(log, end_offset)
+        """Checkpoints first: one that exceeds the log would turn the next torn tail into damage."""
+        look = TruncationPlanJob(log, end_offset)
         if not is_restart:
-            await self.do(look)
+            await self.run_job(look)
         lowest = log.segments[0].base_offset if is_restart else look.lowest_end
-        self.directory.cutting[log.topic_partition] = lowest
+        self.directory.truncating[log.topic_partition] = lowest
         try:
-            if self.directory.promises_more(log.topic_partition, lowest):
-                await self.do(self.directory.begin_checkpoint())
-            await self._cold.hold(log, log.segments if is_restart else touched_segments(log, end_offset))
-            # A cold read that misses what is being cut off would take it for damage.
-            async with self._workers.loans.recalled(log):
-                job = begin_restart(log, end_offset) if is_restart else begin_truncation(log, end_offset, look.retreat)
-                assert job is not None, "nobody else changes the log meanwhile"
+            if self.directory.has_checkpoint_beyond(log.topic_partition, lowest):
+                await self.run_job(self.directory.begin_checkpoint())
+            await self._cold.open_tables(log, log.segments if is_restart else touched_segments(log, end_offset))
+            # A cold read that meets a truncated range would take it for damage.
+            async with self._workers.leases.recalled(log):
+                job = begin_restart(log, end_offset) if is_restart else begin_truncation(log, end_offset, look.plan)
+                assert job is not None, "no other job changes the log meanwhile"
                 if job.is_in_place:
-                    await self.do(job)
+                    await self.run_job(job)
             if not job.is_in_place:
-                await self.do(job, log)
+                await self.run_job(job, log)
         finally:
-            del self.directory.cutting[log.topic_partition]
+            del self.directory.truncating[log.topic_partition]
 
     async def checkpoint(self) -> None:
         """Write the checkpoint files. A full disk leaves the old ones in place."""
         self.directory.state.require_working()
-        await self.do(self.directory.begin_checkpoint(), survives_full_disk=True)
+        await self.run_job(self.directory.begin_checkpoint(), survives_full_disk=True)
 
-    async def keep_damage(self) -> None:
-        """Write down damage that was found since the last time, so that it is known after a crash."""
+    async def record_damage(self) -> None:
+        """Write damage found since the last time into sidecars, so that it is known after a crash."""
         for log in list(self.directory.logs.values()):
-            if begin_noting(log) is None:
+            if begin_damage_record(log) is None:
                 continue
             with suppress(DiskFullError, PartitionDeletedError):
                 async with self.changing(log):
-                    job = begin_noting(log)
+                    job = begin_damage_record(log)
                     if job is not None:
-                        await self.do(job, log, survives_full_disk=True)
+                        await self.run_job(job, log, survives_full_disk=True)
 
     async def compact(self, log: PartitionLog, throttle: Callable[[int], None]) -> bool:
         """One pass of compaction now; False where there is nothing to do."""
         async with self.changing(log):
             cleaned_offset = log.cleaned_offset
             while unready := unready_segments(log, self.clock_ms()):
-                await self._cold.hold(log, unready)
+                await self._cold.open_tables(log, unready)
             job = begin_compaction(log, self.directory.settings, self.clock_ms(), throttle)
             if job is None:
                 return False
             try:
                 completing = self._workers.complete(self._workers.cleaner, job, log, survives_full_disk=True)
-                await self._workers.to_the_end(completing)
+                await self._workers.run_to_completion(completing)
             except DiskFullError:
-                # What is swapped is swapped; the rest is tried again when there is room.
+                # Committed groups stay; the rest is tried again when there is room.
                 job.finish()
                 log.cleaned_offset = cleaned_offset
                 raise
@@ -399,27 +401,27 @@ class LogRuntime(PlainAppends):
         return True
 
     async def expire(self, log: PartitionLog) -> None:
-        """Let go of segments that are too old or too many."""
+        """Apply retention: delete segments that are too old or too many."""
         async with self.changing(log):
             before = list(log.segments)
             job = begin_retention(log, self.clock_ms())
             if job is not None:
                 self.counters.deleted_segments += sum(segment not in log.segments for segment in before)
-                await self.do(job, log)
+                await self.run_job(job, log)
         if log.closed:
-            self._commits.ask(log)
+            self._commits.request_flush(log)
 
     async def check(self, log: PartitionLog, segment: Segment, job: CheckJob) -> bool:
-        """One step of scrubbing; False where the segment is no longer the log's."""
+        """One step of scrubbing; False where the log no longer has the segment."""
         async with self.changing(log):
             if segment not in log.segments:
                 return False
-            await self._workers.look(self._workers.upkeeper, job)
+            await self._workers.run_read_only(self._workers.maintenance_worker, job)
         return True
 
     @asynccontextmanager
     async def changing(self, log: PartitionLog) -> AsyncIterator[None]:
-        """Held by whoever changes the set of a log's segments; refuses a log that is gone or has failed."""
+        """Hold the lock for changing the set of a log's segments; refuses a log that is deleted or failed."""
         async with self._lock(log.topic_partition):
             log.state.require_working()
             yield
@@ -429,23 +431,28 @@ class LogRuntime(PlainAppends):
 
     # Workers
 
-    async def do(self, job: Job, log: PartitionLog | None = None, *, survives_full_disk: bool = False) -> None:
-        """Run a job of upkeep and install its outcome. A fault of the disk fails the directory."""
-        completing = self._workers.complete(self._workers.upkeeper, job, log, survives_full_disk=survives_full_disk)
-        await self._workers.to_the_end(completing)
+    async def run_job(self, job: Job, log: PartitionLog | None = None, *, survives_full_disk: bool = False) -> None:
+        """Run a job of maintenance and install its outcome. A disk error fails the directory."""
+        completing = self._workers.complete(
+            self._workers.maintenance_worker, job, log, survives_full_disk=survives_full_disk
+        )
+        await self._workers.run_to_completion(completing)
 
-    def _tell_flushed(self, log: PartitionLog) -> None:
+    def _report_flushed(self, log: PartitionLog) -> None:
         if self.on_flushed is not None:
             self.on_flushed(log)
 
     def _run_flushes(
-        self, jobs: list[FlushJob], then: Callable[[Postponed | None, BaseException | None], None], is_alone: bool
+        self,
+        jobs: list[FlushJob],
+        then: Callable[[Postponed | None, BaseException | None], None],
+        has_sole_client: bool,
     ) -> None:
-        flusher = self._workers.flusher
-        if is_alone and flusher.is_quick and jobs[0].is_brief:
-            flusher.run_here(_run_all, jobs, then)
+        fsync_thread = self._workers.fsync_thread
+        if has_sole_client and fsync_thread.is_quick and jobs[0].is_brief:
+            fsync_thread.run_here(_run_all, jobs, then)
         else:
-            flusher.run(_run_all, jobs, then)
+            fsync_thread.run(_run_all, jobs, then)
 
 
 def _run_all(jobs: Sequence[FlushJob]) -> Postponed:

@@ -1,7 +1,6 @@
-"""What happens by itself: old segments go, keys are compacted, checkpoints are written, checksums are compared.
+"""Maintenance: retention, compaction, checkpoints and scrubbing, each in its own period.
 
-Each act has a period of its own and works through all logs of the directory,
-one at a time, throttled, beside the event loop.
+Each works through all logs of the directory, one at a time, throttled, off the event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from qanat.model.errors import DiskFullError, PartitionDeletedError, StorageErro
 
 _SCRUB_BYTES = 1024 * 1024
 _SCRUB_PAUSE_MS = 60_000
-"""Rest between two rounds over everything."""
+"""Pause between two rounds over everything."""
 _PAUSE_BYTES = 1024 * 1024
 _LONGEST_PAUSE_S = 0.1
 
@@ -44,7 +43,7 @@ class Pacer:
             self._owed_bytes = 0
 
     def hurry(self) -> None:
-        """Pause no more: somebody waits for the end."""
+        """Pause no more: a caller waits for the end."""
         self._is_hurried = True
 
 
@@ -58,7 +57,7 @@ class Maintenance:
 
     @property
     def _settings(self) -> DirectorySettings:
-        """Looked up anew each time: they may be changed while this runs."""
+        """Read each time: they may change while this runs."""
         return self._runtime.directory.settings
 
     def start(self) -> None:
@@ -72,22 +71,22 @@ class Maintenance:
         self._tasks = [asyncio.create_task(self._every(ms, act), name=f"log-{name}") for name, ms, act in periods]
 
     async def close(self) -> None:
-        """Stop between two steps; a job that is under way on a worker is waited for."""
+        """Stop between two steps; waits for a job that is under way in a worker."""
         self._pacer.hurry()
         for task in self._tasks:
             task.cancel()
         for outcome in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(outcome, Exception):
-                raise outcome  # A bug: faults of the disk end up in the directory's state.
+                raise outcome  # A bug: disk errors end up in the directory's state.
 
     async def expire(self) -> None:
-        """Apply retention to every log, and forget producers that have been silent."""
+        """Apply retention to every log, and remove silent producers."""
         now_ms = self._runtime.clock_ms()
         for log in self._logs():
             with suppress(DiskFullError, PartitionDeletedError):
                 await self._runtime.expire(log)
             log.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
-            await asyncio.sleep(0)  # Thousands of logs with nothing to do would hold everybody up together.
+            await asyncio.sleep(0)  # Thousands of logs with nothing to do would together block the event loop.
 
     async def compact(self) -> None:
         """Compact every log that is due."""
@@ -98,14 +97,14 @@ class Maintenance:
             await asyncio.sleep(0)
 
     async def checkpoint(self) -> None:
-        """Write the checkpoints, and what is known to be damaged."""
-        await self._runtime.keep_damage()
+        """Write the checkpoints, and the known damage."""
+        await self._runtime.record_damage()
         await self._runtime.checkpoint()
 
     async def scrub(self) -> int:
-        """Compare the checksums of everything once; returns how much damage is new.
+        """Verify the checksums of everything once; returns how much damage is new.
 
-        The last segment of each log is part of it: after a clean stop nobody else has read it.
+        The last segment of each log is included: after a clean shutdown nothing else has read it.
         """
         found = 0
         for log in self._logs():
@@ -134,6 +133,6 @@ class Maintenance:
     async def _every(self, period_ms: Callable[[], int], act: Callable[[], Awaitable[object]]) -> None:
         while self._runtime.directory.state.failure is None:
             await asyncio.sleep(period_ms() / 1000)
-            # Where the directory has failed there is nothing left to look after; a full disk may be freed.
+            # A failed directory needs no maintenance; a full disk may be freed.
             with suppress(StorageError):
                 await act()

@@ -1,7 +1,7 @@
-"""Segments on loan to a worker: what is being read there is not closed here.
+"""Segment leases: segments that a worker reads are not closed.
 
-A cold read works on a segment's file beside the loop. A job that replaces segments
-closes the old ones when it is finished: it recalls the log's loans first, and new
+A cold read uses a segment's file off the event loop. A job that replaces segments
+closes the old ones when it is finished: it recalls the log's leases first, and new
 ones wait until it is done, so that neither can starve the other.
 """
 
@@ -15,7 +15,7 @@ from qanat.log.partition_log import PartitionLog
 
 
 class SegmentLeases:
-    """Who reads which log's segments on a worker. Belongs to one event loop."""
+    """Counts the workers that read each log's segments. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._counts: dict[PartitionLog, int] = {}
@@ -23,7 +23,7 @@ class SegmentLeases:
         self._returns: dict[PartitionLog, asyncio.Event] = {}
 
     @asynccontextmanager
-    async def lent(self, log: PartitionLog) -> AsyncIterator[None]:
+    async def leased(self, log: PartitionLog) -> AsyncIterator[None]:
         """Inside, the segments that the log has now stay open."""
         while (recall := self._recalls.get(log)) is not None:
             await recall.wait()
@@ -39,7 +39,7 @@ class SegmentLeases:
 
     @asynccontextmanager
     async def recalled(self, log: PartitionLog) -> AsyncIterator[None]:
-        """Inside, nobody reads the log's segments on a worker. One at a time per log."""
+        """Inside, no worker reads the log's segments. One at a time per log."""
         assert log not in self._recalls, "one job at a time"
         over = self._recalls[log] = asyncio.Event()
         returned = self._returns[log] = asyncio.Event()

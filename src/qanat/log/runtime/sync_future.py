@@ -1,8 +1,8 @@
-"""What is waited for, told in the turn in which it is there: a record on disk, the answer to a parked fetch.
+"""A future that calls back at once: a record is on disk, a parked fetch has its answer.
 
-A future tells its callbacks one turn of the loop later, and each future made from another adds a turn. For what
-somebody waits for all the time, those turns cost more than the answer. So one listener is called at once
-(`at_once`); everybody else may treat it as any other future.
+An asyncio future runs its callbacks one iteration of the loop later, and each future made from another adds one. On
+the hot path those iterations cost more than the answer. So one callback runs at once
+(`sync_callback`); everywhere else this is a future like any other.
 """
 
 from __future__ import annotations
@@ -15,47 +15,47 @@ Result = TypeVar("Result")
 
 
 class SyncFuture(asyncio.Future[Result]):
-    """Settled by `settle`, `settle_with_fault` or `cancel`; whichever is first counts.
+    """Settled by `settle`, `settle_with_fault` or `cancel`; the first counts.
 
-    One is made for every write that waits for the disk: what is seldom there is no attribute of its own until it is,
-    and a listener is let go of when it was told, since it often holds this.
+    One is made for every write that waits for the disk: rare attributes exist only once they are set,
+    and a callback is dropped when it has run, since it often refers to this future.
     """
 
-    at_once: Callable[[SyncFuture[Result]], object] | None = None
-    _keepers: list[Callable[[SyncFuture[Result]], object]] | None = None
+    sync_callback: Callable[[SyncFuture[Result]], object] | None = None
+    _settle_callbacks: list[Callable[[SyncFuture[Result]], object]] | None = None
 
-    def on_settled(self, forget: Callable[[SyncFuture[Result]], object]) -> None:
-        """Whoever keeps this until it is settled is told in the same turn, too, before `at_once`."""
-        if self._keepers is None:
-            self._keepers = [forget]
+    def on_settled(self, callback: Callable[[SyncFuture[Result]], object]) -> None:
+        """Call `callback` in the same iteration, too, before `sync_callback`: for collections that hold this."""
+        if self._settle_callbacks is None:
+            self._settle_callbacks = [callback]
         else:
-            self._keepers.append(forget)
+            self._settle_callbacks.append(callback)
 
     def settle(self, result: Result) -> None:
-        if not self.done():  # Whoever waited may have been cancelled meanwhile.
+        if not self.done():  # The waiter may have been cancelled meanwhile.
             self.set_result(result)
-            self._tell()
+            self._notify()
 
     def settle_with_fault(self, fault: BaseException) -> None:
         if not self.done():
             self.set_exception(fault)
-            self._tell()
+            self._notify()
 
     def cancel(self, msg: Any = None) -> bool:
         if not super().cancel(msg):
             return False
-        self._tell()
+        self._notify()
         return True
 
-    def _tell(self) -> None:
-        if self._keepers is not None:
-            keepers, self._keepers = self._keepers, None
-            for forget in keepers:
-                forget(self)
-        if (listener := self.at_once) is not None:
-            self.at_once = None
+    def _notify(self) -> None:
+        if self._settle_callbacks is not None:
+            callbacks, self._settle_callbacks = self._settle_callbacks, None
+            for callback in callbacks:
+                callback(self)
+        if (listener := self.sync_callback) is not None:
+            self.sync_callback = None
             try:
                 listener(self)
-            except Exception as bug:  # noqa: BLE001 - one who waits must not keep whoever settles from the others
-                told = {"message": "whoever waited for this failed when it was told", "exception": bug, "future": self}
-                self.get_loop().call_exception_handler(told)
+            except Exception as bug:  # noqa: BLE001 - a failing callback must not keep the settler from others
+                context = {"message": "a callback of this future failed", "exception": bug, "future": self}
+                self.get_loop().call_exception_handler(context)

@@ -1,9 +1,9 @@
-"""The threads of a data directory, and how work gets there and back.
+"""The worker threads of a data directory, and how work gets there and back.
 
-One worker for fsync (`flusher`), one for cold reads and for opening batches, one for writing large ones, one for
-upkeep, one for compaction (which is slowed down on purpose), so that none of them waits for another's
+One worker for fsync (`fsync_thread`), one for cold reads and for opening batches, one for writing large ones, one for
+maintenance, one for compaction (which is throttled), so that none of them waits for another's
 disk time; and a few that make new logs, whose many small fsyncs would otherwise queue
-one by one behind everybody else's on a busy disk.
+one by one behind all others on a busy disk.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, TypeVarTuple
 
 from qanat.log.background_jobs import Job
-from qanat.log.directories.directory_state import DirectoryState
+from qanat.log.directory_state import DirectoryState
 from qanat.log.partition_log import PartitionLog
-from qanat.log.runtime.fsync_thread import Flusher
+from qanat.log.runtime.fsync_thread import FsyncThread
 from qanat.log.runtime.segment_leases import SegmentLeases
 from qanat.model.errors import DiskFullError, StorageError
 
@@ -24,22 +24,24 @@ Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 LOGS_MADE_AT_ONCE = 4
-"""Workers that make new logs. They help where the disk is busy with others; alone on it, one is as fast."""
+"""Workers that make new logs. They help where the disk is busy otherwise; alone on it, one is as fast."""
 
 
 class Workers:
-    """Who does the blocking work. Belongs to one event loop."""
+    """The threads for blocking work. Belongs to one event loop."""
 
-    def __init__(self, state: DirectoryState, on_failure: Callable[[], None], flusher: Flusher | None = None) -> None:
+    def __init__(
+        self, state: DirectoryState, on_failure: Callable[[], None], fsync_thread: FsyncThread | None = None
+    ) -> None:
         self._state = state
         self._on_failure = on_failure
-        self.flusher = flusher or Flusher()
+        self.fsync_thread = fsync_thread or FsyncThread()
         self.reader = ThreadPoolExecutor(1, "log-read")
         self.writer = ThreadPoolExecutor(1, "log-write")
-        self.upkeeper = ThreadPoolExecutor(1, "log-upkeep")
+        self.maintenance_worker = ThreadPoolExecutor(1, "log-maintenance")
         self.cleaner = ThreadPoolExecutor(1, "log-clean")
         self.makers = ThreadPoolExecutor(LOGS_MADE_AT_ONCE, "log-make")
-        self.loans = SegmentLeases()
+        self.leases = SegmentLeases()
         self._jobs: set[asyncio.Task[None]] = set()
 
     async def settle(self) -> None:
@@ -48,8 +50,8 @@ class Workers:
             await asyncio.wait(self._jobs)
 
     def close(self) -> None:
-        self.flusher.close()
-        for worker in (self.reader, self.writer, self.upkeeper, self.cleaner, self.makers):
+        self.fsync_thread.close()
+        for worker in (self.reader, self.writer, self.maintenance_worker, self.cleaner, self.makers):
             worker.shutdown()
 
     async def run(
@@ -60,7 +62,7 @@ class Workers:
     async def complete(
         self, worker: ThreadPoolExecutor, job: Job, log: PartitionLog | None, *, survives_full_disk: bool = False
     ) -> None:
-        """Run a job and install its outcome. A fault of the disk fails the directory."""
+        """Run a job and install its outcome. A disk error fails the directory."""
         try:
             await self.run(worker, job.run)
         except StorageError as error:
@@ -70,28 +72,28 @@ class Workers:
         await self.install(job, log)
 
     async def install(self, job: Job, log: PartitionLog | None) -> None:
-        """Finish a job; where it is about a log, nobody reads that log's segments on a worker meanwhile."""
+        """Finish a job; for a job on a log, no worker reads that log's segments meanwhile."""
         if log is None:
             job.finish()
             return
-        async with self.loans.recalled(log):
+        async with self.leases.recalled(log):
             job.finish()
 
     def fail(self, error: StorageError) -> None:
-        """Give the directory up, and let those who wait hear of it."""
+        """Fail the directory, and wake the waiters."""
         self._state.fail(error)
         self._on_failure()
 
-    async def look(self, worker: ThreadPoolExecutor, job: Job) -> None:
-        """Run a job that only reads: what it cannot read is the reader's trouble, not the directory's."""
-        await self.to_the_end(self._look(worker, job))
+    async def run_read_only(self, worker: ThreadPoolExecutor, job: Job) -> None:
+        """Run a job that only reads: a read error is the reader's, and does not fail the directory."""
+        await self.run_to_completion(self._run_read_only(worker, job))
 
-    async def _look(self, worker: ThreadPoolExecutor, job: Job) -> None:
+    async def _run_read_only(self, worker: ThreadPoolExecutor, job: Job) -> None:
         await self.run(worker, job.run)
         job.finish()
 
-    async def to_the_end(self, work: Coroutine[None, None, None]) -> None:
-        """Await work that must not stop half-way: a caller that is cancelled goes when it is done."""
+    async def run_to_completion(self, work: Coroutine[None, None, None]) -> None:
+        """Await work that must not stop half-way: a cancelled caller leaves when it is done."""
         task = asyncio.create_task(work)
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)

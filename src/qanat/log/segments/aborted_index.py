@@ -32,5 +32,5 @@ def encode_aborted(entries: Iterable[AbortedTransaction]) -> bytes:
 
 
 def decode_aborted(content: Buffer) -> list[AbortedTransaction]:
-    """The entries of a file whose checksum was compared before."""
+    """The entries of a file whose checksum has been verified."""
     return [AbortedTransaction(*entry[1:]) for entry in _ENTRY.iter_unpack(content)]

@@ -1,8 +1,8 @@
-"""Reading a segment's bytes without believing them: recovery, scrubbing, cold reads.
+"""Batch scan: reading a segment's bytes without trusting them, for recovery, scrubbing and cold reads.
 
-A batch is believed when its length fits, its magic is 2, its offsets go
-forward and its checksum holds. What does not pass is either the torn end of a
-file that was being written, or damage; telling the two apart is `recovery`'s.
+A batch is sound when its length fits, its magic is 2, its offsets ascend
+and its checksum matches. Anything else is either the torn end of a file that
+was being written, or damage; `recovery` tells the two apart.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _CHUNK_BYTES = 1024 * 1024
 _OFFSET = Struct(">q")
 _LARGEST_OFFSET = 2**63 - 1
 ANY_OFFSET = -(2**63)
-"""As the first offset that is expected: batches may have any offsets, in any order."""
+"""As the first expected offset: batches may have any offsets, in any order."""
 _SHARED_OFFSET_BYTES = 5
 """Offsets less than 2^24 apart share this many leading bytes, except across a carry."""
 
 
 class Readable(Protocol):
-    """As much of a file as scanning takes."""
+    """The part of a file that scanning needs."""
 
     def read(self, position: int, length: int) -> bytearray: ...
 
 
 class Damage(NamedTuple):
-    """Bytes of a segment that hold no readable batch, and the offsets that may be missing for it."""
+    """Bytes of a segment that hold no readable batch, and the offsets that may be missing because of it."""
 
     start: int
     end: int
@@ -68,7 +68,7 @@ def _checksum_mismatch(header: BatchHeader) -> str:
 
 
 def _header_fault(header: BatchHeader, left: int, first_offset: int, end_offset: int) -> str | None:
-    """What a header says that cannot be, `left` bytes before the end."""
+    """Why a header `left` bytes before the end is impossible; None where it is possible."""
     if header.magic != MAGIC:
         return f"magic is {header.magic}, 2 is expected"
     if not HEADER_SIZE <= header.size <= left:
@@ -83,7 +83,7 @@ def _header_fault(header: BatchHeader, left: int, first_offset: int, end_offset:
 def sound_batches(
     data: Buffer, position: int, first_offset: int, end_offset: int = _LARGEST_OFFSET
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Batches from `position` on, up to the first that cannot be believed."""
+    """Batches from `position` on, up to the first that is not sound."""
     while True:
         header = readable_batch(data, position, first_offset, end_offset)
         if isinstance(header, str):
@@ -97,7 +97,7 @@ def sound_batches(
 def next_sound_batch(
     file: Readable, position: int, end: int, first_offset: int, end_offset: int = _LARGEST_OFFSET
 ) -> tuple[int, BatchHeader] | None:
-    """Where reading can go on after damage: the nearest sound batch after `position`, and its header."""
+    """Where reading can resume after damage: the nearest sound batch after `position`, and its header."""
     start, candidates = position + 1, _candidates(first_offset)
     while end - start >= HEADER_SIZE:
         window = file.read(start, min(_CHUNK_BYTES, end - start))
@@ -113,15 +113,15 @@ def next_sound_batch(
                 return start + at, header
         if len(window) < HEADER_SIZE:
             return None
-        start += len(window) - HEADER_SIZE + 1  # A header that the window cuts through belongs to the next one.
+        start += len(window) - HEADER_SIZE + 1  # A header that the window splits belongs to the next window.
     return None
 
 
 def _candidates(first_offset: int) -> re.Pattern[bytes]:
-    """Finds the magic of whatever could be a batch, by the leading bytes of its offset.
+    """Finds the magic of every possible batch, by the leading bytes of its offset.
 
-    The magic comes first and is looked for at the speed of memory: there is none in the zeros that a file system
-    leaves where it has lost something. What stands before it is looked at then.
+    The pattern starts with the magic, which is searched at the speed of memory: zeros that a file system leaves in
+    place of lost data hold none. The bytes before it are checked afterwards.
     """
     starts = (first_offset, min(first_offset + (1 << 24), _LARGEST_OFFSET))
     prefixes = sorted({re.escape(_OFFSET.pack(start)[:_SHARED_OFFSET_BYTES]) for start in starts})
@@ -135,7 +135,7 @@ def read_batches(
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Position, header and bytes of the batches in a range of a file, up to the first that is not sound.
 
-    Read through a buffer and not through a map, for work beside the event loop: touching a cold map
+    Reads through a buffer and not through a map, for work off the event loop: touching a cold map
     would hold the interpreter lock for as long as the disk takes.
     """
     position, wanted = start, _CHUNK_BYTES
@@ -151,7 +151,7 @@ def read_batches(
         if walked:
             wanted = _CHUNK_BYTES
         elif HEADER_SIZE <= len(data) < batch_size_at(data, 0) <= end - position:
-            wanted = batch_size_at(data, 0)  # One batch larger than a chunk, or a lie: the next round tells.
+            wanted = batch_size_at(data, 0)  # A batch larger than a chunk, or a wrong length.
         else:
             return
 
@@ -159,7 +159,7 @@ def read_batches(
 def find_damage(
     file: Readable, start: int, end: int, first_offset: int, next_offset: int, *, end_offset: int = _LARGEST_OFFSET
 ) -> Iterator[Damage]:
-    """What is not sound in a range that should be whole batches with offsets from `first_offset` to `next_offset`.
+    """Damage in a range that should be whole batches with offsets from `first_offset` to `next_offset`.
 
     With `end_offset`, a batch that reaches beyond it is not sound.
     """

@@ -20,8 +20,8 @@ PARTITION_METADATA = "partition.metadata"
 
 _DIGITS = 20
 
-BESIDE_LOG = (OFFSET_INDEX, TIME_INDEX, ABORTED_INDEX, SIDECAR)
-"""What belongs to a segment besides its log."""
+COMPANION_SUFFIXES = (OFFSET_INDEX, TIME_INDEX, ABORTED_INDEX, SIDECAR)
+"""The files of a segment besides its log."""
 
 
 def segment_file(directory: str, base_offset: int, suffix: str) -> str:
@@ -33,7 +33,7 @@ def swap_file(directory: str, base_offset: int, end_offset: int, suffix: str) ->
 
 
 def offset_of(name: str, suffix: str) -> int | None:
-    """The offset that a file of this kind is named after; None for any other file."""
+    """The offset in the name of a file of this kind; None for any other file."""
     stem = name.removesuffix(suffix)
     return int(stem) if name.endswith(suffix) and len(stem) == _DIGITS and stem.isdecimal() else None
 

@@ -2,14 +2,14 @@
 """The header digest: a running digest of what a batch's own checksum leaves out.
 
 A batch's CRC does not cover its base offset and its leader epoch, because the leader sets both without reading the
-records. A segment therefore keeps 64 bits that run over the two numbers of all its batches, in order: in memory while
+records. A segment therefore has a 64-bit digest of the two numbers of all its batches, in order: in memory while
 it grows, in the sidecar once it is sealed, in `header-digest-checkpoint` up to the recovery point.
 
-Each step is a bijection of the digest for a given header, and of a number for a given digest: one number that is
-wrong is always noticed. It is arithmetic on machine words and not a CRC because every append pays for it: compiled,
+Each step is a bijection of the digest for a given header, and of a number for a given digest: one wrong
+number is always noticed. It is arithmetic on machine words and not a CRC because every append pays for it: compiled,
 it takes a few nanoseconds.
 
-Who compares it is `verification`; what is found is `scan.Damage`.
+`verification` compares digests; it reports `batch_scan.Damage`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MASK = 2**64 - 1
 _FACTOR = 0x9E3779B97F4A7C15
 """Odd, so that multiplying by it loses nothing; its bits are those of the golden ratio."""
 EMPTY = 0xCBF29CE484222325
-"""The digest of no batch at all."""
+"""The digest of zero batches."""
 
 _PREFIX = Packing(">qii")
 """Base offset, length and leader epoch: the first 16 bytes of a batch."""
@@ -37,16 +37,16 @@ class _Readable(Protocol):
 
 
 class HeaderDigest(Struct, frozen=True):
-    """What is known of the headers of a segment."""
+    """The digest of the headers of a segment."""
 
     digest: int
     is_dense: bool
-    """Whether each batch starts where the one before it ends, the first at the segment's base offset: in such a segment
+    """Whether each batch starts where the one before it ends, the first at the segment's base offset. In such a segment
     every base offset follows from the others. Compaction leaves holes."""
 
 
 class HeaderPoint(Struct, frozen=True):
-    """What is known of the headers at the beginning of a segment: its first `size` bytes, up to `next_offset`."""
+    """The digest of the headers at the beginning of a segment: its first `size` bytes, up to `next_offset`."""
 
     base_offset: int
     """Of the segment."""
@@ -64,9 +64,9 @@ def extended(digest: int, base_offset: int, leader_epoch: int) -> int:
 
 
 def digest_of(file: _Readable, size: int) -> int | None:
-    """The digest of the batches in the first `size` bytes, from their headers alone; None where they do not add up.
+    """The digest of the batches in the first `size` bytes, from their headers alone; None where lengths do not add up.
 
-    Large batches are passed over: of them only the header is read.
+    Of large batches, only the header is read.
     """
     digest, position, wanted = EMPTY, 0, _SMALL_WINDOW_BYTES
     while position < size:

@@ -1,4 +1,4 @@
-# The C types of tables.py, for Cython; nothing here changes what the code means.
+# The C types of index_tables.py, for Cython; nothing here changes what the code means.
 cdef class GrowingTables:
     cdef public long long base_offset, interval_bytes, bytes_since_entry, last_timestamp
     cdef public bytearray digests, offsets, times

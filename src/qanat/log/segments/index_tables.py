@@ -1,11 +1,11 @@
 # cython: language_level=3, annotation_typing=False
 """A segment's look-up tables: in memory while the segment grows, in files once it is sealed.
 
-The files can be lost or torn in a crash without harm: their checksums stand in
-the sidecar, they are compared when the files are opened, and a segment whose
-tables are gone is replayed (`replay.RebuildJob`).
+A crash may lose or tear the files without harm: their checksums are in the sidecar and are
+verified when the files are opened, and a segment whose tables are lost is replayed
+(`state_replay.RebuildJob`).
 
-Rule: a worker opens files (`open`), the owner's thread takes them in (`adopt`).
+Rule: a worker opens files (`open`), the owner's thread installs them (`hold`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from qanat.log.directories.atomic_files import read_whole, write_volatile
+from qanat.log.atomic_files import read_whole, write_volatile
 from qanat.log.files import Buffer, File, Files
 from qanat.log.segments import file_names
 from qanat.log.segments.aborted_index import ENTRY_SIZE as ABORTED_ENTRY_SIZE
@@ -39,7 +39,7 @@ add_digest = _DIGEST.pack
 
 
 class GrowingTables:
-    """The tables of a segment that is written: plain buffers."""
+    """The tables of a segment that is being written: plain buffers."""
 
     __slots__ = (
         "aborted",
@@ -59,19 +59,19 @@ class GrowingTables:
         self.last_timestamp = -1
         self.offsets = bytearray()
         self.digests = bytearray()
-        """The header digest before each batch that `offsets` knows; of the last ones only, where the others were read
+        """The header digest before each batch that `offsets` lists; only of the latest ones, where the others were read
         back from a file."""
         self.times = bytearray()
         self.aborted: list[AbortedTransaction] = []
 
     is_checked = True
-    """Tables in memory are as good as the process."""
+    """Tables in memory are always usable."""
 
     def check(self) -> bool:
         return True
 
     def enter(self, position: int, size: int, last_offset: int, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """Take in the batch at `position`; an entry is made every `interval_bytes`."""
+        """Add the batch at `position`; one entry per `interval_bytes`."""
         if self.bytes_since_entry > self.interval_bytes:
             self.offsets += add_offset_entry(last_offset - self.base_offset, position)
             if max_timestamp > self.last_timestamp:
@@ -80,7 +80,7 @@ class GrowingTables:
         self.bytes_since_entry += size
 
     def enter_timestamp(self, timestamp: int, offset: int) -> None:
-        """Enter the newest timestamp so far and the batch that brought it."""
+        """Add the newest timestamp so far and the batch that has it."""
         if timestamp > self.last_timestamp:
             self.times += add_time_entry(timestamp, offset - self.base_offset)
             self.last_timestamp = timestamp
@@ -93,8 +93,8 @@ class GrowingTables:
         at = len(self.digests) - later * _DIGEST.size
         return int(_DIGEST.unpack_from(self.digests, at)[0]) if at >= 0 else None
 
-    def retreat(self, position: int, next_offset: int) -> None:
-        """Forget the batches from `position` on, which begin with `next_offset`; aborted transactions stay."""
+    def truncate(self, position: int, next_offset: int) -> None:
+        """Remove the batches from `position` on, which begin with `next_offset`; aborted transactions stay."""
         while self.offsets and batch_start_before(self.offsets, _ANYWHERE) >= position:
             del self.offsets[-OFFSET_ENTRY_SIZE:]
             del self.digests[-_DIGEST.size :]
@@ -107,7 +107,7 @@ class GrowingTables:
     def restored(
         base_offset: int, interval_bytes: int, size: int, offsets: bytes, times: bytes, aborted: bytes
     ) -> GrowingTables | None:
-        """Tables read back from their files, to grow on; None where these cannot be tables at all."""
+        """Tables read back from their files, to continue; None where the files cannot be tables at all."""
         if len(offsets) % OFFSET_ENTRY_SIZE or len(times) % TIME_ENTRY_SIZE or len(aborted) % ABORTED_ENTRY_SIZE:
             return None
         tables = GrowingTables(base_offset, interval_bytes)
@@ -136,11 +136,11 @@ class GrowingTables:
             if content or suffix != file_names.ABORTED_INDEX:
                 write_volatile(files, path, content)
             else:
-                files.remove(path)  # Somebody else's must not be taken for ours.
+                files.remove(path)  # A leftover file must not be taken for this segment's.
 
 
 class OpenTables(NamedTuple):
-    """A sealed segment's tables, open and found to be what was sealed."""
+    """A sealed segment's tables, open and verified against the sidecar."""
 
     offsets: File
     offsets_size: int
@@ -155,7 +155,7 @@ class OpenTables(NamedTuple):
         return self.times.is_resident(0, self.times_size)
 
     def read_offsets(self) -> Buffer:
-        """A copy of the table, read as a worker may; the file is in memory after it."""
+        """A copy of the table, safe to read in a worker; the file is in memory afterwards."""
         return self.offsets.read(0, self.offsets_size)
 
     def read_times(self) -> Buffer:
@@ -178,12 +178,12 @@ class SealedTables:
         self.checksums = checksums
         self._held: OpenTables | None = None
         self.is_checked = False
-        """Whether the files are open and right; they stay so, whatever becomes of their names."""
+        """Whether the files are open and verified; they stay so, whatever happens to their names."""
 
     def open(self) -> OpenTables | None:
-        """The files, open and compared with their checksums; None where they are not what was sealed.
+        """Open the files and verify their checksums; None where they are not what was sealed.
 
-        Reads them, so it is for a worker, and changes nothing here: `adopt` does, or `OpenTables.close` lets them go.
+        Reads the files, so it belongs in a worker. It changes nothing here: pass the result to `hold`, or close it.
         """
         offsets = self._matching(file_names.OFFSET_INDEX, self.checksums.offset_index)
         times = self._matching(file_names.TIME_INDEX, self.checksums.time_index)
@@ -205,8 +205,8 @@ class SealedTables:
         file.close()
         return None
 
-    def adopt(self, opened: OpenTables) -> None:
-        """Take in what `open` has found; where somebody was faster, his stays."""
+    def hold(self, opened: OpenTables) -> None:
+        """Install what `open` returned; tables that are open already stay, and `opened` is closed."""
         if self._held is None:
             self._held = opened
             self.is_checked = True
@@ -214,9 +214,9 @@ class SealedTables:
             opened.close()
 
     def check(self) -> bool:
-        """Both at once, for whoever may wait for the disk; False where the tables are lost."""
+        """`open` and `hold` in one step, for callers that may wait for the disk; False where the tables are lost."""
         if not self.is_checked and (opened := self.open()) is not None:
-            self.adopt(opened)
+            self.hold(opened)
         return self.is_checked
 
     def _path(self, suffix: str) -> str:
@@ -231,7 +231,7 @@ class SealedTables:
         return self._held is not None and self._held.are_offsets_resident()
 
     def are_all_resident(self) -> bool:
-        """The same for whatever there is to look up."""
+        """Whether looking up an offset or a timestamp would not wait for the disk."""
         return self._held is not None and self._held.are_offsets_resident() and self._held.are_times_resident()
 
     @property

@@ -1,12 +1,12 @@
-"""Sparse look-up tables beside a segment: offset to position, timestamp to offset.
+"""Sparse indexes of a segment: offset to position, timestamp to offset.
 
 Kafka's formats: `.index` has entries of (relative offset, position), 4 bytes
 each; `.timeindex` of (timestamp 8, relative offset 4); big-endian, ascending.
 An entry names the *last* offset of the batch that starts at its position.
 
 A table is one buffer of packed entries: a bytearray while its segment is
-written, a view of the file once it is sealed. A table's checksum is kept in
-the segment's sidecar; a file that does not match it is rebuilt from the log.
+written, a view of the file once it is sealed. The segment's sidecar holds the
+table's checksum; a file that does not match it is rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ add_time_entry = _TIME_ENTRY.pack
 
 
 def position_before(table: Buffer, relative_offset: int) -> int:
-    """Where to start walking for a batch that holds `relative_offset`: never after it."""
+    """Where to start walking to the batch that holds `relative_offset`: never after it."""
     return _last_entry(table, 0, relative_offset)[1]
 
 
 def positions_around(table: Buffer, relative_offset: int) -> tuple[int, int | None]:
-    """The same, and where the walk is over at the latest: the batch starts there or before; None for the end."""
+    """`position_before`, and the position where the walk ends at the latest; None for the end of the segment."""
     number, position = _last_entry(table, 0, relative_offset)
     following = (number + 1) * OFFSET_ENTRY_SIZE
     return position, _read_entry(table, following)[1] if following < len(table) else None
@@ -47,7 +47,7 @@ def batch_start_before(table: Buffer, position: int) -> int:
 
 
 def number_of_entry(table: Buffer, position: int) -> int:
-    """Number of the last entry of a batch that starts at or before `position`; -1 where there is none."""
+    """Number of the last entry for a batch that starts at or before `position`; -1 where there is none."""
     return _last_entry(table, 1, position)[0]
 
 
@@ -60,8 +60,8 @@ def last_offset_at(table: Buffer, position: int) -> int | None:
 def _last_entry(table: Buffer, field: int, wanted: int) -> tuple[int, int]:
     """Number and position of the last entry with a field of at most `wanted`; -1 and 0 where there is none.
 
-    The batches of a topic are much alike, so that the entry is near its share of the table: looking
-    around there takes three or four steps where halving a large table takes fifteen.
+    Batches of a topic are of similar size, so the entry is close to its proportional place in the table: probing
+    around there takes three or four steps where bisecting a large table takes fifteen.
     """
     last = len(table) // OFFSET_ENTRY_SIZE - 1
     if last < 0:
@@ -96,10 +96,10 @@ def offset_before_timestamp(table: Buffer, timestamp: int) -> int:
 
 
 def last_timestamp(table: Buffer) -> int:
-    """The newest timestamp that the table knows; -1 where it is empty."""
+    """The newest timestamp in the table; -1 where it is empty."""
     return int(_TIME_ENTRY.unpack_from(table, len(table) - TIME_ENTRY_SIZE)[0]) if table else -1
 
 
 def last_time_offset(table: Buffer) -> int:
-    """The relative offset of the batch that brought the newest timestamp; -1 where the table is empty."""
+    """The relative offset of the batch with the newest timestamp; -1 where the table is empty."""
     return int(_TIME_ENTRY.unpack_from(table, len(table) - TIME_ENTRY_SIZE)[1]) if table else -1

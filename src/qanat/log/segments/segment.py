@@ -1,14 +1,14 @@
-"""One segment: a `.log` file of bare batches, its look-up tables and, once complete, its sidecar.
+"""One segment: a `.log` file of bare batches, its look-up tables and, once sealed, its sidecar.
 
-Open, a segment grows by `append`. When the log moves on to the next one it is
-closed, and once its bytes are certainly on disk it is sealed: its sidecar is
-written and it never changes again.
+An open segment grows by `append`. When the log rolls to the next segment, this one is
+closed; once its bytes are on disk it is sealed: its sidecar is written and it never
+changes again.
 
-Rule 1: `size` is the truth. Bytes of the file beyond it are garbage that nobody is ever shown.
-Rule 2: a position handed in or returned is the start of a batch, or `size`.
+Rule 1: `size` is authoritative. Bytes of the file beyond it are garbage that no reader ever sees.
+Rule 2: a position passed in or returned is the start of a batch, or `size`.
 
-Which segment an offset belongs to is `partition_log`'s business; what a dead
-process left behind is `recovery`'s.
+`partition_log` decides which segment an offset belongs to; `recovery` handles what a dead
+process left behind.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from struct import Struct
 
 import msgspec
 
-from qanat.log.append_state import SegmentEnd
-from qanat.log.directories.atomic_files import replace
+from qanat.log.atomic_files import replace
 from qanat.log.files import Buffer, File, Files
 from qanat.log.leader_epochs import EpochStart
 from qanat.log.segments import file_names
@@ -27,6 +26,7 @@ from qanat.log.segments.batch_scan import Damage
 from qanat.log.segments.header_digest import HeaderDigest
 from qanat.log.segments.index_tables import GrowingTables, SealedTables
 from qanat.log.segments.indexes import batch_start_before, offset_before_timestamp, position_before
+from qanat.log.segments.segment_end import SegmentEnd
 from qanat.log.segments.sidecar import Sidecar, encode_sidecar
 from qanat.log.segments.verification import find_segment_damage, merged
 from qanat.model.errors import CorruptLogError, QanatError, UnreadableSegmentError
@@ -39,8 +39,8 @@ _BEFORE_LENGTH = 12
 _NOTHING_CHECKSUM = crc32c(b"")
 
 
-class AstrayError(CorruptLogError):
-    """There is no batch where one should be: what is damaged, and how far, is not known yet (`locate_damage`)."""
+class BatchNotFoundError(CorruptLogError):
+    """There is no batch where one should be; the extent of the damage is not known yet (`locate_damage`)."""
 
     def __init__(self, segment: Segment, position: int) -> None:
         self.segment = segment
@@ -51,7 +51,7 @@ class AstrayError(CorruptLogError):
 
 
 class Segment(SegmentEnd):
-    """Records from `base_offset` on, up to and without `next_offset`."""
+    """Records from `base_offset` to `next_offset` (exclusive)."""
 
     __slots__ = (
         "are_headers_checked",
@@ -69,17 +69,17 @@ class Segment(SegmentEnd):
         self.files = files
         self.directory = directory
         self.shown_size = 0
-        """Of how many bytes there may be views."""
+        """How many bytes views may show."""
         self.read_offset = base_offset
-        """Where the read ended that came last: whoever reads on starts at that position, without looking it up."""
+        """Where the latest read ended: a reader that continues there starts at `read_position`, without a look-up."""
         self.read_position = 0
         self.sidecar: Sidecar | None = None
         self.damage: tuple[Damage, ...] = ()
         self.are_headers_checked = False
-        """Whether this process has compared the header digest of a sealed segment."""
+        """Whether this process has verified the header digest of a sealed segment."""
 
     def __copy__(self) -> Segment:
-        """The segment as it is now, with the same file and tables: for whoever walks it while it grows."""
+        """The segment as it is now, with the same file and tables: for a job that walks it while it grows."""
         other = Segment.__new__(Segment)
         for name in _FIELDS:
             setattr(other, name, getattr(self, name))
@@ -91,7 +91,7 @@ class Segment(SegmentEnd):
 
     @staticmethod
     def create(files: Files, directory: str, base_offset: int, interval_bytes: int) -> Segment:
-        """A new, empty segment; its name is not durable before the folder is synced."""
+        """A new, empty segment; its name is durable once the folder is synced."""
         file = files.open(file_names.segment_file(directory, base_offset, file_names.LOG), create=True)
         return Segment(files, directory, base_offset, file, interval_bytes)
 
@@ -119,14 +119,14 @@ class Segment(SegmentEnd):
 
     @property
     def has_aborted(self) -> bool:
-        """Whether an aborted transaction ends here; asked of the sidecar, not of the disk."""
+        """Whether an aborted transaction ends here; read from the sidecar, not from the disk."""
         if self.sidecar is not None:
             return self.sidecar.checksums.aborted_index != _NOTHING_CHECKSUM
         return bool(self.tables.aborted)
 
     @property
     def headers(self) -> HeaderDigest | None:
-        """What is known of the batches' headers besides what stands in the file."""
+        """The header digest; None where it is not known."""
         if self.sidecar is not None:
             return None if isinstance(self.sidecar.headers, msgspec.UnsetType) else self.sidecar.headers
         return HeaderDigest(self.digest, self.is_dense) if self.is_digested else None
@@ -141,7 +141,7 @@ class Segment(SegmentEnd):
 
     def all_files(self) -> list[str]:
         """The log first: without it the others mean nothing."""
-        return [self.path(suffix) for suffix in (file_names.LOG, *file_names.BESIDE_LOG)]
+        return [self.path(suffix) for suffix in (file_names.LOG, *file_names.COMPANION_SUFFIXES)]
 
     def close(self) -> None:
         self.file.close()
@@ -150,8 +150,8 @@ class Segment(SegmentEnd):
 
     # Writing
 
-    def start_again(self) -> None:
-        """Forget the batches that were entered: they are to be entered once more."""
+    def reset(self) -> None:
+        """Forget all entered batches: the caller enters them again."""
         assert isinstance(self.tables, GrowingTables), "a sealed segment never changes"
         Segment.__init__(self, self.files, self.directory, self.base_offset, self.file, self.tables.interval_bytes)
 
@@ -169,19 +169,19 @@ class Segment(SegmentEnd):
         try:
             self.file.write(chunks, position)
         except QanatError:
-            self.file.cut(position)
+            self.file.truncate(position)
             raise
         self.enter(position, size, base_offset, last_offset, leader_epoch, max_timestamp)
 
     def enter_header(self, position: int, header: BatchHeader, max_timestamp: int | None = None) -> None:
-        """Take in a batch that is in the file at `position`, as its header describes it."""
+        """Enter a batch that is in the file at `position`, as its header describes it."""
         newest = header.newest_timestamp if max_timestamp is None else max_timestamp
         self.enter(position, header.size, header.base_offset, header.last_offset, header.leader_epoch, newest)
 
     # Sealing
 
     def describe(self) -> Sidecar:
-        """The sidecar that this segment would have if it were sealed as it is."""
+        """The sidecar that this segment would get if it were sealed now."""
         assert isinstance(self.tables, GrowingTables), "a sealed segment has its sidecar"
         self.tables.enter_timestamp(self.max_timestamp, self.max_timestamp_offset)
         return Sidecar(
@@ -196,7 +196,7 @@ class Segment(SegmentEnd):
         )
 
     def write_seal(self, sidecar: Sidecar) -> None:
-        """Make a closed segment durable, then say so in its sidecar (on a worker; `become_sealed` follows)."""
+        """Make a closed segment durable, then write its sidecar (in a worker; `become_sealed` follows)."""
         assert isinstance(self.tables, GrowingTables), "sealed once"
         self.file.sync()
         self.tables.write(self.files, self.directory)
@@ -209,7 +209,7 @@ class Segment(SegmentEnd):
         self.tables = SealedTables(self.files, self.directory, self.base_offset, sidecar.checksums)
 
     def keep_in_memory(self, tables: GrowingTables | SealedTables) -> None:
-        """Look things up in these tables, for which there is no room on the disk; the next start makes them again."""
+        """Use these tables, for which the disk has no room; the next start builds them again."""
         if isinstance(self.tables, SealedTables):
             self.tables.close()
         self.tables = tables
@@ -217,11 +217,11 @@ class Segment(SegmentEnd):
     # Looking up
 
     def is_next_read(self, offset: int) -> bool:
-        """Whether a read from `offset` on goes on where the last one ended, at `read_position`."""
+        """Whether a read from `offset` on continues where the latest one ended, at `read_position`."""
         return offset == self.read_offset and self.read_position < self.size and not self.damage
 
     def position_of(self, offset: int) -> int:
-        """Where the first batch that ends at or after `offset` starts; `size` where there is none."""
+        """The position of the first batch that ends at or after `offset`; `size` where there is none."""
         if offset >= self.next_offset:
             return self.size
         if self.is_next_read(offset):
@@ -231,7 +231,7 @@ class Segment(SegmentEnd):
             return self.last_batch_position
         position = position_before(self.tables.offsets, max(offset - self.base_offset, 0))
         if position >= self.size:
-            position = 0  # The file is shorter than it was: somewhere before is damage that says so.
+            position = 0  # The file is shorter than it was: damage somewhere before will report it.
         view = self.view()
         while position < self.size:
             if self.damage and (damage := self.damage_at(position)) is not None:
@@ -246,13 +246,13 @@ class Segment(SegmentEnd):
         return self.size
 
     def _extent(self, view: memoryview, position: int) -> tuple[int, int, int]:
-        """Base offset, length and last offset delta of the batch at `position`, which nobody may have checked."""
+        """Base offset, length and last offset delta of the batch at `position`, whose checksum may be unverified."""
         if self.size - position >= HEADER_SIZE:
             base_offset, length, delta = _EXTENT.unpack_from(view, position)
             fits = HEADER_SIZE <= length + _BEFORE_LENGTH <= self.size - position
             if fits and delta >= 0 and self.base_offset <= base_offset <= self.next_offset - delta - 1:
                 return base_offset, length, delta
-        raise AstrayError(self, position)
+        raise BatchNotFoundError(self, position)
 
     def boundary_before(self, limit: int, start: int, view: memoryview) -> int:
         """The last end of a whole batch at or before `limit`, from the batch at `start` on; `start` where none fits."""
@@ -275,12 +275,12 @@ class Segment(SegmentEnd):
         return position + self._extent(self.view(), position)[1] + _BEFORE_LENGTH
 
     def offset_at(self, position: int, view: memoryview) -> int:
-        """Base offset of the batch at `position`, or the first offset that damage there has taken."""
+        """Base offset of the batch at `position`, or the first offset lost to damage there."""
         damage = self.damage_at(position) if self.damage else None
         return self._extent(view, position)[0] if damage is None else damage.first_offset
 
     def position_of_timestamp(self, timestamp: int) -> int:
-        """Where the first batch with a record as new as `timestamp` starts; `size` where there is none."""
+        """The position of the first batch with a record as new as `timestamp`; `size` where there is none."""
         if timestamp > self.max_timestamp:
             return self.size
         first_offset = self.base_offset + offset_before_timestamp(self.tables.times, timestamp)
@@ -290,7 +290,7 @@ class Segment(SegmentEnd):
         return self.size
 
     def batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """Each batch's position and header from `position` on, damage left out."""
+        """Position and header of each batch from `position` on, without damage."""
         view = self.view()
         end = len(view)
         walked_from = position
@@ -300,9 +300,9 @@ class Segment(SegmentEnd):
                 continue
             try:
                 self._extent(view, position)
-            except AstrayError:
+            except BatchNotFoundError:
                 self.locate_damage()
-                # Either this is damage, or the batch before it was, and its length has led us astray.
+                # Either this is damage, or the batch before it is, and its length was wrong.
                 if self.damage_at(position) is None and self.damage_at(walked_from) is None:
                     raise
                 position = position if self.damage_at(position) is not None else walked_from
@@ -318,13 +318,13 @@ class Segment(SegmentEnd):
     # Damage
 
     def damage_at(self, position: int) -> Damage | None:
-        """Damage that covers `position`; bytes that are gone altogether are damage at the very end."""
+        """Damage that covers `position`; bytes that are lost altogether are damage at the very end."""
         return next((one for one in self.damage if one.start <= position < max(one.end, one.start + 1)), None)
 
     def find_damage(self, epochs: Sequence[EpochStart] = ()) -> tuple[Damage, ...]:
-        """Everything that is wrong, by reading the whole file: for whoever may wait for the disk.
+        """All damage, found by reading the whole file: for callers that may wait for the disk.
 
-        `epochs` helps to say which leader epoch is wrong, where one is.
+        `epochs` helps to name a wrong leader epoch.
         """
         found = find_segment_damage(self.file, self.size, self.base_offset, self.next_offset, self.headers, epochs)
         return merged(self.damage, found)
@@ -333,7 +333,7 @@ class Segment(SegmentEnd):
         self.damage = self.find_damage()
 
     def note_damage(self, found: Iterable[Damage]) -> tuple[Damage, ...]:
-        """Let whoever reads there be told from now on; returns what was not known yet."""
+        """Report damage to readers from now on; returns what was not known before."""
         known = self.damage
         together = merged(known, tuple(found))
         if len(together) > len(known):
@@ -342,3 +342,12 @@ class Segment(SegmentEnd):
 
 
 _FIELDS = (*SegmentEnd.__slots__, *Segment.__slots__)
+
+
+class ClosedSegment(msgspec.Struct):
+    """A segment that the log has rolled from and that waits to be sealed."""
+
+    segment: Segment
+    sidecar: Sidecar
+    snapshot: bytes
+    """Producer state at the segment's end."""

@@ -1,12 +1,12 @@
 """A sealed segment's sidecar: what Kafka's files have no place for.
 
-It is written once the segment's bytes are certainly on disk, so its presence
-says: this segment is complete, so many bytes, and need not be scanned after a
-crash. A segment without one is still open, or was when the process died.
+It is written once the segment's bytes are on disk, so its presence means: this segment is complete, has
+so many bytes, and need not be scanned after a crash. A segment without one is open, or was when the
+process died.
 
-`key_id` names the key that the segment's bytes are encrypted with. It comes from the
-file (`files.File.key_id`) when the segment is sealed and is compared with it when it is
-opened: a segment whose key is not at hand is refused, never taken for damage.
+`key_id` names the key that encrypts the segment's bytes. Sealing copies it from the file
+(`files.File.key_id`), opening compares it with the file: a segment whose key is not available is refused,
+never treated as damage.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TableChecksums(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a segment that will not change any more."""
+    """The facts about a segment that no longer changes."""
 
     format: int = FORMAT
     size: int
@@ -39,17 +39,16 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
     max_timestamp_offset: int
     checksums: TableChecksums
     damage: tuple[Damage, ...] = ()
-    """What was already unreadable when the segment was sealed (by recovery)."""
+    """Damage that recovery knew when it sealed the segment, and damage recorded since."""
     key_id: str | None = None
-    """As `files.File.key_id` was when the segment was sealed."""
+    """`files.File.key_id` at the time of sealing."""
     headers: HeaderDigest | msgspec.UnsetType = msgspec.UNSET
-    """What the batches' checksums leave out; unset by versions that did not know it, and where there is damage.
-
-    Left out of the encoding then, so that what older versions wrote is encoded as they did: the catalogue's checksum
-    depends on it."""
+    """The digest of what the batches' checksums leave out; unset by older versions, and where there is damage.
+    Unset, it is left out of the encoding, so that sidecars of older versions encode as they did: the catalogue's
+    checksum depends on it."""
 
     def require_key(self, key_id: str | None, path: str) -> None:
-        """Raise `UnreadableSegmentError` where whoever opens the segment's file has not the key to it."""
+        """Raise `UnreadableSegmentError` where the key of the segment's file is not available."""
         if key_id != self.key_id:
             raise UnreadableSegmentError(
                 f"{path} says that its segment is encrypted with key {self.key_id!r}, which is not available: "
@@ -58,7 +57,7 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _AnyFormat(msgspec.Struct):
-    """What every version of a sidecar says, whatever else it holds."""
+    """The part that every version of a sidecar has."""
 
     format: int
 
@@ -70,9 +69,9 @@ def encode_sidecar(sidecar: Sidecar) -> bytes:
 
 
 def decode_sidecar(content: bytes, path: str) -> Sidecar | None:
-    """The sidecar, or None where it is torn or rotten (the segment is scanned then).
+    """The sidecar, or None where it is torn or damaged (the segment is scanned then).
 
-    Raises `UnreadableSegmentError` where the content is sound but not for us.
+    Raises `UnreadableSegmentError` where the content is sound but its format is too new.
     """
     line, _, checksum = content.partition(b"\n")
     if checksum != b"%08x\n" % crc32c(line):

@@ -1,13 +1,13 @@
-"""Looking through a segment for damage: bytes against checksums, offsets and leader epochs against the header digest.
+"""Segment verification: bytes against checksums, offsets and leader epochs against the header digest.
 
-Where the digest does not match, the header that is wrong is looked for:
+Where the digest does not match, the verification looks for the wrong header:
 
 - In a dense segment each base offset follows from the batches before it, whose lengths in offsets are checksummed.
 - A leader epoch is compared with the list of epochs (`leader_epochs`).
 
-What is found so is believed if the right values restore the digest. The list of epochs has no checksum: where the
-digest holds, the list is wrong, not the batches. Where nothing restores the digest, all of the segment is damage: in a
-compacted segment one cannot say which offset is wrong.
+A finding counts if the corrected values restore the digest. The list of epochs has no checksum: where the
+digest matches, the list is wrong, not the batches. Where nothing restores the digest, the whole segment is damage: in a
+compacted segment nothing says which offset is wrong.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def find_segment_damage(
     headers: HeaderDigest | None = None,
     epochs: Sequence[EpochStart] = (),
 ) -> tuple[Damage, ...]:
-    """Everything that is wrong with the first `size` bytes of a segment, which end before `next_offset`."""
+    """All damage in the first `size` bytes of a segment, which end before `next_offset`."""
     if headers is None:
         return tuple(find_damage(file, 0, size, base_offset, next_offset, end_offset=next_offset))
     return _Look(file, size, base_offset, next_offset, headers, epochs).found()
@@ -66,12 +66,12 @@ class _Look:
         self._headers = headers
         self._epochs = epochs
         self._expected = base_offset
-        """Where the next batch starts, or the earliest offset where it may."""
+        """Where the next batch starts, or the earliest offset where it may start."""
         self._digest = self._listed_digest = EMPTY
-        """With the base offsets that there should be; the second with the leader epochs of the list as well."""
+        """With the base offsets that are expected; the second also with the leader epochs of the list."""
         self._damage: list[Damage] = []
         self._other_epochs: list[Damage] = []
-        """Batches that would be damage if the list of epochs were right."""
+        """Batches that are damage if the list of epochs is right."""
 
     def found(self) -> tuple[Damage, ...]:
         position, are_all_read = 0, True
@@ -91,7 +91,7 @@ class _Look:
         return self._everything()
 
     def _take(self, position: int, header: BatchHeader) -> bool:
-        """Enter a batch whose checksum holds; False where its offset cannot be, and nothing says what it should be."""
+        """Enter a batch whose checksum matches; False where its offset is impossible and the right one is unknown."""
         base_offset = header.base_offset
         if self._headers.is_dense:
             if base_offset != self._expected:
@@ -114,6 +114,6 @@ class _Look:
 
 
 def merged(known: Sequence[Damage], found: Sequence[Damage]) -> tuple[Damage, ...]:
-    """Both in order; of two that overlap, the first given stays."""
+    """Both in order; of two that overlap, the one of `known` stays."""
     new = [one for one in found if all(one.start >= other.end or one.end <= other.start for other in known)]
     return tuple(sorted({*known, *new}))

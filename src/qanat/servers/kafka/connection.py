@@ -21,7 +21,7 @@ from typing import Any, Protocol, cast
 from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.ordered_set import OrderedSet
 from qanat.security.authentication import ANONYMOUS
-from qanat.security.conversation import Conversation
+from qanat.security.sasl_exchange import SaslExchange
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.fast_replies import FastReplies
 from qanat.wire.kafka.writing import Chunk
@@ -96,7 +96,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         self._fleeting: OrderedSet[Fleeting] = OrderedSet()
         """What is waited for on this client's behalf alone."""
         self.is_reading = True
-        self.conversation: Conversation | None = None
+        self.conversation: SaslExchange | None = None
         """What a client still has to go through before it is served; None where it is authenticated, or need not be."""
         self.principal = ANONYMOUS
         self.is_let_go = False
@@ -157,7 +157,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._frames.let_go()
+        self._frames.release()
         if self._held_by is not None:
             self._held_by.cancel()
         for waiting in list(self._fleeting):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from qanat.model.errors import QanatError, SlowSenderError
-from qanat.wire.frame_rooms import FrameRooms
+from qanat.wire.frame_buffers import FrameBuffers
 
 GRACE_S = 10.0
 SLOWEST_BYTES_PER_S = 1024 * 1024
@@ -67,7 +67,7 @@ class ConnectionLimits:
     inflight_bytes: int = 0
     starved: dict[Sender, None] = field(default_factory=dict)
     """Who is not read from because all together hold too much, longest waiting first."""
-    rooms: FrameRooms = field(init=False)
+    rooms: FrameBuffers = field(init=False)
     _half_bytes: int = 0
     """What is held of frames that are not whole."""
     _halves: dict[Sender, None] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class ConnectionLimits:
     _choosing: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
-        self.rooms = FrameRooms(self.make_room)
+        self.rooms = FrameBuffers(self.make_room)
 
     @property
     def is_full(self) -> bool:

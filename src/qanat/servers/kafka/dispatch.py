@@ -27,7 +27,7 @@ from qanat.servers.kafka.connection import Answer, KafkaConnection, Later, Outco
 from qanat.servers.kafka.fast_dispatch import FastDispatch
 from qanat.servers.kafka.fetch_fast_path import FetchFastPath
 from qanat.servers.kafka.produce_fast_path import ProduceFastPath
-from qanat.telemetry.events import Rarely
+from qanat.telemetry.events import RateLimitedEvent
 from qanat.telemetry.listener_counters import ApiCounters, ListenerCounters
 from qanat.wire.kafka.headers import RequestHeader, frame_response, read_request_header
 from qanat.wire.kafka.registry import ApiKey
@@ -64,7 +64,7 @@ class Dispatcher(FastDispatch):
         produce_fast_path = ProduceFastPath(broker, self.counters.by_api[ApiKey.PRODUCE])
         fetch_fast_path = FetchFastPath(broker, self.counters.by_api[ApiKey.FETCH], self._handle_anew)
         super().__init__(broker.runtime, produce_fast_path, fetch_fast_path)
-        self._tell_slow = Rarely("slow request")
+        self._tell_slow = RateLimitedEvent("slow request")
         self.codec_worker = CodecWorker()
 
     def close(self) -> None:
@@ -214,7 +214,7 @@ class _Promptly(Later):
         assert response is not None, "asked for once"
         self._send = send
         self._asked.counters.parked += 1
-        response.at_once = self._done
+        response.sync_callback = self._done
 
     def _done(self, response: SyncFuture[Any]) -> None:
         asked = self._asked

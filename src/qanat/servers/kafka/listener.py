@@ -12,7 +12,7 @@ from qanat.model.ordered_set import OrderedSet
 from qanat.servers.kafka.connection import KafkaConnection, untouched
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
-from qanat.telemetry.events import Rarely
+from qanat.telemetry.events import RateLimitedEvent
 
 if TYPE_CHECKING:
     from qanat.servers.kafka.listener_security import ListenerSecurity
@@ -42,7 +42,7 @@ class KafkaListener:
         if gate is not None and gate.authorizer is not None:
             self.dispatcher.interceptor = gate.ask
         self._on_fault = on_fault
-        self._tell_refused = Rarely("connection refused: too many")
+        self._tell_refused = RateLimitedEvent("connection refused: too many")
         self._limits = ConnectionLimits(
             settings.socket_request_max_bytes,
             settings.max_unanswered_requests,

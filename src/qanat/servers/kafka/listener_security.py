@@ -17,7 +17,7 @@ from qanat.broker.broker import Broker
 from qanat.model.errors import MalformedMessageError
 from qanat.security.authentication import Authenticator, Principal
 from qanat.security.authorization import Authorizer
-from qanat.security.conversation import Conversation
+from qanat.security.sasl_exchange import SaslExchange
 
 
 def _nothing() -> None:
@@ -37,9 +37,9 @@ class ListenerSecurity:
         self.authorizer = authorizer
         self._super_users = super_users
 
-    def begin(self) -> Conversation | None:
+    def begin(self) -> SaslExchange | None:
         """What a new connection has to go through first, if anything."""
-        return None if self.mechanisms is None else Conversation(self.mechanisms)
+        return None if self.mechanisms is None else SaslExchange(self.mechanisms)
 
     def access(
         self, broker: Broker, principal: Principal, host: str, version: int, hang_up: Callable[[], None] = _nothing
@@ -55,5 +55,5 @@ class ListenerSecurity:
             raise MalformedMessageError(f"nobody may ask for {served.api.name}: it has no rule of authorisation")
         connection = context.caller
         access = self.access(context.broker, connection.principal, connection.host, context.version, connection.close)
-        context.sight = access.sight
+        context.visibility = access.visibility
         return handle_authorized(guard, lambda: served.handle(request, context), request, access)

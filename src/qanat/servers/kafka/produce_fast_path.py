@@ -81,7 +81,7 @@ class ProduceFastPath:
         batch = frame[request.start : request.end]
         try:
             if is_plain(request, batch):
-                written = partition.append_plain(batch, request.record_count, request.max_timestamp)
+                written = partition.append_fast(batch, request.record_count, request.max_timestamp)
             else:
                 written = partition.append_now(batch)
         except QanatError:
@@ -139,7 +139,7 @@ class _OnceDurable(Later):
         self._patience.begin(self, max(self._taken.request.timeout_ms, 0) / 1000)
         durable = self._taken.written.durable
         assert durable is not None
-        durable.at_once = self._done
+        durable.sync_callback = self._done
 
     def _done(self, durable: asyncio.Future[None]) -> None:
         if durable.cancelled():

@@ -11,9 +11,9 @@ import struct
 
 from qanat.model.errors import MalformedMessageError
 from qanat.security.authentication import Accepted, Refused, Step
-from qanat.security.conversation import Stage
+from qanat.security.sasl_exchange import Stage
 from qanat.servers.kafka.connection import Answer, KafkaConnection
-from qanat.telemetry.events import Rarely
+from qanat.telemetry.events import RateLimitedEvent
 from qanat.wire.kafka.headers import read_request_header
 from qanat.wire.kafka.registry import ApiKey
 
@@ -22,10 +22,10 @@ REFUSAL_DELAY_S = 0.1
 """How long a refused client waits for its answer, as in Kafka: guessing is slow."""
 
 _ALLOWED = {
-    Stage.STRANGER: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
+    Stage.UNAUTHENTICATED: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
     Stage.IN_REQUESTS: (ApiKey.SASL_AUTHENTICATE,),
 }
-_tell_refused = Rarely("authentication failed")
+_tell_refused = RateLimitedEvent("authentication failed")
 
 
 def admit(frame: memoryview, connection: KafkaConnection) -> Answer:

@@ -1,6 +1,6 @@
 """A task's batches for brokers on this machine, in files beside them: named to the broker, not sent.
 
-One file for each partition, which becomes a segment of its log (`log.segments.segment_ingest`). A task with little to write sends it.
+One file for each partition, which becomes a segment of its log (`log.segment_ingest`). A task with little to write sends it.
 """
 
 from __future__ import annotations

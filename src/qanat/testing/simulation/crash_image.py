@@ -1,13 +1,13 @@
-"""What a power loss leaves of the simulated disk: one of the images that a real disk could show.
+"""Crash images: what a power loss leaves of the simulated disk, one of the images that a real disk could show.
 
-Modes: `keep_all` is a killed process on a living machine: everything is there, but
+Modes: `keep_all` is a killed process on a running machine: everything is there, but
 what was not durable still is not. `drop_all` is the worst that fsync allows.
 `random` draws, file by file and folder by folder, something in between.
 
-Rule 1: what was synced is there in every image.
+Rule 1: synced data is in every image.
 Rule 2: a sector of 512 bytes is old or new, never mixed. A newer version of a sector
         contains the older writes to it; different sectors are independent.
-Rule 3: an image is a function of the disk and of the generator handed in. Nodes are
+Rule 3: an image is a function of the disk and of the generator passed in. Nodes are
         visited by sorted name.
 """
 
@@ -22,7 +22,7 @@ from qanat.testing.simulation.disk_nodes import (
     Inode,
     NameJournal,
     Node,
-    PendingCut,
+    PendingTruncation,
     PendingWrite,
     copied,
     extend,
@@ -36,7 +36,7 @@ SECTOR_BYTES = 512
 def crash_image(
     root: Folder, journal: NameJournal, mode: CrashMode, random: Random, *, keeps_name_order: bool
 ) -> tuple[Folder, NameJournal]:
-    """A disk after the crash of this one, which stays as it is."""
+    """A disk after the crash of this one, which does not change."""
     root, journal = copied(root, journal)
     match mode:
         case "keep_all":
@@ -74,7 +74,7 @@ def _draw_names(journal: NameJournal, random: Random, keeps_name_order: bool) ->
 
 
 def _settle(folder: Folder, random: Random | None) -> None:
-    """Make the platter's state of a folder and all below it what the next process sees."""
+    """Make the durable state of a folder and all below it the one that the next process sees."""
     folder.entries = dict(folder.durable)
     for name, node in sorted(folder.entries.items()):
         node.parent, node.name = folder, name
@@ -94,13 +94,13 @@ def _settle_node(node: Node, random: Random | None) -> None:
 
 
 def _draw_content(inode: Inode, random: Random) -> None:
-    """Let some sectors of the pending writes reach the platter."""
+    """Make some sectors of the pending writes durable."""
     style = random.choice(("all", "none", "ordered", "any"))
     newest: dict[int, int] = {}
     size = 0
     cut = random.randrange(len(inode.pending) + 1)
     for number, write in enumerate(inode.pending):
-        if isinstance(write, PendingCut):
+        if isinstance(write, PendingTruncation):
             if style == "all" or (style != "none" and random.random() < 0.5):
                 del inode.durable[write.length :]
                 newest = {sector: last for sector, last in newest.items() if sector * SECTOR_BYTES < write.length}
@@ -136,7 +136,7 @@ def _surviving_sectors(write: PendingWrite, fate: str, random: Random) -> range 
 def _apply_sectors(inode: Inode, newest: dict[int, int]) -> None:
     """Bring each sector to its version after the write of that number, and to none later."""
     for number, write in enumerate(inode.pending):
-        if isinstance(write, PendingCut):
+        if isinstance(write, PendingTruncation):
             continue
         start = write.position
         while start < write.end:

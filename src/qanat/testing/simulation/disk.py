@@ -1,15 +1,15 @@
 """The seeded disk: the port `log.files` on a disk that can lose power, lie, fill up and rot.
 
 The process sees its writes and names at once. `crash` makes the disk that a
-restarted machine would find: what was not synced may be lost, torn or
+restarted machine would find: unsynced changes may be lost, torn or
 reordered. Every change is numbered, so that a test can cut the power at each.
 
 Rule 1: one seed and one sequence of calls give one history and one image; reports
         name the seed and the operation.
 Rule 2: after `PowerLoss` nothing changes any more, whatever unwinding code tries.
 
-The bytes and names live in `disk_nodes`, the possible images in `crash_image`,
-the faults in `disk_faults`.
+`disk_nodes` holds bytes and names, `crash_image` makes the images,
+`disk_faults` holds the faults.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class SimDisk:
     def __init__(self, seed: int | str = 0, faults: DiskFaults | None = None, *, is_traced: bool = True) -> None:
         self.seed = seed
         self._is_traced = is_traced
-        """Whether every change is noted down; who keeps a trace of another kind is spared the cost."""
+        """Whether every change is traced; a caller with a trace of its own avoids the cost."""
         self.faults = faults or DiskFaults()
         self.operations = 0
         self.is_off = False
-        self.before_change: Callable[[Act], None] = _look_away
+        self.before_change: Callable[[Act], None] = _ignore
         """Called before every change of the disk, in the state that a power loss at this point would meet."""
         self.trace: deque[str] = deque(maxlen=_TRACE_LENGTH)
         self._trace_hash = hashlib.sha256()
@@ -132,7 +132,7 @@ class SimDisk:
         return lock
 
     def crash(self, mode: CrashMode = "random", *, variant: int = 0, faults: DiskFaults | None = None) -> SimDisk:
-        """The disk as the next process may find it. This one stays as it is: ask again with another `variant`
+        """The disk as the next process may find it. This one does not change: call again with another `variant`
         for another of the possible images. `faults` are those of the new disk; locks are gone."""
         disk = SimDisk(f"{self.seed}/{mode}-{self.operations}-{variant}", faults, is_traced=self._is_traced)
         disk._root, disk.journal = crash_image(
@@ -145,11 +145,11 @@ class SimDisk:
         self.is_off = True
 
     def fail_next(self, act: Act, path_ending: str = "") -> None:
-        """Let the next such act on such a path meet an I/O error, once."""
+        """Make the next such act on such a path fail with an I/O error, once."""
         self._failures.append((act, path_ending))
 
     def rot(self, path: str, bit: int | None = None) -> int:
-        """Flip one durable bit of a file, a drawn one unless told which; return its number."""
+        """Flip one durable bit of a file, a random one by default; return its number."""
         node = self._find(path)
         assert isinstance(node, Inode), f"{path} is no file"
         assert node.durable, f"{path} has no durable bytes to rot"
@@ -160,7 +160,7 @@ class SimDisk:
         return bit
 
     def durable_bytes(self, path: str) -> bytes:
-        """What the platter has of a file, whether its name is durable or not."""
+        """The durable bytes of a file, whether its name is durable or not."""
         node = self._find(path)
         assert isinstance(node, Inode), f"{path} is no file"
         return bytes(node.durable)
@@ -170,12 +170,12 @@ class SimDisk:
         return self._trace_hash.hexdigest()
 
     def _change(self, act: Act, path: str, detail: str = "") -> None:
-        """Admit one more change of the disk, or raise what it meets."""
+        """Admit one more change of the disk, or raise its fault."""
         if self._strikes(act, path, detail):
             raise self._io_error(act, path)
 
     def _strikes(self, act: Act, path: str, detail: str = "") -> bool:
-        """Number a change; raise if power is out, say whether an I/O error is due."""
+        """Number a change; raise if power is out, return whether an I/O error is due."""
         self._require_power()
         self.before_change(act)
         self.operations += 1
@@ -187,7 +187,7 @@ class SimDisk:
                 self._require_power()
         elif self.faults.is_read_only:
             raise ReadOnlyError(f"cannot {act} {path}: read-only file system")
-        return self.operations in self.faults.fail_at_operations or self._is_doomed(act, path)
+        return self.operations in self.faults.fail_at_operations or self._is_failing(act, path)
 
     def _write(self, inode: Inode, data: bytes, position: int) -> None:
         path = inode.path
@@ -211,7 +211,7 @@ class SimDisk:
         inode.sync()
 
     def _read(self, inode: Inode, position: int, length: int) -> bytearray:
-        if self._is_doomed("read", inode.path):
+        if self._is_failing("read", inode.path):
             raise self._io_error("read", inode.path)
         return inode.buffer[position : min(position + length, inode.size)]
 
@@ -222,7 +222,7 @@ class SimDisk:
         if self.is_off:
             raise PowerLoss(f"power went out at operation {self.operations}, seed {self.seed!r}")
 
-    def _is_doomed(self, act: Act, path: str) -> bool:
+    def _is_failing(self, act: Act, path: str) -> bool:
         for failure in self._failures:
             if failure[0] == act and path.endswith(failure[1]):
                 self._failures.remove(failure)
@@ -245,7 +245,7 @@ class SimDisk:
 
     @property
     def content_bytes(self) -> int:
-        """What all files hold together, of which `DiskFaults.capacity_bytes` is the most."""
+        """The bytes of all files together, which `DiskFaults.capacity_bytes` bounds."""
         return _content_bytes(self._root)
 
     def _find(self, path: str) -> Node | None:
@@ -291,9 +291,9 @@ class SimFile:
         self._disk._write(self._open_inode(), data, position)
         return len(data)
 
-    def cut(self, length: int) -> None:
-        self._disk._change("cut", self.path, f"to {length} bytes")
-        self._open_inode().cut(length)
+    def truncate(self, length: int) -> None:
+        self._disk._change("truncate", self.path, f"to {length} bytes")
+        self._open_inode().truncate(length)
 
     def read(self, position: int, length: int) -> bytearray:
         return self._disk._read(self._open_inode(), position, length)
@@ -311,8 +311,8 @@ class SimFile:
     def sync(self) -> None:
         self._disk._sync(self._open_inode())
 
-    def forget_cache(self) -> None:
-        self._open_inode().forget_cache()
+    def drop_cache(self) -> None:
+        self._open_inode().drop_cache()
 
     def rename(self, path: str) -> None:
         assert self._open_inode().parent is not None, f"{self.path} was removed or replaced: no name is left to change"
@@ -327,7 +327,7 @@ class SimFile:
 
 
 class SimLock:
-    """A claim on a path; a crash forgets it."""
+    """A claim on a path; a crash drops it."""
 
     def __init__(self, path: str, locks: dict[str, SimLock]) -> None:
         self._path = path
@@ -338,8 +338,8 @@ class SimLock:
             del self._locks[self._path]
 
 
-def _look_away(act: Act) -> None:
-    """What a disk does before a change that nobody watches."""
+def _ignore(act: Act) -> None:
+    """The default of `before_change`."""
 
 
 def _absolute(path: str) -> str:

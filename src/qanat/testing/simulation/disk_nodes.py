@@ -1,10 +1,9 @@
-"""Files and folders of the simulated disk, each twice: as the process sees them and as the platter has them.
+"""Files and folders of the simulated disk, each twice: as the process sees them and as they are durable.
 
 A file is its durable bytes and the writes since the last sync, in order. A
 folder is its durable names; changes of names wait in one `NameJournal`, because
 a rename across folders is one change of both.
-
-What of all this survives a power loss is decided in `crash_image`.
+`crash_image` decides what survives a power loss.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _FIRST_BUFFER_BYTES = 4096
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """What a name can stand for. `parent` is None for the root and for what lost its name."""
+    """A file or folder. `parent` is None for the root and for nodes without a name."""
 
     parent: Folder | None = None
     name: str = ""
@@ -29,13 +28,13 @@ class Node:
         return f"{folder}{self.name}" if folder.endswith("/") else f"{folder}/{self.name}"
 
     def lose_name(self) -> None:
-        """Remember the last path for reports; there is no way back in by it."""
+        """Remember the last path for reports; it no longer leads here."""
         self.name, self.parent = self.path, None
 
 
 @dataclass(slots=True, eq=False)
 class Folder(Node):
-    """Names and what they stand for: now (`entries`) and after a power loss at worst (`durable`)."""
+    """Names and their nodes: now (`entries`) and after a power loss at worst (`durable`)."""
 
     entries: dict[str, Node] = field(default_factory=dict)
     durable: dict[str, Node] = field(default_factory=dict)
@@ -43,7 +42,7 @@ class Folder(Node):
 
 @dataclass(frozen=True, slots=True)
 class PendingWrite:
-    """Bytes that the process has written and the platter may not have."""
+    """Bytes that the process has written and that may not be durable."""
 
     position: int
     data: bytes
@@ -54,21 +53,21 @@ class PendingWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingCut:
-    """A file made shorter, which the platter may not know yet."""
+class PendingTruncation:
+    """A truncation that may not be durable."""
 
     length: int
 
 
 @dataclass(slots=True, eq=False)
 class Inode(Node):
-    """A file's bytes. `buffer` is replaced when it is full, so that views of the old one stay as they are."""
+    """A file's bytes. `buffer` is replaced when it is full, so that views of the old one do not change."""
 
     buffer: bytearray = field(default_factory=bytearray)
     size: int = 0
     shown_end: int = 0
     durable: bytearray = field(default_factory=bytearray)
-    pending: list[PendingWrite | PendingCut] = field(default_factory=list)
+    pending: list[PendingWrite | PendingTruncation] = field(default_factory=list)
 
     def write(self, data: bytes, position: int) -> None:
         if not data:
@@ -83,12 +82,12 @@ class Inode(Node):
         self.size = max(self.size, end)
         self.pending.append(PendingWrite(position, data))
 
-    def cut(self, length: int) -> None:
-        assert length >= self.shown_end, f"{self.path}: cut to {length}, but views have shown {self.shown_end} bytes"
+    def truncate(self, length: int) -> None:
+        assert length >= self.shown_end, f"{self.path}: truncate to {length}, but views have shown {self.shown_end}"
         if length < self.size:
             self._replace_buffer(len(self.buffer), keep=length)
             self.size = length
-            self.pending.append(PendingCut(length))
+            self.pending.append(PendingTruncation(length))
 
     def view(self, length: int) -> memoryview:
         self.shown_end = max(self.shown_end, length)
@@ -96,13 +95,13 @@ class Inode(Node):
 
     def sync(self) -> None:
         self.settle(len(self.pending))
-        # Where an earlier sync failed and dropped bytes, only the size still finds its way.
+        # Where an earlier sync failed and dropped bytes, only the size is still written.
         extend(self.durable, self.size)
 
     def settle(self, count: int) -> None:
-        """Make the oldest pending changes durable: what was there when a sync began that has now ended."""
+        """Make the oldest pending changes durable: those before the beginning of a sync that has now ended."""
         for change in self.pending[:count]:
-            if isinstance(change, PendingCut):
+            if isinstance(change, PendingTruncation):
                 del self.durable[change.length :]
                 continue
             extend(self.durable, change.position)
@@ -110,24 +109,24 @@ class Inode(Node):
         del self.pending[:count]
 
     def fail_sync(self) -> None:
-        """What kernels do: the error is told once and the pages count as clean from then on."""
+        """As kernels do: the error is reported once and the pages count as clean from then on."""
         self.pending.clear()
 
-    def forget_cache(self) -> None:
-        """What was dropped by a sync that failed is seen to be gone; what waits to be written is still there."""
+    def drop_cache(self) -> None:
+        """Bytes that a failed sync dropped disappear; pending writes stay."""
         waiting = list(self.pending)
         self._replace_buffer(len(self.buffer), keep=0)
         self.size = len(self.durable)
         memoryview(self.buffer)[: self.size] = self.durable
         self.pending.clear()
         for change in waiting:
-            if isinstance(change, PendingCut):
-                self.cut(change.length)
+            if isinstance(change, PendingTruncation):
+                self.truncate(change.length)
             else:
                 self.write(change.data, change.position)
 
     def flip(self, bit: int) -> None:
-        """Rot one bit, on the platter and for those who read from now on."""
+        """Flip one bit, in the durable bytes and for later reads."""
         mask = 1 << (bit % 8)
         self.durable[bit // 8] ^= mask
         self._replace_buffer(len(self.buffer))
@@ -142,7 +141,7 @@ class Inode(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NameChange:
-    """Names that change together: (folder, name, what it now stands for or None)."""
+    """Names that change together: (folder, name, its new node or None)."""
 
     steps: tuple[tuple[Folder, str, Node | None], ...]
 
@@ -161,7 +160,7 @@ class NameJournal:
     pending: list[NameChange] = field(default_factory=list)
 
     def change(self, *steps: tuple[Folder, str, Node | None]) -> None:
-        """Change names for the process, at once, and note it for the platter."""
+        """Change names for the process, at once, and record it for the disk."""
         for folder, name, node in steps:
             before = folder.entries.pop(name, None)
             if before is not None and before.parent is folder and before.name == name:
@@ -172,7 +171,7 @@ class NameJournal:
         self.pending.append(NameChange(steps))
 
     def sync(self, folder: Folder, count: int | None = None) -> None:
-        """Make a folder's changes durable, and with them whatever an earlier change of the same folders did.
+        """Make a folder's changes durable, and with them any earlier change of the same folders.
 
         `count` is how many were pending when the sync began; later ones are not covered.
         """
@@ -193,7 +192,7 @@ class NameJournal:
 
 
 def copied(root: Folder, journal: NameJournal) -> tuple[Folder, NameJournal]:
-    """The same tree again, to be changed on its own; only what never changes (pending writes) is shared."""
+    """A copy of the tree, to be changed on its own; only what never changes (pending writes) is shared."""
     copies: dict[Node, Node] = {}
     new_root = _copied_folder(root, copies)
     changes = [

@@ -1,11 +1,11 @@
-"""A seeded event loop: its clock jumps to whatever comes next, and what runs belongs to a machine that can be stopped.
+"""A seeded event loop: its clock jumps to the next timer, and its callbacks belong to machines that can stop.
 
-Nothing here waits. When nothing is ready, time goes on to the next timer; when there is none, everybody
-waits for everybody, which is an error. What an executor would do on a thread is done in line, after a delay drawn from
-the seed and in the order in which it was given to that executor.
+Nothing here waits. When nothing is ready, time jumps to the next timer; when there is none, all tasks
+wait for each other, which is an error. Work for an executor runs in line, after a delay drawn from
+the seed and in the order in which that executor got it.
 
-Every callback runs in a context that says which machine it belongs to (`OWNER`). A machine that is paused keeps its
-callbacks until it goes on; those of one that was killed are dropped, so that not even its clean-up code runs.
+Every callback runs in a context that names its machine (`OWNER`). A paused machine keeps its
+callbacks until it resumes; those of a killed one are dropped, so that not even its clean-up code runs.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple
 
-from qanat.log.runtime.fsync_thread import Flusher
+from qanat.log.runtime.fsync_thread import FsyncThread
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 _TASKS_KEPT = 1000
-"""Tasks between two looks for those that are done."""
+"""New tasks between two removals of finished ones."""
 
 
 class Owner:
-    """Whose callbacks these are."""
+    """A machine, the owner of callbacks."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -43,16 +43,16 @@ class Owner:
         return f"<Owner {self.name}{state}>"
 
 
-NOBODY = Owner("nobody")
-OWNER: ContextVar[Owner] = ContextVar("OWNER", default=NOBODY)
+NO_OWNER = Owner("no owner")
+OWNER: ContextVar[Owner] = ContextVar("OWNER", default=NO_OWNER)
 
 
 class DeadlockError(Exception):
-    """Everybody waits, and no timer will end that."""
+    """All tasks wait, and no timer will end that."""
 
 
 class OwnedTask(asyncio.Task[Any]):
-    """A task that says whose it is."""
+    """A task that knows its owner."""
 
     owner: Owner
 
@@ -63,7 +63,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def __init__(self, seed: int | str, work_s: float = 0.0005) -> None:
         super().__init__()
         self._work_s = work_s
-        """Mean time that work on a thread takes."""
+        """Mean duration of work on a thread."""
         self.random = Random(f"loop {seed}")
         self._now = 0.0
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
@@ -71,19 +71,19 @@ class SimLoop(asyncio.BaseEventLoop):
         self._busy_until: dict[int, float] = {}
         self._kept: dict[Owner, deque[asyncio.Handle]] = {}
         self.steps = 0
-        """Turns of the loop so far."""
+        """Iterations of the loop so far."""
         self.set_task_factory(_kept_task)
         self.begun: list[OwnedTask] = []
-        """Tasks that are not over, or failed without anybody having looked. Of a machine that was killed nothing may be
-        collected while the run goes on: that would run its clean-up code."""
+        """Tasks that are not over, or whose exception was not retrieved. Nothing of a killed machine may be
+        collected during the run: that would run its clean-up code."""
         self.begun_max = _TASKS_KEPT
         self.network: Any = None
-        """Whatever answers `create_connection` and `create_server`."""
+        """Implements `create_connection` and `create_server`."""
 
     def time(self) -> float:
         return self._now
 
-    # What the base class asks for
+    # Required by the base class
 
     def _process_events(self, event_list: object) -> None: ...
 
@@ -112,10 +112,10 @@ class SimLoop(asyncio.BaseEventLoop):
         return False
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is passed over when its time comes."""
+        """It is skipped when its time comes."""
 
     def _run_once(self) -> None:
-        """Everything that is ready; when nothing is, whatever comes next."""
+        """Run everything that is ready; when nothing is, jump to the next timer."""
         self.steps += 1
         ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
         timers = self._timers
@@ -129,7 +129,7 @@ class SimLoop(asyncio.BaseEventLoop):
             if handle._cancelled:
                 continue
             context = handle._context  # type: ignore[attr-defined]
-            owner = context.get(OWNER, NOBODY)
+            owner = context.get(OWNER, NO_OWNER)
             if owner.is_paused or owner.is_dead:
                 if not owner.is_dead:
                     self._kept.setdefault(owner, deque()).append(handle)
@@ -142,19 +142,19 @@ class SimLoop(asyncio.BaseEventLoop):
                 self.call_exception_handler({"message": "a callback failed", "exception": fault, "handle": handle})
 
     def _jump(self) -> None:
-        """Let the time go by until somebody has something to do."""
+        """Advance the time to the next timer."""
         timers = self._timers
         while timers and (timers[0][2]._cancelled or _owner(timers[0][2]).is_dead):
             heappop(timers)
         if timers:
             self._now = max(timers[0][0], self._now)
         elif not self._stopping:  # type: ignore[attr-defined]
-            raise DeadlockError("nobody can go on: everything waits, and there is no timer")
+            raise DeadlockError("no task can continue: all of them wait, and there is no timer")
 
     # Machines
 
     def pause(self, owner: Owner) -> None:
-        """Let nothing of a machine run until `resume`; its clock goes on."""
+        """Run nothing of a machine until `resume`; its clock continues."""
         owner.is_paused = True
 
     def resume(self, owner: Owner) -> None:
@@ -162,20 +162,20 @@ class SimLoop(asyncio.BaseEventLoop):
         self._ready.extend(self._kept.pop(owner, ()))  # type: ignore[attr-defined]
 
     def kill(self, owner: Owner) -> None:
-        """Nothing of a machine ever runs again."""
+        """Run nothing of a machine any more."""
         self.report_failed(owner)
         owner.is_dead = True
         self._kept.pop(owner, None)
 
     def report_failed(self, owner: Owner) -> None:
-        """Tell the exception handler of a machine's tasks that failed without anybody having looked at that."""
+        """Pass the exceptions of a machine's tasks that were not retrieved to the exception handler."""
         for task in self.begun:
             if task.owner is owner and not owner.is_dead and _is_failed(task):
                 context = {"message": "Task exception was never retrieved", "exception": task.exception(), "task": task}
                 self.call_exception_handler(context)
 
-    def bury(self) -> None:
-        """End every task that is left, after the run: what its clean-up code would like to do is of no interest."""
+    def abandon(self) -> None:
+        """End every remaining task, after the run, without its clean-up code."""
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         try:
             for task in self.begun:
@@ -191,7 +191,7 @@ class SimLoop(asyncio.BaseEventLoop):
         finally:
             sys.unraisablehook = hook
 
-    # What product code asks for
+    # Used by product code
 
     def run_in_executor(
         self, executor: object, func: Callable[[*Arguments], Result], *args: *Arguments
@@ -205,7 +205,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 outcome.set_result(func(*args))
             except (SystemExit, KeyboardInterrupt):
                 raise
-            except BaseException as fault:  # noqa: BLE001 - told to whoever waits, as a thread would
+            except BaseException as fault:  # noqa: BLE001 - passed to the waiter, as a thread would
                 outcome.set_exception(fault)
 
         self.call_at(self.thread_time(id(executor)), work)
@@ -232,7 +232,7 @@ def _kept_task(
 ) -> asyncio.Task[Any]:
     assert isinstance(loop, SimLoop)
     task = OwnedTask(work, loop=loop, context=context, **options)
-    task.owner = OWNER.get() if context is None else context.get(OWNER, NOBODY)
+    task.owner = OWNER.get() if context is None else context.get(OWNER, NO_OWNER)
     loop.begun.append(task)
     if len(loop.begun) > loop.begun_max:
         loop.begun = [one for one in loop.begun if not one.done() or _is_failed(one)]
@@ -241,16 +241,16 @@ def _kept_task(
 
 
 def _is_failed(task: OwnedTask) -> bool:
-    """Whether it ended with an exception that nobody has looked at."""
+    """Whether it ended with an exception that was not retrieved."""
     return task.done() and bool(task._log_traceback)
 
 
 def _owner(handle: asyncio.Handle) -> Owner:
-    return handle._context.get(OWNER, NOBODY)  # type: ignore[attr-defined,no-any-return]
+    return handle._context.get(OWNER, NO_OWNER)  # type: ignore[attr-defined,no-any-return]
 
 
-class SimFlusher(Flusher):
-    """The thread that waits for fsync, without a thread."""
+class SimFsyncThread(FsyncThread):
+    """The fsync thread, without a thread."""
 
     def run(
         self,

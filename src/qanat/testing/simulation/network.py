@@ -1,11 +1,11 @@
-"""A seeded network: connections between machines, with delay, silence, resets and one-way cuts.
+"""A seeded network: connections between machines, with delays, silence, resets and one-way partitions.
 
 A connection is two streams. Bytes arrive in order, each piece after a delay of its own and never before the
-piece ahead of it, cut anywhere. While the way from one machine to another is cut, what is sent waits, as
-TCP's retransmissions would; who connects waits until its time is up. When the cut ends, some connections go on and
+piece ahead of it, split anywhere. While the path from one machine to another is cut, sent bytes wait, as with
+TCP's retransmissions; a connect waits for its timeout. When the cut ends, some connections continue and
 some are reset.
 
-A process that is killed resets its connections; a machine that loses power just falls silent.
+A killed process resets its connections; a machine that loses power falls silent.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _HIGH_WATER = 64 * 1024
 
 
 class SimNetwork:
-    """All machines and what is between them."""
+    """All machines and the network between them."""
 
     def __init__(self, loop: SimLoop, seed: int | str, mean_delay_s: float = 0.0005, slow_share: float = 0.0) -> None:
         self._loop = loop
         self._random = Random(f"network {seed}")
         self.mean_delay_s = mean_delay_s
         self._slow_share = slow_share
-        """How many of all connections are slow, between the same machines as others that are not."""
+        """The share of slow connections, also between machines that have fast ones."""
         self._listeners: dict[tuple[str, int], SimServer] = {}
         self._streams: list[_Stream] = []
         self._cut: dict[tuple[str, str], None] = {}
-        """Ways on which nothing gets through, from which machine to which."""
+        """Paths on which nothing gets through, from machine to machine."""
         self._refused: dict[tuple[str, str], None] = {}
-        """Ways on which every connection is refused, as by a firewall that rejects."""
+        """Paths on which every connection is refused, as by a rejecting firewall."""
         self._next_port = 40_000
         self.sent_bytes = 0
 
@@ -46,7 +46,7 @@ class SimNetwork:
         return self._random.expovariate(1 / (mean_s or self.mean_delay_s))
 
     def _mean_delay_s(self) -> float:
-        """Of a new connection."""
+        """The mean delay of a new connection."""
         if self._slow_share and self._random.random() < self._slow_share:
             return self.mean_delay_s * self._random.uniform(10, 200)
         return self.mean_delay_s
@@ -57,24 +57,24 @@ class SimNetwork:
         self._cut[source, target] = None
 
     def cut_off(self, host: str, others: Iterable[str]) -> list[tuple[str, str]]:
-        """Cut all ways between a machine and others; which were open before."""
+        """Cut all paths between a machine and others; returns those that were open before."""
         ways = [way for other in others for way in ((host, other), (other, host)) if way not in self._cut]
         self._cut.update(dict.fromkeys(ways))
         return ways
 
     def refuse(self, source: str, target: str) -> None:
-        """Let one machine connect to another no more, and break the connections between them."""
+        """Refuse connections from one machine to another, and reset those between them."""
         self._refused[source, target] = None
         for stream in list(self._streams):
             if stream.way == (source, target):
                 stream.reset()
 
     def accept(self, source: str, target: str) -> None:
-        """Take back `refuse`."""
+        """Undo `refuse`."""
         self._refused.pop((source, target), None)
 
     def heal(self, ways: Iterable[tuple[str, str]] | None = None) -> None:
-        """Let everything through again, or on these ways; some connections have not survived it."""
+        """Let everything through again, or on these paths; some connections do not survive it."""
         if ways is None:
             self._refused.clear()
         cut = dict.fromkeys(self._cut if ways is None else ways)
@@ -90,13 +90,13 @@ class SimNetwork:
         return (source, target) in self._cut
 
     def reset_some(self, chance: float) -> None:
-        """Break connections, in the middle of whatever they carry."""
+        """Reset connections, in the middle of their data."""
         for stream in list(self._streams):
             if self._random.random() < chance:
                 stream.reset()
 
     def forget(self, owner: Owner, *, is_silent: bool) -> None:
-        """A machine is gone: nobody listens there, and its connections are reset, or silent for ever."""
+        """Remove a machine: its listeners are gone, and its connections are reset, or silent for ever."""
         for address, server in list(self._listeners.items()):
             if server.owner is owner:
                 del self._listeners[address]
@@ -107,7 +107,7 @@ class SimNetwork:
                 else:
                     stream.reset()
 
-    # What the loop asks for
+    # Used by the loop
 
     def listen(self, factory: Callable[[], Any], host: str, port: int) -> SimServer:
         if not port:
@@ -188,7 +188,7 @@ class _End:
 
 
 class _Stream:
-    """Bytes on their way from one side to the other."""
+    """Bytes in transit from one side to the other."""
 
     other: _Stream
 
@@ -207,7 +207,7 @@ class _Stream:
         self._unread: list[bytes | None] = []
 
     def send(self, data: bytes | None) -> None:
-        """Bytes, or None for the end."""
+        """Send bytes, or None for the end."""
         if self.is_over:
             return
         self.in_flight += 0 if data is None else len(data)
@@ -256,7 +256,7 @@ class _Stream:
             stream._end(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
 
     def fall_silent(self) -> None:
-        """Nothing arrives any more, and nobody is told."""
+        """Nothing arrives any more, and neither side learns of it."""
         for stream in (self, self.other):
             stream.is_over = True
             self._network.drop(stream)
@@ -270,7 +270,7 @@ class _Stream:
 
 
 class SimTransport(asyncio.Transport):
-    """What a protocol writes to."""
+    """The transport of a simulated connection."""
 
     def __init__(self, out: _Stream, back: _Stream) -> None:
         super().__init__()
@@ -335,7 +335,7 @@ class SimTransport(asyncio.Transport):
 
 
 def _feed(protocol: Any, data: bytes) -> None:
-    """Bytes as a transport hands them to either kind of protocol."""
+    """Pass bytes to a protocol of either kind, as a transport does."""
     if not isinstance(protocol, asyncio.BufferedProtocol):
         protocol.data_received(data)
         return

@@ -1,11 +1,11 @@
-"""What stands in front of a message: a frame's size, the header of a request, the header of a response.
+"""Message headers: a frame's size, the header of a request, the header of a response.
 
     frame    = size(int32) header body
     request  = api_key(int16) api_version(int16) correlation_id(int32) client_id(nullable string) [tags]
     response = correlation_id(int32) [tags]
 
-Tags are there from the API's first flexible version on. The client id is spelled the
-old way even then, so that a broker can read it before it knows the version.
+Tags exist from the API's first flexible version on. The client id has the
+old encoding even then, so that a broker can read it before it knows the version.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESPONSE_HEADER_FLEXIBLE_FROM = {key: api.response_header_flexible_from for key,
 
 
 class RequestHeader(Struct, gc=False, frozen=True):
-    """Who asks what in which version, and where the body begins."""
+    """A request's API, version, ids, and the start of its body."""
 
     api_key: int
     api_version: int
@@ -41,9 +41,9 @@ class RequestHeader(Struct, gc=False, frozen=True):
 
 
 def read_request_header(frame: memoryview) -> RequestHeader:
-    """Read the header of a frame, whose size is already taken off.
+    """Read the header of a frame, without its size.
 
-    A key or a version that nobody knows is no fault here: the four fields are
+    An unknown key or version is no fault here: the four fields are
     the same for all, and only the body position may then be off by the tags.
     """
     try:
@@ -88,7 +88,7 @@ def frame_response(api_key: int, api_version: int, correlation_id: int, body: Se
 
 
 def read_response_header(frame: memoryview, api_key: int, api_version: int) -> tuple[int, int]:
-    """The correlation id of a frame, and where the body begins."""
+    """The correlation id of a frame, and the start of the body."""
     try:
         (correlation_id,) = _unpack_correlation(frame, 0)
         position = 4

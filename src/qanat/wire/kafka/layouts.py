@@ -1,4 +1,4 @@
-"""What all generated modules share: the all-zero id, and tables that say where a layout begins."""
+"""Shared parts of the generated modules: the all-zero id, and tables of layouts by version."""
 
 from __future__ import annotations
 

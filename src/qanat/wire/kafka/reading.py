@@ -1,23 +1,23 @@
-"""The reader's parts: what the generated modules call for everything but fixed-size fields.
+"""The reader's parts: the generated modules call them for everything but fixed-size fields.
 
 A reader takes the frame, a position and a budget, and returns a value and the
-position behind it. The rules that keep strangers from hurting us:
+position behind it. The rules that protect the broker from clients:
 
 Rule 1: a declared length is compared with the bytes left before anything is
 allocated for it, and a declared count with the fewest bytes that so many
 elements can take.
-Rule 2: what becomes Python objects is paid for from a budget, in units of about
+Rule 2: Python objects are paid for from a budget, in units of about
 200 ns: each element of an array has a weight, which the generator counts from its
 fields. A request may spend `FREE_UNITS`, a unit more for every four bytes, and
-`REQUEST_UNITS` at most. So the time per byte is bounded, whatever a request is
-made of, and so is the number of its elements. Who has little time may allow less,
-and is told by `TooManyElementsError` that it is not enough.
+`REQUEST_UNITS` at most. So the time per byte is bounded, whatever a request
+contains, and so is the number of its elements. A caller with little time may allow less,
+and gets `TooManyElementsError` where it is not enough.
 Rule 3: running over the end raises `struct.error` or `IndexError`, which
 `read_message` turns into `MalformedMessageError`. Readers are not called
 any other way.
 
-Tagged fields (KIP-482) are taken as Kafka takes them: unknown tags are
-skipped, any order will do, and of a repeated tag the last one counts.
+Tagged fields (KIP-482) are read as Kafka reads them: unknown tags are
+skipped, any order is accepted, and of a repeated tag the last one counts.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from qanat.model.errors import MalformedMessageError, TooManyElementsError
 
 T = TypeVar("T")
 
-# What is left to spend, as a list of one number that all readers of a message share.
+# The remaining budget, as a list of one number that all readers of a message share.
 Budget: TypeAlias = list[int]
 Reader: TypeAlias = Callable[[memoryview, int, Budget], tuple[T, int]]
 
-# No element weighs less than one unit: this is also the most elements that a request can have.
+# No element weighs less than one unit: this is also the largest number of elements of a request.
 REQUEST_UNITS = 200_000
 FREE_UNITS = 65_536
 BYTES_PER_UNIT = 4
-# Responses and internal records come from brokers that we chose to ask: their size is bound enough.
+# Responses and internal records come from brokers that we chose: their size is limit enough.
 UNBOUNDED = 1 << 40
 
 STRING_WEIGHT = 2
@@ -48,7 +48,7 @@ LONGEST_STRING_BYTES = 32_767
 
 _unpack_length16 = struct.Struct(">h").unpack_from
 _unpack_length32 = struct.Struct(">i").unpack_from
-# Short values are the rule: one call that skips the length, checks the bounds and takes the bytes.
+# Most values are short: one call skips the length, checks the bounds and takes the bytes.
 _SHORT = 128
 _take = tuple(struct.Struct(f"{length}s").unpack_from for length in range(_SHORT))
 _FEW = 17
@@ -59,10 +59,10 @@ _take_numbers = {
 
 
 def read_message(read: Reader[T], data: memoryview | bytes, position: int, most_units: int) -> T:
-    """Read a message; whatever is wrong with it is one kind of fault.
+    """Read a message; every fault in it is one kind of error.
 
     With a bound it is a request, which may spend so much at most, and no more than its size
-    allows. Bytes after the last field of a request are left alone, as Kafka leaves them:
+    allows. Bytes after the last field of a request are ignored, as Kafka ignores them:
     librdkafka sends three when it asks for all topics in a flexible version. Anything else
     must end where the data ends.
     """
@@ -217,7 +217,7 @@ def read_nullable_compact_bytes(data: memoryview, position: int) -> tuple[bytes 
     return None if view is None else bytes(view), position
 
 
-# Arrays of structs. `least_bytes` is what one element takes when everything in it is empty, `weight` what it costs.
+# Arrays of structs. `least_bytes` is the size of an empty element, `weight` its cost.
 
 
 def _elements(
@@ -323,7 +323,7 @@ def read_nullable_compact_strings(data: memoryview, position: int, budget: Budge
     return read_nullable_compact_array(data, position, budget, 1, STRING_WEIGHT, _read_compact_string_element)
 
 
-# Arrays of numbers; `letter` is the element's, as `struct` spells it.
+# Arrays of numbers; `letter` is the element's code in `struct`.
 
 
 def _numbers(data: memoryview, position: int, budget: Budget, letter: str, count: int) -> tuple[list[int], int]:

@@ -1,6 +1,6 @@
 """Records of the internal topics in Kafka's own form, each part behind a number of two bytes.
 
-In front of a key stands the kind of record, in front of a value its version. So
+A key starts with the kind of record, a value with its version. So
 Kafka's tools read our internal topics, and we read Kafka's.
 
     raw_key = write_key(CONSUMER_OFFSETS, OffsetCommitKey(...))
@@ -8,7 +8,7 @@ Kafka's tools read our internal topics, and we read Kafka's.
     kind, key = read_key(CONSUMER_OFFSETS, raw_key)  # key is None for a kind of a later Kafka
     value = read_value(CONSUMER_OFFSETS, kind, raw_value)
 
-A deleted record has no value: neither here nor there is anything to write for it.
+A deleted record has no value, so nothing is written for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _unpack_number = struct.Struct(">h").unpack_from
 
 @dataclass(frozen=True)
 class RecordTopic:
-    """The kinds of records that one internal topic holds."""
+    """The kinds of records in one internal topic."""
 
     module: str
     kinds: dict[int, tuple[str, str, int]]
@@ -41,7 +41,7 @@ class RecordTopic:
 
     @cached_property
     def kind_of(self) -> dict[str, int]:
-        """The kind of record by the name of its key's class, in small letters."""
+        """The kind of record by the name of its key's class, in lower case."""
         return {key.replace("_", ""): kind for kind, (key, _, _) in self.kinds.items()}
 
 
@@ -57,7 +57,7 @@ def write_key(topic: RecordTopic, key: Any) -> bytes:
 
 
 def write_value(topic: RecordTopic, kind: int, value: Any, version: int | None = None) -> bytes:
-    """A value in the newest version, or in an older one that is asked for."""
+    """A value in the newest version, or in `version`."""
     _, name, newest = topic.kinds[kind]
     chosen = newest if version is None else version
     write = getattr(topic.codec, f"write_{name}")

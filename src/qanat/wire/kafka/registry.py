@@ -1,7 +1,7 @@
-"""Every API key, and what the codec knows of each API; importing this imports no message.
+"""Every API key, and the codec's versions of each API; importing this imports no message.
 
-The ranges are what can be read and written. What a broker serves is for it to
-say, and is at most this.
+The ranges are what can be read and written. A broker decides what it serves, within
+these.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from qanat.wire.kafka.writing import Chunk
 
 __all__ = ["APIS", "Api", "ApiKey", "Codec"]
 
-# Later than any version: for what was never made flexible.
+# Later than any version: for what never became flexible.
 NEVER = 1 << 15
 
 
 class Codec(Protocol):
-    """What each generated module of an API offers."""
+    """The functions of each generated module of an API."""
 
     def read_request(
         self, data: memoryview, version: int, position: int = 0, most_units: int = REQUEST_UNITS
@@ -54,7 +54,7 @@ class Api:
 
     @property
     def response_header_flexible_from(self) -> int:
-        """ApiVersions is answered with the oldest header always: its asker may not know any other (KIP-511)."""
+        """ApiVersions is always answered with the oldest header: the client may not know any other (KIP-511)."""
         return NEVER if self.key is ApiKey.API_VERSIONS else self.response_flexible_from
 
     def knows(self, version: int) -> bool:

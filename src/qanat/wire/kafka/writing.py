@@ -1,11 +1,11 @@
-"""The writer's parts: what the generated modules call for everything but fixed-size fields.
+"""The writer's parts: the generated modules call them for everything but fixed-size fields.
 
 A writer appends pieces to a list. `finish` joins small neighbours and leaves
-large buffers (records) as they are, so that a reply goes to the transport's
+large buffers (records) alone, so that a response goes to the transport's
 `writelines` as a few chunks and no record is copied.
 
-What a caller does wrong here (null where the version allows none, a string
-beyond the protocol's bound) is a bug on our side and raises at once.
+A caller's mistake (null where the version allows none, a string
+beyond the protocol's limit) is a bug on our side and raises at once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ T = TypeVar("T")
 Chunk: TypeAlias = bytes | memoryview
 Append: TypeAlias = Callable[[Chunk], None]
 Writer: TypeAlias = Callable[[Append, T], None]
-# One buffer, or the slices of several segments in a row.
+# One buffer, or the slices of several consecutive segments.
 Records: TypeAlias = memoryview | bytes | list[memoryview]
 
 NO_NULL = "this version of the message has no null for a field that is None"
 LONGEST_STRING_BYTES = 32_767
-# A buffer of at least this size travels as it is; copying a smaller one is cheaper than one chunk more.
+# A buffer of at least this size is sent without a copy; copying a smaller one is cheaper than one more chunk.
 LARGE_BYTES = 4_096
 
 _BYTES = tuple(bytes([value]) for value in range(256))
@@ -32,7 +32,7 @@ _pack_length16 = struct.Struct(">h").pack
 _pack_length32 = struct.Struct(">i").pack
 _NULL16 = b"\xff\xff"
 _NULL32 = b"\xff\xff\xff\xff"
-# Few numbers are the rule: length and elements in one call.
+# Most arrays are small: length and elements in one call.
 _FEW = 17
 _pack_numbers = {letter: tuple(struct.Struct(f">i{count}{letter}").pack for count in range(_FEW)) for letter in "bhiqd"}
 _pack_compact_numbers = {
@@ -240,7 +240,7 @@ def encode_nullable_compact_numbers(values: Sequence[int] | None, letter: str) -
 
 
 def add_tag(tags: list[tuple[int, list[Chunk]]], tag: int) -> Append:
-    """Where to append the value of one tagged field; called in the order of the tags."""
+    """Where to append the value of one tagged field; call it in the order of the tags."""
     pieces: list[Chunk] = []
     tags.append((tag, pieces))
     return pieces.append

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from qanat.app.session import Target, run
 from qanat.app.terminal.standard_streams import complain
-from qanat.connection.cluster import Cluster, TopicView
+from qanat.connection.cluster import Cluster, TopicLeaders
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RefusedError, check
 from qanat.connection.offsets import list_bounds
@@ -87,13 +87,13 @@ async def _made(cluster: Cluster, name: str, partitions: int, copies: int) -> To
     return await _in_use(cluster, await create_topic(cluster, name, partitions, copies), is_temporary=True)
 
 
-async def _in_use(cluster: Cluster, view: TopicView, *, is_temporary: bool) -> TopicInUse:
+async def _in_use(cluster: Cluster, view: TopicLeaders, *, is_temporary: bool) -> TopicInUse:
     metadata = await cluster.metadata([], cluster.deadline())
     brokers = tuple((broker.host, broker.port) for broker in metadata.brokers)
     return TopicInUse(view.name, len(view.leaders), is_temporary, brokers)
 
 
-async def create_topic(cluster: Cluster, name: str, partitions: int, copies: int) -> TopicView:
+async def create_topic(cluster: Cluster, name: str, partitions: int, copies: int) -> TopicLeaders:
     """Until every partition has a leader."""
     deadline = Deadline.after(max(cluster.timeout_s, _MAKE_S))
     request = CreateTopicsRequest([CreatableTopic(name, partitions, copies)], timeout_ms=deadline.left_ms)

@@ -39,7 +39,7 @@ from qanat.wire.kafka.messages.produce import (
     TopicProduceData,
 )
 from qanat.wire.kafka.registry import ApiKey
-from qanat.wire.records import INT32_MAX, give_producer
+from qanat.wire.records import INT32_MAX, set_producer
 
 if TYPE_CHECKING:
     from qanat.servers.http.kafka_gateway import KafkaGateway
@@ -239,7 +239,7 @@ class Lane:
         if self._producer_id is None:
             self._producer_id, self._sequence = await self._forwarding.identity(), 0
         if self._producer_id is not None:
-            give_producer(batch, self._producer_id, 0, self._sequence, is_transactional=False)
+            set_producer(batch, self._producer_id, 0, self._sequence, is_transactional=False)
         return batch
 
     async def _attempt(

@@ -29,7 +29,7 @@ from qanat.connection.faults import RETRIABLE
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
-from qanat.model.placement import partition_of
+from qanat.model.placement import coordinator_partition
 from qanat.servers.http.exchange import Reply
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.records.batching import batches_of, encoded
@@ -94,7 +94,7 @@ class Idempotency:
     async def answer(self, job: Job) -> Reply:
         """The first answer of this key: now, or the one that was noted."""
         await self._make_topic()
-        number = partition_of(job.key, len(self._door.broker.metadata.image.topics[TOPIC].partitions))
+        number = coordinator_partition(job.key, len(self._door.broker.metadata.image.topics[TOPIC].partitions))
         shard = self._shards.get(number)
         if shard is None:
             shard = self._shards[number] = Shard(self._door, number)

@@ -143,7 +143,7 @@ def _acknowledge(
     if durable is None:
         tell()
     else:
-        durable.at_once = tell
+        durable.sync_callback = tell
         timer = loop.call_later(timeout_s, time_out)
 
 

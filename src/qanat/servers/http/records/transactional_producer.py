@@ -22,7 +22,7 @@ from qanat.wire.kafka.messages.produce import (
     TopicProduceData,
 )
 from qanat.wire.kafka.registry import ApiKey
-from qanat.wire.records import give_producer
+from qanat.wire.records import set_producer
 
 if TYPE_CHECKING:
     from qanat.servers.http.kafka_gateway import KafkaGateway
@@ -111,5 +111,5 @@ class Transactions:
 
     def _sign(self, at: TopicPartition, batch: bytearray) -> None:
         sequence = self._sequences.get(at, 0)
-        count = give_producer(batch, self._producer_id, self._epoch, sequence, is_transactional=True)
+        count = set_producer(batch, self._producer_id, self._epoch, sequence, is_transactional=True)
         self._sequences[at] = sequence + count

@@ -1,10 +1,10 @@
-"""InitProducerId: an epoch of its own for every producer that begins, and the end of what its predecessor left.
+"""InitProducerId: a new epoch for every producer that begins, and the end of its predecessor's transaction.
 
-A producer that says who it was goes on after an error (KIP-360): it is given
-the next epoch unless somebody else has come in between. A retry of such a
-request, whose answer got lost, is answered the same (C34).
+A producer that names its id and epoch continues after an error (KIP-360): it is given
+the next epoch unless another producer has come in between. A retry of such a
+request, whose answer got lost, gets the same answer (C34).
 
-Differs from Kafka: a producer that says who it was and is not, is refused also
+Differs from Kafka: a producer that names an outdated id or epoch is refused also
 while a transaction is ongoing; Kafka lets it abort its successor's.
 """
 
@@ -12,57 +12,57 @@ from __future__ import annotations
 
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import NO_TIMESTAMP
-from qanat.transactions.ending import abort_and_fence
+from qanat.transactions.decision_builder import DecisionBuilder
+from qanat.transactions.end_transaction import abort_and_fence
 from qanat.transactions.records import TransactionRecord, is_exhausted
 from qanat.transactions.replies import ProducerIdNeeded, ProducerReply
 from qanat.transactions.requests import InitProducer, ProducerIdAndEpoch
 from qanat.transactions.states import TransactionState
-from qanat.transactions.turn import Turn
 
 
-def initialise(turn: Turn, request: InitProducer) -> ProducerReply | ProducerIdNeeded:
-    if not 0 < request.timeout_ms <= turn.state.settings.transaction_max_timeout_ms:
+def initialise(builder: DecisionBuilder, request: InitProducer) -> ProducerReply | ProducerIdNeeded:
+    if not 0 < request.timeout_ms <= builder.state.settings.transaction_max_timeout_ms:
         return ProducerReply(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-    current = turn.get(request.transactional_id)
+    current = builder.get(request.transactional_id)
     if current is None:
-        return _begin(turn, request)
+        return _begin(builder, request)
     if current.state.is_prepared:
         # Before any other check: the producer may have the id that becomes current only when the markers are written.
         return ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS)
-    last_epoch = turn.state.last_epochs.get(request.transactional_id)
+    last_epoch = builder.state.last_epochs.get(request.transactional_id)
     if request.expected is not None and not _is_current(current, last_epoch, request.expected):
         return ProducerReply(ErrorCode.PRODUCER_FENCED)
     if current.state is TransactionState.ONGOING:
-        abort_and_fence(turn, current)
+        abort_and_fence(builder, current)
         if request.expected is not None:
-            turn.state.last_epochs[request.transactional_id] = current.producer_epoch
+            builder.state.last_epochs[request.transactional_id] = current.producer_epoch
         return ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS)
-    return _go_on(turn, request, current, last_epoch)
+    return _go_on(builder, request, current, last_epoch)
 
 
 def _is_current(current: TransactionRecord, last_epoch: int | None, expected: ProducerIdAndEpoch) -> bool:
-    """Whether the producer is the one that we know, or has not heard yet who it is by now."""
+    """Whether the producer is the current one, or has not received its new epoch yet."""
     if expected.producer_id == current.producer_id:
         return expected.producer_epoch in (current.producer_epoch, last_epoch)
     is_before = expected.producer_id == current.previous_producer_id and is_exhausted(expected.producer_epoch)
     return is_before and expected.producer_epoch == last_epoch
 
 
-def _begin(turn: Turn, request: InitProducer) -> ProducerReply | ProducerIdNeeded:
+def _begin(builder: DecisionBuilder, request: InitProducer) -> ProducerReply | ProducerIdNeeded:
     if request.fresh_producer_id is None:
         return ProducerIdNeeded()
-    now_ms = turn.now.wall_ms
+    now_ms = builder.now.wall_ms
     record = TransactionRecord(
         request.transactional_id, request.fresh_producer_id, 0, request.timeout_ms, last_update_ms=now_ms
     )
-    turn.write(record)
-    return _told(record)
+    builder.write(record)
+    return _reply(record)
 
 
 def _go_on(
-    turn: Turn, request: InitProducer, current: TransactionRecord, last_epoch: int | None
+    builder: DecisionBuilder, request: InitProducer, current: TransactionRecord, last_epoch: int | None
 ) -> ProducerReply | ProducerIdNeeded:
-    """Raise the epoch, unless this is the second time that the same producer asks for it."""
+    """Raise the epoch, unless this is a retry of the same producer."""
     expected = request.expected
     fields: dict[str, object] = {
         "state": TransactionState.EMPTY,
@@ -80,13 +80,13 @@ def _go_on(
     else:
         fields |= {"producer_epoch": current.producer_epoch + 1}
     if expected is None:
-        turn.state.last_epochs.pop(request.transactional_id, None)
+        builder.state.last_epochs.pop(request.transactional_id, None)
     elif not is_retry:
-        turn.state.last_epochs[request.transactional_id] = expected.producer_epoch
-    record = current.changed(turn.now.wall_ms, **fields)
-    turn.write(record)
-    return _told(record)
+        builder.state.last_epochs[request.transactional_id] = expected.producer_epoch
+    record = current.changed(builder.now.wall_ms, **fields)
+    builder.write(record)
+    return _reply(record)
 
 
-def _told(record: TransactionRecord) -> ProducerReply:
+def _reply(record: TransactionRecord) -> ProducerReply:
     return ProducerReply(producer_id=record.producer_id, producer_epoch=record.producer_epoch)

@@ -1,7 +1,7 @@
 # cython: language_level=3, annotation_typing=False
-"""The short way of a small batch into a log, and the books that every append is entered in.
+"""The append fast path: a small batch goes into a log without waiting; every append is counted here.
 
-`LogRuntime` is made on this. Compiled and interpreted like `log.append_state`.
+`LogRuntime` builds on this. Compiled and interpreted like `log.append_state`.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ if TYPE_CHECKING:
     from qanat.telemetry.log_counters import LogCounters
 
 
-class PlainAppends:
-    """What an append asks of the runtime."""
+class AppendFastPath:
+    """The part of the runtime that every append uses."""
 
     def __init__(
         self,
         clock_ms: Callable[[], int],
         commits: GroupCommit,
         counters: LogCounters,
-        lines: Container[PartitionLog],
+        queues: Container[PartitionLog],
     ) -> None:
         self.clock_ms = clock_ms
         self.counters = counters
         self.requests_handled = 0
-        """How many the broker has handled, by whichever door; what a stream over HTTP sends by itself is no request."""
+        """How many requests the broker has handled, on all listeners; sends of an HTTP stream are no requests."""
         self._commits = commits
-        self._lines = lines
+        self._queues = queues
 
-    def append_plain(
+    def append_fast(
         self, log: PartitionLog, batch: memoryview, record_count: int, max_timestamp: int, leader_epoch: int
     ) -> Appended | None:
-        """`append_now` for a writable batch of no known producer, whose header and checksum are sound."""
+        """`append_now` for a writable batch without a producer id, whose header and checksum are sound."""
         size = len(batch)
-        if size > OPENED_ON_LOOP_BYTES or log in self._lines or (log.is_flushed and not self._commits.has_room()):
+        if size > OPENED_ON_LOOP_BYTES or log in self._queues or (log.is_flushed and not self._commits.has_room()):
             return None
         now_ms = self.clock_ms()
-        if not log.admits_plain(size, max_timestamp, now_ms):
+        if not log.admits_fast(size, max_timestamp, now_ms):
             return None
-        appended = log.append_plain(batch, record_count, max_timestamp, leader_epoch, now_ms)
+        appended = log.append_fast(batch, record_count, max_timestamp, leader_epoch, now_ms)
         self._appended(log, appended, size)
         return appended
 
     def _appended(self, log: PartitionLog, appended: Appended, size: int) -> None:
-        """Count what was written, and have it flushed when that is due."""
+        """Count an append, and request its flush when that is due."""
         if size:
             if not log.is_flushed:
-                # Bytes that nobody promised to flush must not keep others from appending.
+                # Bytes that are never flushed must not keep others from appending.
                 log.unflushed_bytes -= size
                 log.state.unflushed_bytes -= size
             counters = self.counters
             counters.appended_bytes += size
             counters.appended_records += appended.last_offset - appended.base_offset + 1
         if appended.is_flush_due or log.closed:
-            self._commits.ask(log)
+            self._commits.request_flush(log)
         elif log.flush_ms < NEVER_MS:
             self._schedule_flush(log)
 

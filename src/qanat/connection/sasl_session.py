@@ -1,4 +1,4 @@
-"""Being let in by a broker over SASL, and staying so where it forgets who we are after a while (KIP-368)."""
+"""SASL authentication of a link, and its renewal where the broker limits its lifetime (KIP-368)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from qanat.connection.link import Link
 
 _RENEWED_AFTER = 0.85
-"""Which part of its life an authentication may reach before it is renewed."""
+"""The part of its lifetime after which an authentication is renewed."""
 _NONCE_BYTES = 18
 
 
-class Session:
-    """Who we are on one connection."""
+class SaslSession:
+    """The authentication of one connection."""
 
     def __init__(self, link: Link, credentials: Credentials) -> None:
         self._link = link
@@ -34,7 +34,7 @@ class Session:
         self._renewing = asyncio.Lock()
 
     async def begin(self, deadline: Deadline) -> None:
-        """Authenticate; raises `NotAuthenticatedError` where we are not let in."""
+        """Authenticate; raises `NotAuthenticatedError` where the broker refuses."""
         who, where = self._credentials, self._link.address
         await self._choose(deadline)
         speaking = dialogue(who.mechanism, who.username, who.password, secrets.token_urlsafe(_NONCE_BYTES))
@@ -49,8 +49,8 @@ class Session:
                 raise NotAuthenticatedError(f"{where}, asked to let {who.username} in: {fault}") from None
         self._renew_at = time.monotonic() + _RENEWED_AFTER * lifetime_ms / 1000 if lifetime_ms > 0 else None
 
-    async def keep(self, deadline: Deadline) -> None:
-        """Renew what would soon be forgotten; whoever wants to ask meanwhile waits."""
+    async def renew(self, deadline: Deadline) -> None:
+        """Renew the authentication before it expires; other requests wait meanwhile."""
         if not self._is_ageing():
             return
         async with self._renewing:
@@ -62,7 +62,7 @@ class Session:
 
     async def _choose(self, deadline: Deadline) -> None:
         mechanism, where = self._credentials.mechanism, self._link.address
-        response: SaslHandshakeResponse = await self._link.ask(
+        response: SaslHandshakeResponse = await self._link.call_without_session(
             ApiKey.SASL_HANDSHAKE, SaslHandshakeRequest(mechanism), deadline
         )
         if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
@@ -76,7 +76,7 @@ class Session:
 
     async def _say(self, token: bytes, deadline: Deadline) -> SaslAuthenticateResponse:
         where, who = self._link.address, self._credentials.username
-        response: SaslAuthenticateResponse = await self._link.ask(
+        response: SaslAuthenticateResponse = await self._link.call_without_session(
             ApiKey.SASL_AUTHENTICATE, SaslAuthenticateRequest(token), deadline
         )
         if response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED:

@@ -1,9 +1,9 @@
-"""Producer state on disk: `<offset>.snapshot` holds what was known just before that offset.
+"""Producer snapshots: `<offset>.snapshot` holds the producer state just before that offset.
 
-Kafka's format, version 1. Where Kafka keeps a producer's last batch only, we
-write an entry for each of its last five, oldest first: Kafka's reader keeps
-the last entry of a producer, ours all, so that duplicates are still recognised
-after a restart. Rebuilt from the log where missing, torn or rotten.
+Kafka's format, version 1. Where Kafka writes a producer's last batch only, we
+write an entry for each of its last five, oldest first: Kafka's reader uses
+the last entry of a producer, ours uses all, so that it still recognises duplicates
+after a restart. A snapshot that is missing, torn or damaged is rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def encode_snapshot(producers: Producers) -> bytes:
 
 
 def decode_snapshot(content: bytes) -> Producers | None:
-    """The producers, or None where the file cannot be believed."""
+    """The producers, or None where the file is damaged."""
     body = content[_PREAMBLE.size :]
     try:
         version, checksum = _PREAMBLE.unpack_from(content)

@@ -1,6 +1,6 @@
-"""One decision in the making: the shard's state, the time, and what the decision will say.
+"""Builds one decision: the shard's state, the time, and the decision so far.
 
-The rules of groups are functions of a turn; they write records, park and
+The rules of groups are functions of a builder; they write records, park and
 deliver replies and set timers through it, so that nothing is forgotten.
 """
 
@@ -13,11 +13,11 @@ from typing import Protocol
 from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.classic.group import ClassicGroup
 from qanat.groups.decisions import Completed, Decision, Parked, TransactionalProducer
+from qanat.groups.group_overrides import GroupOverrides
 from qanat.groups.ledger import Ledger
-from qanat.groups.own_settings import OwnSettings
 from qanat.groups.records import GroupRecord, GroupTombstone
 from qanat.groups.replies import Reply
-from qanat.groups.requests import Sight
+from qanat.groups.requests import TopicVisibility
 from qanat.groups.settings import GroupSettings
 from qanat.groups.timers import Timer, TimerKind
 from qanat.model.clock import Now
@@ -26,7 +26,7 @@ from qanat.model.timers import Timers
 
 
 class TopicView(Protocol):
-    """What groups must know of topics."""
+    """The part of the topics' metadata that groups need."""
 
     def partition_count(self, topic: str) -> int | None:
         """How many partitions the topic has; None where there is no such topic."""
@@ -47,7 +47,7 @@ class TopicView(Protocol):
 
 @dataclass(slots=True)
 class ShardState:
-    """Everything that a shard holds."""
+    """The whole state of a shard."""
 
     settings: GroupSettings
     topics: TopicView
@@ -57,23 +57,23 @@ class ShardState:
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
     """Live classic groups: those of the ledger, and those that are about to be in it."""
     seen_revisions: dict[str, int] = field(default_factory=dict)
-    """In which revision a group of the new protocol last looked at its topics."""
-    sights: dict[tuple[str, str], Sight] = field(default_factory=dict)
-    """Which topics members may see, by group and member, as their last heartbeats said."""
+    """The revision in which a group of the new protocol last resolved its topics."""
+    visibilities: dict[tuple[str, str], TopicVisibility] = field(default_factory=dict)
+    """The topics that members may see, by group and member, from their last heartbeats."""
     is_authorized: bool = False
-    """Whether members may see different topics; then, who has not been heard since the load sees nothing new."""
+    """Whether members may see different topics; then a member without a heartbeat since the load sees nothing new."""
     matches: tuple[int, dict[str, tuple[str, ...]]] = field(default_factory=lambda: (-1, {}))
-    """What expressions stand for in one revision."""
-    own_settings: Callable[[str], OwnSettings] | None = None
-    """Settings of single groups, by their ids; None where nothing can be set for them."""
+    """The topics of expressions in one revision."""
+    group_overrides: Callable[[str], GroupOverrides] | None = None
+    """Settings of single groups, by their ids; None where there are none."""
     client_sessions_ms: Mapping[str, int] = field(default_factory=dict)
-    """How long members of the new protocol may be silent whose client has a session of its own, by client id."""
+    """Session timeouts of members of the new protocol whose client has one of its own, by client id."""
     timers: Timers[Timer] = field(default_factory=Timers)
     tickets: int = 0
 
 
-class Turn:
-    """What one request, or one moment, leads to."""
+class DecisionBuilder:
+    """Collects the effects of one request, or of one tick."""
 
     __slots__ = ("_completed", "_producer", "_records", "now", "state")
 
@@ -89,17 +89,17 @@ class Turn:
         self.state.ledger.apply(record)
 
     def write_in_transaction(self, record: GroupRecord, producer: TransactionalProducer) -> None:
-        """Write as part of the producer's transaction; a turn serves one transaction or none."""
+        """Write as part of the producer's transaction; a decision has one transaction or none."""
         assert self._producer == producer if self._records else self._producer is None
         self._producer = producer
         self._records.append(record)
         assert producer.producer_id != NO_PRODUCER_ID
         self.state.ledger.apply(record, producer.producer_id)
 
-    def own_settings(self, group_id: str) -> OwnSettings:
-        """What holds for one group: what was set for it, and else what holds for all."""
-        look_up = self.state.own_settings
-        return OwnSettings.like(self.state.settings) if look_up is None else look_up(group_id)
+    def group_overrides(self, group_id: str) -> GroupOverrides:
+        """The settings of one group: its own, and else those of all groups."""
+        look_up = self.state.group_overrides
+        return GroupOverrides.like(self.state.settings) if look_up is None else look_up(group_id)
 
     def park(self) -> Parked:
         self.state.tickets += 1
@@ -115,23 +115,23 @@ class Turn:
         self.state.timers.cancel(Timer(kind, group.group_id, member_id))
 
     def live_group(self, group_id: str) -> ClassicGroup:
-        """The group; a new, empty one where there was none. It is durable once something is written about it."""
+        """The group; a new, empty one where there was none. It is durable once a record of it is written."""
         group = self.state.groups.get(group_id)
         if group is None:
             group = self.state.groups[group_id] = ClassicGroup(group_id, self.now.wall_ms)
         return group
 
     def delete_group(self, group: ClassicGroup) -> None:
-        """Forget an empty group whose offsets are gone, and let the log know."""
+        """Remove an empty group without offsets, and write its tombstone."""
         assert not group.members, group
         for member_id in group.pending_members:
             self.cancel(TimerKind.SESSION, group, member_id)
-        group.bury(self.now.wall_ms)
+        group.mark_dead(self.now.wall_ms)
         del self.state.groups[group.group_id]
         self.write(GroupTombstone(group.group_id))
 
     def decision(self, reply: Reply | Parked | None = None) -> Decision:
-        """Close the turn; who was parked and answered in the same turn is simply answered."""
+        """The decision; a request that was parked and answered in it is simply answered."""
         completed = self._completed
         if isinstance(reply, Parked):
             own = [one for one in completed if one.ticket == reply.ticket]

@@ -1,4 +1,4 @@
-"""Refusals of the transactional APIs whose answers have the error in every row."""
+"""Error responses of the transactional APIs that have the error in every row."""
 
 from __future__ import annotations
 

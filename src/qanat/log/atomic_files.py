@@ -1,4 +1,4 @@
-"""Small files that are read and replaced whole: checkpoints, sidecars, snapshots.
+"""Atomic files: small files that are read and replaced as a whole: checkpoints, sidecars, snapshots.
 
 `replace` is atomic: after a crash there is the old content or the new one.
 """
@@ -26,7 +26,7 @@ def read_whole(files: Files, path: str) -> bytes | None:
 
 
 def write_volatile(files: Files, path: str, content: Buffer) -> None:
-    """Write a file that can be rebuilt: it may be gone or torn after a power loss."""
+    """Write a file that can be rebuilt: a power loss may remove or tear it."""
     file = files.open(path, create=True)
     try:
         file.write((content,), 0)
@@ -35,7 +35,7 @@ def write_volatile(files: Files, path: str, content: Buffer) -> None:
 
 
 def write_content(files: Files, path: str, content: Buffer) -> None:
-    """Write a file and make its bytes durable; its name is with the next sync of the folder."""
+    """Write a file and make its bytes durable; the next sync of the folder makes its name durable."""
     file = files.open(path, create=True)
     try:
         file.write((content,), 0)

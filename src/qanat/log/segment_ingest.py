@@ -1,12 +1,13 @@
-"""A file of finished batches, made beside the broker, becomes a segment: of its bytes only headers are written anew.
+"""Segment ingest: a file of finished batches, staged outside the log, becomes a segment. Only headers are rewritten.
 
-First it is looked at, batch by batch, as `admission` looks at what a client sends. Its place is decided then, its
-headers get offsets and the producer's identity, and it is renamed into the log. Until then the log ends before it, for
-readers, for a flush and for whoever recovers after a crash.
+`check_staged` first checks the file, batch by batch, as `admission` checks what a client sends. Then the log decides
+the place of the file, a worker writes offsets and the producer's identity into its headers, and the file is renamed
+into the log. Until then the log ends before it, for readers, for a flush and for recovery after a crash.
 
-Rule 1: nothing else is appended meanwhile, and no segment is closed (`PartitionLog.is_appending`). Whoever calls
-        sees to it that one comes after another (`runtime.lines`).
-Rule 2: what cannot be taken over as it is is left as it is (`NotTakenOverError`): whoever made it can send it.
+Rule 1: nothing else is appended meanwhile, and no segment is closed (`PartitionLog.is_appending`). The caller
+        runs one after another (`runtime.append_queue`).
+Rule 2: a file that cannot be ingested unchanged is rejected and stays as it is (`NotIngestedError`): its producer
+        sends the records instead.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from qanat.log.producers import BATCHES_REMEMBERED
 from qanat.log.segments import file_names
 from qanat.log.segments.segment import Segment
 from qanat.log.settings import LogSettings
-from qanat.model.errors import CorruptBatchError, NotTakenOverError, QanatError, StorageError
+from qanat.model.errors import CorruptBatchError, NotIngestedError, QanatError, StorageError
 from qanat.model.ids import NO_SEQUENCE
 from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, batch_size_at, packed
 from qanat.wire.records import INT32_MAX, identified
 from qanat.wire.staged import BATCHES_MAX, show
 
 
-class Looked(Struct, frozen=True):
+class CheckedFile(Struct, frozen=True):
     """A staged file and the headers of its batches, which are sound."""
 
     file: File
@@ -36,33 +37,33 @@ class Looked(Struct, frozen=True):
     headers: list[BatchHeader]
 
 
-def require_plain(log: PartitionLog) -> None:
-    """Refuse files for a log that does not store batches as they come."""
+def require_ingestible(log: PartitionLog) -> None:
+    """Reject files for a log that does not store batches unchanged."""
     if not log.settings.keeps_batches:
-        raise NotTakenOverError(f"{log.topic_partition} does not store batches as they come")
+        raise NotIngestedError(f"{log.topic_partition} does not store batches unchanged")
     if log.active.file.key_id is not None:
-        raise NotTakenOverError(f"{log.topic_partition} is encrypted on the disk")
+        raise NotIngestedError(f"{log.topic_partition} is encrypted on the disk")
 
 
-def look(log: PartitionLog, path: str, record_count: int, settings: LogSettings, now_ms: int) -> Looked:
-    """Look at every batch of a staged file; may wait for the disk. Whoever gets it closes its file."""
-    require_plain(log)
+def check_staged(log: PartitionLog, path: str, record_count: int, settings: LogSettings, now_ms: int) -> CheckedFile:
+    """Check every batch of a staged file; may wait for the disk. The caller closes the file."""
+    require_ingestible(log)
     try:
         file = log.files.open(path)
     except StorageError as fault:
-        raise NotTakenOverError(f"there is no staged file: {fault}") from None
+        raise NotIngestedError(f"there is no staged file: {fault}") from None
     try:
         size = file.size()
         if size > settings.segment_bytes:
-            raise NotTakenOverError(f"{path} has {size} bytes, more than a segment ({settings.segment_bytes})")
+            raise NotIngestedError(f"{path} has {size} bytes, more than a segment ({settings.segment_bytes})")
         headers = _headers(file, size, settings, now_ms)
         found = sum(header.record_count for header in headers)
         if found != record_count:
             raise CorruptBatchError(f"{path} has {found} records where {record_count} were announced")
-        return Looked(file, size, headers)
+        return CheckedFile(file, size, headers)
     except StorageError as fault:
         file.close()
-        raise NotTakenOverError(f"a staged file cannot be read: {fault}") from None
+        raise NotIngestedError(f"a staged file cannot be read: {fault}") from None
     except BaseException:
         file.close()
         raise
@@ -77,23 +78,23 @@ def _headers(file: File, size: int, settings: LogSettings, now_ms: int) -> list[
         if not HEADER_SIZE <= length <= size - position:
             raise CorruptBatchError(f"{file.path} holds no batch at byte {position}")
         if length > settings.max_message_bytes or len(headers) == BATCHES_MAX:
-            raise NotTakenOverError(f"{file.path} has too large a batch, or more than {BATCHES_MAX}")
+            raise NotIngestedError(f"{file.path} has too large a batch, or more than {BATCHES_MAX}")
         batch = file.read(position, length)
         show(batch)
-        # Nothing is inflated: topics whose batches are opened take no file over.
+        # Nothing is decompressed: topics that open batches ingest no files.
         headers.append(admit(batch, settings, now_ms, 0).header)
         position += length
     return headers
 
 
 class IngestJob:
-    """Makes a staged file the last segment of a log. `finish` or `abandon` it; then `appended` tells where it is."""
+    """Makes a staged file the last segment of a log. `finish` or `abandon` it; then `appended` holds its place."""
 
     def __init__(
-        self, log: PartitionLog, looked: Looked, producer: BatchHeader, leader_epoch: int, now_ms: int
+        self, log: PartitionLog, checked: CheckedFile, producer: BatchHeader, leader_epoch: int, now_ms: int
     ) -> None:
         self._log = log
-        self._looked = looked
+        self._looked = checked
         self._producer = producer
         self._leader_epoch = leader_epoch
         self._now_ms = now_ms
@@ -101,17 +102,17 @@ class IngestJob:
         self._headers: list[BatchHeader] = []
         self._is_renamed = False
         interval_bytes = log.settings.index_interval_bytes
-        self._segment = Segment(log.files, log.directory, self._base_offset, looked.file, interval_bytes)
+        self._segment = Segment(log.files, log.directory, self._base_offset, checked.file, interval_bytes)
         self.appended: Appended | None = None
         log.is_appending = True
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the file comes in the place of an empty segment."""
+        """Whether the file replaces an empty segment."""
         return not self._log.active.size
 
     def run(self) -> None:
-        """Write the headers. The file still has its own name, so that its troubles are not the log's."""
+        """Write the headers. The file still has its own name, so that a fault of it is not a fault of the log."""
         try:
             for header in self._placed():
                 position = self._segment.size
@@ -119,13 +120,13 @@ class IngestJob:
                 self._segment.enter_header(position, header, header.max_timestamp)
                 self._headers.append(header)
             if self._log.settings.is_flushed:
-                # Here, so that nobody else's flush has so much to do.
+                # Synced here, so that the next flush has less to do.
                 self._looked.file.sync()
         except StorageError as fault:
-            raise NotTakenOverError(f"a staged file cannot be written to: {fault}") from None
+            raise NotIngestedError(f"a staged file cannot be written to: {fault}") from None
 
     def _placed(self) -> list[BatchHeader]:
-        """The headers with offsets, and with the producer's identity; without one, as nobody's."""
+        """The headers with offsets and the producer's identity, if there is a producer."""
         producer, offset, placed = self._producer, self._base_offset, list[BatchHeader]()
         sequence = producer.base_sequence
         for header in self._looked.headers:
@@ -143,7 +144,7 @@ class IngestJob:
         return placed
 
     def finish(self) -> None:
-        """Take the file into the log, unless it is no longer this writer's to write to."""
+        """Enter the file in the log, unless the leadership or the directory is lost."""
         log, segment = self._log, self._segment
         try:
             log.state.require_working()
@@ -155,29 +156,29 @@ class IngestJob:
             raise
         log.is_appending = False
         if log.active.size:
-            log.move_on(segment)
+            log.roll_to(segment)
         else:
             log.active.close()
             log.segments[-1] = segment
             log.has_new_names = True
         last_delta = segment.next_offset - 1 - self._base_offset
-        log.take_note(last_delta, segment.size, self._base_offset, self._leader_epoch, self._now_ms)
+        log.note_append(last_delta, segment.size, self._base_offset, self._leader_epoch, self._now_ms)
         if self._producer.producer_id >= 0:
-            # The first may open a transaction; of the others, no more are remembered.
+            # The first batch may open a transaction; of the others, no more are remembered.
             for header in (*self._headers[:1], *self._headers[1:][-BATCHES_REMEMBERED:]):
                 log.producers.record(header, header.base_offset, self._now_ms)
         is_flush_due = log.unflushed_records >= log.settings.flush_messages
         self.appended = Appended(self._base_offset, segment.next_offset - 1, False, is_flush_due)
 
     def rename(self) -> None:
-        """Give the file its name in the log. An empty segment may have it, in whose place the file comes.
+        """Rename the file to its name in the log, which an empty segment may have: the file replaces that.
 
-        For a worker then: a file that is renamed over another is written to the disk on the spot by ext4.
+        In a worker then: ext4 writes a file that is renamed over another to the disk at once.
         """
         try:
             self._segment.file.rename(self._segment.path(file_names.LOG))
         except StorageError as fault:
-            raise NotTakenOverError(f"a staged file could not be renamed: {fault}") from None
+            raise NotIngestedError(f"a staged file could not be renamed: {fault}") from None
         self._is_renamed = True
 
     def abandon(self) -> None:
@@ -186,17 +187,17 @@ class IngestJob:
         log.is_appending = False
         self._looked.file.close()
         if self._is_renamed and log.state.failure is None:
-            # It has taken an empty segment's name.
+            # The file has replaced an empty segment.
             interval_bytes = log.settings.index_interval_bytes
             log.active.close()
             log.segments[-1] = Segment.create(log.files, log.directory, self._base_offset, interval_bytes)
             log.has_new_names = True
 
 
-def find_taken_over(log: PartitionLog, producer: BatchHeader, leader_epoch: int) -> Appended | None:
-    """Where a file already is whose taking over is asked for again; raises where it may not be taken over.
+def find_ingested(log: PartitionLog, producer: BatchHeader, leader_epoch: int) -> Appended | None:
+    """Where a file is that was ingested before, if it was; raises where it may not be ingested.
 
-    Its batches are counted one by one, so it is known by the last of them.
+    Its batches are counted one by one, so the last of them identifies it.
     """
     log.require_leader(leader_epoch)
     state = log.producers.states.get(producer.producer_id) if producer.producer_id >= 0 else None
@@ -206,4 +207,4 @@ def find_taken_over(log: PartitionLog, producer: BatchHeader, leader_epoch: int)
             base_offset = last.last_offset - producer.last_offset_delta
             is_flush_due = log.settings.flush_messages == 1 and last.last_offset >= log.flushed_offset
             return Appended(base_offset, last.last_offset, True, is_flush_due)
-    return log.find_written(producer, leader_epoch)
+    return log.find_duplicate(producer, leader_epoch)

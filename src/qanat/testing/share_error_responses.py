@@ -1,4 +1,4 @@
-"""Refusals of the APIs about share groups whose answers have the error in every row."""
+"""Error responses of the APIs of share groups that have the error in every row."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _describe_offsets(
 
 
 def _states(module: ModuleType, row: str) -> Callable[[Any, int, RequestContext], Any]:
-    """Between brokers: an error for each partition. `row` is what a topic's part of the answer is called."""
+    """Between brokers: an error for each partition. `row` is the name of a topic's part of the response."""
     response = getattr(module, row.replace("StateResult", "ShareGroupStateResponse"))
 
     def refuse(request: Any, error: int, context: RequestContext) -> Any:

@@ -1,7 +1,7 @@
-"""One decision in the making: the shard's state, the time, and what the decision will say.
+"""Builds one decision: the shard's state, the time, and the decision so far.
 
-Timers follow the records: whoever writes that a transaction has begun has
-thereby set the deadline by which it is aborted.
+Timers follow the records: writing that a transaction has begun also
+sets the deadline by which it is aborted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from qanat.transactions.states import TransactionState
 
 
 class TimerKind(IntEnum):
-    """What is waited for."""
+    """Kinds of timers."""
 
     TRANSACTION = 0
     EXPIRY = 1
@@ -36,20 +36,19 @@ class Timer(NamedTuple):
 
 @dataclass(slots=True)
 class ShardState:
-    """Everything that a shard holds."""
+    """The whole state of a shard."""
 
     settings: TransactionSettings
     ledger: Ledger = field(default_factory=Ledger)
     timers: Timers[Timer] = field(default_factory=Timers)
     last_epochs: dict[str, int] = field(default_factory=dict)
-    """The epoch that a producer had before its own request raised it: it may ask again, not having heard the answer.
-
-    Kafka has no place for it in its records, so that a reload forgets it: who then asks again is fenced, which is safe.
+    """The epoch that a producer had before its own request raised it: it may send it again, without the answer.
+    Kafka's records have no field for it, so that a reload loses it: a later retry is fenced, which is safe.
     """
 
 
-class Turn:
-    """What one request, or one moment, leads to."""
+class DecisionBuilder:
+    """Collects the effects of one request, or of one tick."""
 
     __slots__ = ("_markers", "_records", "now", "state")
 
@@ -71,11 +70,11 @@ class Turn:
             self.state.timers.cancel(Timer(TimerKind.TRANSACTION, record.transactional_id))
         elif not was_ongoing:
             self.expect_end(record)
-            # Whoever begins a transaction has heard which epoch it has.
+            # A producer that begins a transaction has received its epoch.
             self.state.last_epochs.pop(record.transactional_id, None)
 
     def expect_end(self, record: TransactionRecord) -> None:
-        """Set the deadline of an open transaction: of one that was loaded, as far as the wall clock can be believed."""
+        """Set the deadline of an open transaction: of a loaded one, as far as the wall clock is right."""
         age_ms = min(max(self.now.wall_ms - record.start_ms, 0), record.timeout_ms)
         timer = Timer(TimerKind.TRANSACTION, record.transactional_id)
         self.state.timers.schedule(timer, self.now.steady_ms + record.timeout_ms - age_ms)

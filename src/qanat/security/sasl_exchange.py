@@ -1,10 +1,10 @@
-"""One connection's way from a stranger to a principal, as Kafka's protocol has it.
+"""The SASL exchange of one connection, in Kafka's protocol.
 
     SaslHandshake v1 (mechanism) -> SaslAuthenticate (token) ... -> authenticated
     SaslHandshake v0 (mechanism) -> bare tokens in frames of their own ... -> authenticated
 
-Rule 1: before the end, nothing but ApiVersions and these two is answered; anything else ends the connection.
-Rule 2: a handshake may be tried again after an unknown mechanism, and not otherwise.
+Rule 1: before the end, only ApiVersions and these two are answered; anything else ends the connection.
+Rule 2: a handshake may be repeated after an unknown mechanism, and not otherwise.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from qanat.security.authentication import Accepted, Authenticator, Dialogue, Pri
 
 
 class Stage(Enum):
-    """How far a connection has come."""
+    """The stages of an exchange."""
 
-    STRANGER = auto()
-    """No mechanism is agreed upon."""
+    UNAUTHENTICATED = auto()
+    """No mechanism is chosen yet."""
     IN_REQUESTS = auto()
     """Tokens come in SaslAuthenticate."""
     BARE = auto()
@@ -28,22 +28,22 @@ class Stage(Enum):
     REFUSED = auto()
 
 
-class Conversation:
-    """The state of one connection of a listener that asks for authentication."""
+class SaslExchange:
+    """The exchange of one connection to a listener with authentication."""
 
     __slots__ = ("_dialogue", "_mechanisms", "principal", "reason", "stage")
 
     def __init__(self, mechanisms: Mapping[str, Authenticator]) -> None:
         self._mechanisms = mechanisms
         self._dialogue: Dialogue | None = None
-        self.stage = Stage.STRANGER
+        self.stage = Stage.UNAUTHENTICATED
         self.principal: Principal | None = None
         self.reason = ""
-        """Why the client was not let in, for the log."""
+        """Why the client was refused, for the log."""
 
     @property
     def mechanisms(self) -> list[str]:
-        """What may be chosen."""
+        """The available mechanisms."""
         return list(self._mechanisms)
 
     @property
@@ -52,7 +52,7 @@ class Conversation:
 
     def choose(self, mechanism: str, *, tokens_are_bare: bool) -> bool:
         """Begin with a mechanism; False where there is none of that name."""
-        assert self.stage is Stage.STRANGER, "rule 2"
+        assert self.stage is Stage.UNAUTHENTICATED, "rule 2"
         authenticator = self._mechanisms.get(mechanism)
         if authenticator is None:
             return False
@@ -61,7 +61,7 @@ class Conversation:
         return True
 
     def step(self, token: bytes) -> Step:
-        """Take the client's next token."""
+        """Process the client's next token."""
         assert self._dialogue is not None, "a mechanism was chosen"
         step = self._dialogue.step(token)
         if isinstance(step, Accepted):

@@ -1,7 +1,7 @@
-"""Where frames are received: buffers on loan for small ones, rooms of their own for large ones.
+"""Frame buffers: shared buffers for small frames, a room of its own for each large one.
 
-Rooms of the usual size are used again once no view of them is left: in fresh memory, a quarter of a produce request's
-time goes into page faults. Who looks after that counts references, so this is not compiled.
+Rooms of the usual size are reused once no view of them is left: in fresh memory, page faults take a quarter of a
+produce request's time. That is detected by counting references, so this is not compiled.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from sys import getrefcount
 from typing import Any, TypeAlias
 
 _ROOM_BYTES = 2 * 1024 * 1024
-"""Twice what a batch may have unless its topic says otherwise."""
+"""Twice the size of a batch, unless its topic allows more."""
 _ROOMS_KEPT = 4
 _UNUSED_REFERENCES = 3
-"""Of a room that no view keeps: by the list of rooms, by whoever looks at it, and by `getrefcount` itself."""
+"""References to a room without views: the list of rooms, the local variable, and `getrefcount` itself."""
 
 Room: TypeAlias = Any
-"""Whatever a memoryview may be taken of and written through: a bytearray, a map."""
+"""Anything that supports a writable memoryview: a bytearray, a map."""
 
 
-class FrameRooms:
-    """Where the frames of some connections are received, all of them on one thread."""
+class FrameBuffers:
+    """The frame buffers of some connections, all of them on one thread."""
 
     __slots__ = ("_make", "_rooms", "spare")
 
@@ -29,10 +29,10 @@ class FrameRooms:
         self._make = make
         self._rooms: list[Room] = []
         self.spare: list[memoryview] = []
-        """Buffers that are not on loan; `FrameReader` takes them and gives them back."""
+        """Shared buffers that are not in use; `FrameReader` takes them and gives them back."""
 
     def large(self, size: int) -> memoryview:
-        """Room for a frame that is too large for a buffer on loan."""
+        """Room for a frame that is too large for a shared buffer."""
         if size > _ROOM_BYTES:
             return memoryview(self._make(size))
         for room in self._rooms:

@@ -1,7 +1,7 @@
-"""State that follows from the batches alone: producers, aborted transactions, look-up tables.
+"""State replay: producers, aborted transactions and look-up tables, rebuilt from the batches alone.
 
-Whatever file held it may be missing or wrong; walking the log again gives the
-same answer. Producer snapshots shorten the walk.
+The files with this state may be missing or wrong; walking the log again gives the
+same result. Producer snapshots shorten the walk.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 
-from qanat.log.directories.atomic_files import read_whole
+from qanat.log.atomic_files import read_whole
 from qanat.log.files import Files
 from qanat.log.leader_epochs import EpochStart
+from qanat.log.producer_snapshots import decode_snapshot
 from qanat.log.producers import Producers
 from qanat.log.segments import file_names
 from qanat.log.segments.batch_scan import Damage, damage_at, read_batches
 from qanat.log.segments.header_digest import digest_of
 from qanat.log.segments.index_tables import GrowingTables, OpenTables, SealedTables
-from qanat.log.segments.producer_snapshots import decode_snapshot
 from qanat.log.segments.segment import Segment
 from qanat.log.segments.sidecar import Sidecar
 from qanat.model.errors import DiskFullError
@@ -26,32 +26,33 @@ from qanat.wire.batch_header import BatchHeader
 
 
 def load_producers(
-    segments: Sequence[Segment], offset: int, high_watermark: int | None = None, *, is_beside: bool = False
+    segments: Sequence[Segment], offset: int, high_watermark: int | None = None, *, is_in_worker: bool = False
 ) -> Producers:
     """Producer state just before `offset`, a segment's base or the end of the last one.
 
     Starts from the newest sound snapshot at or before `offset` and replays from there. Aborted
-    transactions of segments that are not sealed are entered in their tables on the way, so a
+    transactions of unsealed segments are entered in their tables, so a
     snapshot inside such a segment is not used. Transactions that ended after the high watermark
-    are not decided for consumers, which a snapshot does not say: they are replayed as well.
-    `is_beside`: on a worker, while others take views of the last segment.
+    are not decided for consumers, which a snapshot does not show: they are replayed as well.
+
+    `is_in_worker`: in a worker, while the owner takes views of the last segment.
     """
     unsealed_from = next((segment.base_offset for segment in segments if not segment.is_sealed), offset)
     up_to = min(offset, unsealed_from, offset if high_watermark is None else high_watermark)
     start, producers = _latest_snapshot(segments[0].files, segments[0].directory, up_to)
     for segment in segments:
         if segment.next_offset > start and segment.base_offset < offset:
-            replay_segment(segment, producers, start, is_beside=is_beside)
+            replay_segment(segment, producers, start, is_in_worker=is_in_worker)
     return producers
 
 
-def walk(segment: Segment, *, is_beside: bool = False) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Position, header and bytes of a segment's sound batches; damage is entered where it is met.
+def walk(segment: Segment, *, is_in_worker: bool = False) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Position, header and bytes of a segment's sound batches; new damage is entered in the segment.
 
-    A sealed segment is opened unseen: it is read here through a buffer, and its checksums are compared. So is one that
-    is walked beside its owner.
+    A sealed segment was opened without reading: it is read here through a buffer, and its checksums are verified. So is
+    one that is walked in a worker.
     """
-    if not segment.is_sealed and not is_beside:
+    if not segment.is_sealed and not is_in_worker:
         view = segment.view()
         for position, header in segment.batches():
             yield position, header, view[position : position + header.size]
@@ -60,7 +61,7 @@ def walk(segment: Segment, *, is_beside: bool = False) -> Iterator[tuple[int, Ba
 
 
 def walk_sealed(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """The same from the batch at `position` on, read through a buffer."""
+    """`walk` from the batch at `position` on, read through a buffer."""
     first_offset, end_offset = segment.base_offset, segment.next_offset
     while position < segment.size:
         stop = min((one.start for one in segment.damage if one.start >= position), default=segment.size)
@@ -70,7 +71,7 @@ def walk_sealed(segment: Segment, position: int) -> Iterator[tuple[int, BatchHea
         if position < segment.size:
             damage = segment.damage_at(position)
             if damage is None:
-                # From the start, because only there is it certain which offset comes next.
+                # From the start, because only there the next offset is certain.
                 segment.note_damage(segment.find_damage())
                 damage = segment.damage_at(position)
             if damage is None:
@@ -106,12 +107,14 @@ def remove_snapshots(files: Files, directory: str, keep_from: int = 0, keep_to: 
     return is_any
 
 
-def replay_segment(segment: Segment, producers: Producers, first_offset: int = 0, *, is_beside: bool = False) -> None:
-    """Take a segment's batches from `first_offset` on into account.
+def replay_segment(
+    segment: Segment, producers: Producers, first_offset: int = 0, *, is_in_worker: bool = False
+) -> None:
+    """Apply a segment's batches from `first_offset` on.
 
     Where the segment is not sealed, its aborted transactions are entered in its tables.
     """
-    for _, header, batch in walk(segment, is_beside=is_beside):
+    for _, header, batch in walk(segment, is_in_worker=is_in_worker):
         if header.last_offset >= first_offset:
             _replay(header, batch, producers, segment)
 
@@ -125,29 +128,29 @@ def _replay(header: BatchHeader, batch: memoryview, producers: Producers, segmen
 
 
 class RebuildJob:
-    """Walks the last of some sealed segments again, and writes its tables and its sidecar anew.
+    """Walks the last of some sealed segments again, and rewrites its tables and its sidecar.
 
-    Nobody may change these segments' files meanwhile. Where there is no room for the tables, they are kept
+    No other job may change these segments' files meanwhile. Where there is no room for the tables, they stay
     in memory.
     """
 
     def __init__(self, segments: Sequence[Segment], interval_bytes: int, epochs: Sequence[EpochStart] = ()) -> None:
         self._segments = segments
         self._epochs = epochs
-        # What is found on the way is entered in copies: the segments are their owner's.
+        # Damage on the way is entered in copies: the segments belong to the owner's thread.
         self._walked = [copy(segment) for segment in segments]
         self._rebuilt = Segment(
             segments[-1].files, segments[-1].directory, segments[-1].base_offset, segments[-1].file, interval_bytes
         )
         self._sealed: tuple[Sidecar, OpenTables] | None = None
         self.is_writing = False
-        """Whether it came to writing: a fault of the disk is final from there on."""
+        """Whether it has begun to write: from there on a disk error is final."""
         self.damage: tuple[Damage, ...] = ()
 
     def run(self) -> None:
         source, rebuilt = self._walked[-1], self._rebuilt
         if source.headers is not None and digest_of(source.file, source.size) != source.headers.digest:
-            # Before the batches are believed: the new sidecar must not vouch for headers that have changed.
+            # Before the batches are trusted: the new sidecar must not vouch for changed headers.
             source.note_damage(source.find_damage(self._epochs))
         producers = load_producers(self._walked, source.base_offset)
         for position, header, batch in walk(source):
@@ -172,4 +175,4 @@ class RebuildJob:
         sidecar, opened = self._sealed
         segment.become_sealed(sidecar)
         assert isinstance(segment.tables, SealedTables), "just sealed"
-        segment.tables.adopt(opened)
+        segment.tables.hold(opened)

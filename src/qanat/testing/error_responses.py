@@ -1,6 +1,6 @@
-"""For each API, the answer that says nothing but an error: the request's own rows, each refused.
+"""Error responses: for each API, a response with nothing but an error, in each of the request's rows.
 
-Where a version has the error at the top and another has it in every row, both are set: the
+Where one version has the error at the top and another has it in every row, both are set: the
 codec writes what the version has.
 """
 
@@ -14,7 +14,7 @@ from qanat.api.cluster.get_replica_log_info import refused
 from qanat.api.request_context import RequestContext
 from qanat.api.topics.metadata import response as metadata_response
 from qanat.model.error_codes import ErrorCode
-from qanat.testing import share_refusals, transaction_refusals
+from qanat.testing import share_error_responses, transaction_error_responses
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages import (
     alter_configs,
@@ -41,8 +41,8 @@ from qanat.wire.kafka.messages import (
 from qanat.wire.kafka.registry import APIS, ApiKey
 
 
-def refusal(key: ApiKey, request: Any, context: RequestContext, error: ErrorCode) -> Any:
-    """A response that refuses everything the request asks for; raises `ValueError` where the API has no room for it."""
+def error_response(key: ApiKey, request: Any, context: RequestContext, error: ErrorCode) -> Any:
+    """A response that refuses everything in the request; raises `ValueError` where the API has no field for it."""
     if key in _BY_ROWS:
         return _BY_ROWS[key](request, int(error), context)
     api = APIS[key]
@@ -55,14 +55,14 @@ def _produce(request: produce.ProduceRequest, error: int, context: RequestContex
         return [produce.PartitionProduceResponse(row.index, error, base_offset=-1) for row in topic.partition_data]
 
     if request.acks == 0:
-        context.caller.close()  # As with Kafka: who wants no answer learns of an error by the connection's end.
+        context.caller.close()  # As in Kafka: a producer with acks=0 learns of an error by a closed connection.
         return None
     topics = [produce.TopicProduceResponse(topic.name, topic.topic_id, rows(topic)) for topic in request.topic_data]
     return produce.ProduceResponse(topics)
 
 
 def _fetch(request: fetch.FetchRequest, error: int, context: RequestContext) -> fetch.FetchResponse:
-    """By partition for those that are named: an error for all of them is for broken sessions only."""
+    """By partition where some are named: a top-level error is for broken sessions only."""
     topics = [
         fetch.FetchableTopicResponse(
             topic.topic,
@@ -85,7 +85,7 @@ def _list_offsets(request: list_offsets.ListOffsetsRequest, error: int, context:
 
 
 def _metadata(request: metadata.MetadataRequest, error: int, context: RequestContext) -> metadata.MetadataResponse:
-    """Brokers as they are, so that the client can ask again; every topic that is asked for with the error."""
+    """The real brokers, so that the client can retry; every requested topic with the error."""
     names: list[tuple[str | None, bytes]] = [(topic.name, topic.topic_id) for topic in request.topics or []]
     if not names:
         names = [(name, ZERO_UUID) for name in context.broker.metadata.image.topics]
@@ -229,6 +229,6 @@ _BY_ROWS: dict[ApiKey, Callable[[Any, int, RequestContext], Any]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
     ApiKey.GET_REPLICA_LOG_INFO: lambda request, error, context: refused(request, error),
-    **transaction_refusals.BY_ROWS,
-    **share_refusals.BY_ROWS,
+    **transaction_error_responses.BY_ROWS,
+    **share_error_responses.BY_ROWS,
 }

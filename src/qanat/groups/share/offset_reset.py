@@ -1,4 +1,4 @@
-"""Where a share group begins in a partition that is new to it: `share.auto.offset.reset`, read.
+"""Where a share group starts in a new partition: the setting `share.auto.offset.reset`.
 
 `earliest`, `latest`, or `by_duration:` and an ISO 8601 duration such as `PT1H` or `P2DT12H`: the first record that is
 no older than that.
@@ -31,11 +31,11 @@ class Since(Struct, frozen=True):
     ago_ms: int
 
 
-Beginning = Edge | Since
+OffsetReset = Edge | Since
 
 
-def parse_beginning(text: str) -> Beginning:
-    """The setting's meaning; raises `ValueError` where it has none."""
+def parse_offset_reset(text: str) -> OffsetReset:
+    """The parsed setting; raises `ValueError` where it is invalid."""
     if text in list(Edge):
         return Edge(text)
     found = _DURATION.fullmatch(text.removeprefix(_BY_DURATION)) if text.startswith(_BY_DURATION) else None

@@ -1,9 +1,9 @@
-"""The second half of compaction's commit: a swap file takes the place of the segments that it stands for.
+"""Compaction commit, second half: a swap file replaces the segments in its range.
 
-Done by the compaction that wrote it, or by whoever opens the log after a crash.
+The compaction that wrote the file does it, or recovery after a crash.
 
 Rule: the segment is sealed before it gets its name. A compacted segment without
-a sidecar could not be told from one whose end was lost.
+a sidecar looks like one whose end was lost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from qanat.log.files import File, Files
-from qanat.log.recovery.active_segment_recovery import take_in
+from qanat.log.recovery.active_segment_recovery import recover_segment
 from qanat.log.segments import file_names
 from qanat.log.segments.aborted_index import AbortedTransaction
 from qanat.log.segments.index_tables import GrowingTables
@@ -24,24 +24,24 @@ _UNKNOWN = TableChecksums(offset_index=-1, time_index=-1, aborted_index=-1)
 """No table has these checksums: the tables are rebuilt when they are first needed."""
 
 
-def finish_swap(
+def finish_commit(
     files: Files,
     directory: str,
     file: File,
     interval_bytes: int,
     aborted: Sequence[AbortedTransaction] | None = None,
 ) -> Segment:
-    """Remove what `file` stands for, seal it, give it its name.
+    """Remove the segments that `file` replaces, seal it, rename it.
 
-    `aborted` are the transactions whose markers it may hold; unknown after a crash, when the producers
-    are not at hand.
+    `aborted` are the transactions whose markers it may hold; unknown after a crash, when there is no
+    producer state yet.
     """
     extent = file_names.range_of(file.path.rpartition("/")[2], file_names.SWAP)
     assert extent is not None, f"{file.path} is no swap file"
     base_offset, end_offset = extent
     _remove_replaced(files, directory, base_offset, end_offset)
     segment = Segment(files, directory, base_offset, file, interval_bytes)
-    take_in(segment, torn_from=None, next_offset=end_offset, is_dense=False)
+    recover_segment(segment, torn_from=None, next_offset=end_offset, is_dense=False)
     segment.next_offset = end_offset
     _seal(segment, aborted)
     file.rename(segment.path(file_names.LOG))
@@ -51,7 +51,7 @@ def finish_swap(
 
 def _remove_replaced(files: Files, directory: str, base_offset: int, end_offset: int) -> None:
     for name in files.list(directory):
-        for suffix in (file_names.LOG, *file_names.BESIDE_LOG):
+        for suffix in (file_names.LOG, *file_names.COMPANION_SUFFIXES):
             offset = file_names.offset_of(name, suffix)
             if offset is not None and base_offset <= offset < end_offset:
                 files.remove(f"{directory}/{name}")

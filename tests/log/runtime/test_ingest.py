@@ -1,4 +1,4 @@
-"""Staged files taken over beside everything else that happens to a log."""
+"""Ingest of staged files, together with everything else that happens to a log."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tests.log.test_segment_ingest import stage
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.model.errors import NotLeaderError, NotTakenOverError, QanatError, StorageError
+from qanat.model.errors import NotIngestedError, NotLeaderError, QanatError, StorageError
 from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.wire.control import Marker
-from qanat.wire.records import give_producer
+from qanat.wire.records import set_producer
 from qanat.wire.staged import StagedFile, read_staged, staged_batch
 
 NAME = "some/0123456789abcdef0123456789abcdef"
@@ -38,12 +38,12 @@ def staged(runtime: LogRuntime, batches: Sequence[bytes], records: int, writer: 
     stage(runtime.directory.files, batches, f"{PATH}/staging/{NAME}")
     sent = staged_batch(NAME, records)
     if writer is not None:
-        give_producer(sent, writer.producer_id, writer.epoch, writer.sequence, is_transactional=True)
+        set_producer(sent, writer.producer_id, writer.epoch, writer.sequence, is_transactional=True)
     return read_staged(sent)
 
 
 class HeldWorkers:
-    """Files at which whoever takes a file over is held up, when it is read or when it is written."""
+    """Files that block an ingest, when it reads or when it writes."""
 
     def __init__(self, *, at_reading: bool = False) -> None:
         self.files = WatchedFiles(MemoryFiles())
@@ -65,7 +65,7 @@ def test_it_is_durable_when_its_flush_is_and_not_before() -> None:
     async def main() -> None:
         async with running_log(**SETTINGS) as (runtime, log):
             await produce(runtime, log)
-            appended, size = await runtime.adopt(log, staged(runtime, [batch(2), batch(3)], 5), 0)
+            appended, size = await runtime.ingest(log, staged(runtime, [batch(2), batch(3)], 5), 0)
             assert (appended.base_offset, appended.last_offset, appended.is_flush_due) == (1, 5, True)
             assert size == len(batch(2)) + len(batch(3))
             await runtime.flushed(log, 6)
@@ -80,7 +80,7 @@ def test_whoever_appends_meanwhile_comes_behind(at_reading: bool) -> None:
     async def main() -> None:
         held = HeldWorkers(at_reading=at_reading)
         async with running_log(held.files, **SETTINGS) as (runtime, log):
-            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(2)], 2), 0))
+            adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(2)], 2), 0))
             await until(lambda: held.gate.is_reached)
             assert runtime.append_now(log, batch(1), 0) is None
             waiting = asyncio.create_task(runtime.append(log, batch([(b"k", b"later")]), 0))
@@ -104,9 +104,9 @@ def test_an_empty_segment_that_is_being_flushed_is_not_closed_under_the_flush() 
             files.before_sync = gate
             log.become_leader(LeaderEpoch(3))
             flushing = asyncio.create_task(runtime.flushed(log, 0))
-            runtime._commits.ask(log)
+            runtime._commits.request_flush(log)
             await until(lambda: gate.is_reached or not log.is_flushing)
-            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(2)], 2), 3))
+            adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(2)], 2), 3))
             await asyncio.sleep(0.05)
             assert not adopting.done()
 
@@ -122,7 +122,7 @@ def test_a_client_that_goes_away_changes_nothing() -> None:
     async def main() -> None:
         held = HeldWorkers()
         async with running_log(held.files, **SETTINGS) as (runtime, log):
-            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(2)], 2), 0))
+            adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(2)], 2), 0))
             await until(lambda: held.gate.is_reached)
             adopting.cancel()
             await asyncio.sleep(0.01)
@@ -138,7 +138,7 @@ def test_a_log_that_is_deleted_meanwhile_goes_afterwards() -> None:
     async def main() -> None:
         held = HeldWorkers()
         async with running_log(held.files, **SETTINGS) as (runtime, log):
-            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(2)], 2), 0))
+            adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(2)], 2), 0))
             await until(lambda: held.gate.is_reached)
             deleting = asyncio.create_task(runtime.delete(AT))
             await asyncio.sleep(0.01)
@@ -147,7 +147,7 @@ def test_a_log_that_is_deleted_meanwhile_goes_afterwards() -> None:
             await asyncio.gather(adopting, deleting)
             assert AT not in runtime.directory.logs
             with pytest.raises(QanatError):
-                await runtime.adopt(log, staged(runtime, [batch(2)], 2), 0)
+                await runtime.ingest(log, staged(runtime, [batch(2)], 2), 0)
 
     asyncio.run(main())
 
@@ -157,7 +157,7 @@ def test_a_file_that_cannot_be_written_to_and_a_lost_leadership_cost_nothing_els
         held = HeldWorkers()
         held.fault = fault
         async with running_log(held.files, **SETTINGS) as (runtime, log):
-            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(2)], 2), 0))
+            adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(2)], 2), 0))
             await until(lambda: held.gate.is_reached)
             if fault is None:
                 log.become_follower(LeaderEpoch(1))
@@ -167,15 +167,15 @@ def test_a_file_that_cannot_be_written_to_and_a_lost_leadership_cost_nothing_els
             assert (log.end_offset, log.is_appending, log.state.failure) == (0, False, None)
             await produce(runtime, log, content=batch(1)) if fault is not None else None
 
-    asyncio.run(refused(StorageError("bad sector"), NotTakenOverError))
+    asyncio.run(refused(StorageError("bad sector"), NotIngestedError))
     asyncio.run(refused(None, NotLeaderError))
 
 
 def test_a_name_for_a_topic_that_takes_none_waits_for_nobody() -> None:
     async def main() -> None:
         async with running_log(**SETTINGS, cleanup_policy="compact") as (runtime, log), runtime.changing(log):
-            with pytest.raises(NotTakenOverError):
-                await asyncio.wait_for(runtime.adopt(log, staged(runtime, [batch(2)], 2), 0), 5)
+            with pytest.raises(NotIngestedError):
+                await asyncio.wait_for(runtime.ingest(log, staged(runtime, [batch(2)], 2), 0), 5)
 
     asyncio.run(main())
 
@@ -184,7 +184,7 @@ def test_what_is_on_its_way_to_the_disk_is_counted_once() -> None:
     async def main() -> None:
         async with running_log(segment_bytes=100_000, flush_messages=2**63 - 1) as (runtime, log):
             await runtime.append(log, batch(1), 0)
-            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(20)] * 5, 100), 0))
+            adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(20)] * 5, 100), 0))
             behind = asyncio.create_task(runtime.append(log, batch(1), 0))
             await asyncio.gather(adopting, behind)
             await runtime.flushed(log, log.end_offset)
@@ -199,14 +199,14 @@ def test_one_file_is_taken_over_by_one_log() -> None:
         async with running_log(held.files, **SETTINGS) as (runtime, log):
             other = await runtime.create(TopicPartition("t", 1), TOPIC_ID, log.settings)
             sent = staged(runtime, [batch(2)], 2)
-            first = asyncio.create_task(runtime.adopt(log, sent, 0))
+            first = asyncio.create_task(runtime.ingest(log, sent, 0))
             await until(lambda: held.gate.is_reached)
-            with pytest.raises(NotTakenOverError, match="already"):
-                await runtime.adopt(other, sent, 0)
+            with pytest.raises(NotIngestedError, match="already"):
+                await runtime.ingest(other, sent, 0)
             held.gate.open()
             await first
-            with pytest.raises(NotTakenOverError, match="no staged file"):
-                await runtime.adopt(other, sent, 0)
+            with pytest.raises(NotIngestedError, match="no staged file"):
+                await runtime.ingest(other, sent, 0)
             assert (log.end_offset, other.end_offset) == (2, 0)
 
     asyncio.run(main())
@@ -216,9 +216,9 @@ def test_a_transaction_that_is_ended_while_its_file_is_looked_at_gets_nothing_mo
     async def main() -> None:
         held = HeldWorkers(at_reading=True)
         async with running_log(held.files, **SETTINGS) as (runtime, log):
-            log.producers.is_gated = True
-            log.producers.confirm(7, 0, log.producers.announce(7))
-            adopting = asyncio.create_task(runtime.adopt(log, staged(runtime, [batch(2)], 2, Writer(7)), 0))
+            log.producers.requires_verification = True
+            log.producers.complete_verification(7, 0, log.producers.begin_verification(7))
+            adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(2)], 2, Writer(7)), 0))
             await until(lambda: held.gate.is_reached)
             runtime.append_marker(log, 7, 0, Marker(is_commit=False, coordinator_epoch=0), 0, 0)
             held.gate.open()
@@ -233,13 +233,13 @@ def test_asked_for_again_it_is_found_and_one_that_is_not_there_is_said_so() -> N
     async def main() -> None:
         async with running_log(**SETTINGS) as (runtime, log):
             sent = staged(runtime, [batch(2)] * 3, 6, Writer(7))
-            first, _ = await runtime.adopt(log, sent, 0)
-            again, size = await runtime.adopt(log, sent, 0)
+            first, _ = await runtime.ingest(log, sent, 0)
+            again, size = await runtime.ingest(log, sent, 0)
             assert (again.base_offset, again.is_duplicate, size) == (first.base_offset, True, 0)
             later = staged_batch(NAME, 6)
-            give_producer(later, 7, 0, 6, is_transactional=True)
-            with pytest.raises(NotTakenOverError, match="no staged file"):
-                await runtime.adopt(log, read_staged(later), 0)
+            set_producer(later, 7, 0, 6, is_transactional=True)
+            with pytest.raises(NotIngestedError, match="no staged file"):
+                await runtime.ingest(log, read_staged(later), 0)
             assert log.end_offset == 6
 
     asyncio.run(main())

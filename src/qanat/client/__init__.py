@@ -1,1 +1,0 @@
-"""What users import to produce and consume, on librdkafka. Nothing is here yet."""

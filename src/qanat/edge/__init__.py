@@ -1,1 +1,0 @@
-"""Brokers in a tree: roles, topology, pipes and the refresh workflow. Nothing is here yet."""

@@ -1,0 +1,19 @@
+# The C types of segment_end.py, for Cython; nothing here changes what the code means.
+
+cimport cython
+
+from qanat.log.segments.header_digest cimport extended
+from qanat.log.segments.index_tables cimport GrowingTables
+
+cdef long long MAX_RELATIVE_OFFSET
+
+cdef class SegmentEnd:
+    cdef public long long base_offset, next_offset, size, max_timestamp, max_timestamp_offset
+    cdef public long long last_batch_position, last_batch_offset, last_batch_end_offset
+    cdef public unsigned long long digest
+    cdef public bint is_dense, is_digested
+    cdef public object file, tables, first_append_ms
+    cpdef bint is_full(self, long long size, long long last_offset, long long now_ms, long long segment_bytes, long long age_ms) except -1
+    cpdef append_fast(self, batch, long long size, long long base_offset, long long last_offset, long long leader_epoch, long long max_timestamp)
+    @cython.locals(tables=GrowingTables)
+    cpdef enter(self, long long position, long long size, long long base_offset, long long last_offset, long long leader_epoch, long long max_timestamp)
