@@ -1,7 +1,7 @@
-# The developer's manual. `make` lists what there is; every target builds the environment it needs.
+# The developer's manual. `make` lists the targets; every target builds the environment it needs.
 #
-# Nothing but Python 3.11 or newer is expected on the machine. A C compiler is welcome, not needed: without one
-# the per-record core runs interpreted, and a notice says so.
+# A target needs nothing but Python 3.11 or newer. A C compiler is optional: without one the per-record core runs
+# interpreted, and a notice says so.
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -17,7 +17,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PXD    := $(shell find src -name '*.pxd')
 NATIVE := $(PXD) $(PXD:.pxd=.py)
 
-# Written when an installation is complete; what is newer than its stamp is installed again.
+# Written when an installation is complete; anything newer than its stamp is installed again.
 TOOLS_STAMP  := $(VENV)/.tools-installed
 NATIVE_STAMP := $(VENV)/.native-compiled
 DOCS_STAMP   := $(VENV)/.docs-installed
@@ -36,13 +36,13 @@ help: ## show this list
 setup: $(READY) ## make .venv with Qanat (editable) and every tool
 	@echo "Ready: $(BIN)/qanat --help"
 
-demo: $(READY) ## see Qanat at work: a broker, the pipeline on Spark, the log; three minutes at most
+demo: $(READY) ## the demonstration: a broker, the pipeline on Spark, the log; three minutes at most
 	@$(BIN)/python -m demo $(ARGS)
 
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope --hypothesis-profile=ci -m "not long" --durations=15 --durations-min=5 $(ARGS)
 
-test-long: $(READY) ## the tests that take long, or compare with Apache Kafka and etcd where they can be had
+test-long: $(READY) ## the tests that take long, or compare with Apache Kafka and etcd where they are available
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope --hypothesis-profile=ci -m long $(ARGS)
 
 clients: $(READY) ## try every Kafka client and rewrite the table in docs/protocols/kafka.md
@@ -55,65 +55,65 @@ check: $(READY) ## formatting, lint, strict types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-format: $(READY) ## put the sources into the form that check asks for
+format: $(READY) ## format the sources as check requires
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 codec: $(READY) ## generate src/qanat/wire/kafka/messages from Kafka's schemas
 	@$(BIN)/python tools/generate_codec.py $(ARGS)
 
-bench: $(READY) ## measure on this machine; make bench ARGS="--help" for the knobs
+bench: $(READY) ## measure the log on this machine; make bench ARGS="--help" for the options
 	@$(BIN)/qanat bench log $(ARGS)
 
-bench-kafka: $(READY) ## measure a broker beside Apache Kafka; make bench-kafka ARGS="--quick"
+bench-kafka: $(READY) ## compare a broker with Apache Kafka; make bench-kafka ARGS="--quick"
 	@$(BIN)/python -m bench $(ARGS)
 
-bench-peers: $(READY) $(PEERS_STAMP) ## measure a broker beside NATS, Redis and RabbitMQ where installed; make bench-peers ARGS="--quick"
+bench-peers: $(READY) $(PEERS_STAMP) ## compare a broker with NATS, Redis and RabbitMQ where installed; make bench-peers ARGS="--quick"
 	@$(BIN)/python -m bench.peers $(ARGS)
 
 performance: $(READY) $(PEERS_STAMP) ## the whole report, docs/performance.md: an hour at most; make performance ARGS="--quick"
 	@$(BIN)/python -m bench.report $(ARGS)
 
-guard: $(READY) ## has something become twice as slow? ratios to a bare loop, in seconds; make test sees three times
-	@$(BIN)/python -m bench.guard $(ARGS)
+guard: $(READY) ## performance regressions: fails where a path is twice as slow, in seconds; make test allows three times
+	@$(BIN)/python -m bench.regression $(ARGS)
 
-bench-failover: $(READY) ## leaders killed, restarts, many partitions on three brokers; make bench-failover ARGS="--quick"
+bench-failover: $(READY) ## measure failover, restarts and many partitions of three brokers; make bench-failover ARGS="--quick"
 	@$(BIN)/python -m bench.failover $(ARGS)
 
-bench-three: $(READY) ## measure three brokers beside three of Apache Kafka; make bench-three ARGS="--quick"
+bench-three: $(READY) ## compare three brokers with three of Apache Kafka; make bench-three ARGS="--quick"
 	@$(BIN)/python -m bench.three $(ARGS)
 
-bench-http: $(READY) ## measure the HTTP door beside a bare handler; make bench-http ARGS="--quick"
+bench-http: $(READY) ## compare the HTTP server with a bare handler; make bench-http ARGS="--quick"
 	@$(BIN)/python -m bench.http $(ARGS)
 
-sim: $(READY) ## whole clusters under seeded faults, then logs; make sim SECONDS=60 or SEEDS=1-200
+sim: $(READY) ## simulate clusters under seeded faults, then logs; make sim SECONDS=60 or SEEDS=1-200
 	@$(BIN)/python -m verify.clusters --jobs 2 $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 	@$(MAKE) --no-print-directory sim-log
 
-bug-bank: $(READY) ## known bugs put back into the product: the simulation must find each; ARGS="never_truncate" for one
+bug-bank: $(READY) ## put known bugs back into the product: the simulation must find each; ARGS="never_truncate" for one
 	@$(BIN)/python -m verify.clusters.bug_bank $(ARGS)
 
 mutants: $(READY) ## break one line of the correctness core at a time: a test must notice; ARGS="--sample 200" or "--line FILE:LINE"
 	@$(BIN)/python -m verify.mutants --jobs 2 $(ARGS)
 
-growth: $(READY) ## what metadata costs as a simulated cluster grows to 100 brokers; ARGS="--sizes 30:3000"
+growth: $(READY) ## the cost of the metadata plane of simulated clusters up to 100 brokers; ARGS="--sizes 30:3000"
 	@$(BIN)/python -m verify.clusters.growth $(ARGS)
 
-sim-log: $(READY) ## a log whose power is cut at every operation; make sim-log SECONDS=60 or SEEDS=1-200
-	@$(BIN)/python -m verify $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+sim-log: $(READY) ## cut a simulated log's power at every operation; make sim-log SECONDS=60 or SEEDS=1-200
+	@$(BIN)/python -m verify.logs $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
-stores: $(READY) ## metadata stores at length: 10,000 random operations on each, etcd away for 60 s, eight processes
+stores: $(READY) ## long tests of metadata stores: 10,000 random operations on each, etcd down for 60 s, eight processes
 	@QANAT_STORE_OPERATIONS=10000 QANAT_STORE_OUTAGE_S=60 QANAT_STORE_ROUNDS=3 QANAT_STORE_PROCESSES=8 QANAT_STORE_SECONDS=30 \
 		$(BIN)/python -m pytest -q --timeout=0 tests/contracts/test_metadata_stores_agree.py tests/adapters/test_etcd_outages.py tests/adapters/test_sqlite_processes.py tests/app/cluster/test_store_outage.py $(ARGS)
 
-chaos: $(READY) ## three real brokers under faults every five seconds; make chaos SECONDS=300 ARGS="--store etcd"
+chaos: $(READY) ## three real brokers with a fault every five seconds; make chaos SECONDS=300 ARGS="--store etcd"
 	@$(BIN)/python -m verify.chaos --seconds $(or $(SECONDS),1800) $(ARGS)
 
 restart: $(READY) ## kill -9 a broker under load, then cut its power; make restart SECONDS=600
 	@$(BIN)/python -m verify.restart kill $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 	@$(BIN)/python -m verify.restart power $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
-queue: $(READY) ## a queue worked by eight share consumers, some killed; make queue ARGS="--records 100000 --kills 100"
+queue: $(READY) ## a queue with eight share consumers, some killed; make queue ARGS="--records 100000 --kills 100"
 	@$(BIN)/python -m verify.share_queue $(ARGS)
 
 spark-fire: $(READY) ## copy 1M records with Spark while driver, executors and broker are killed with -9
@@ -122,13 +122,13 @@ spark-fire: $(READY) ## copy 1M records with Spark while driver, executors and b
 spark-connector: $(READY) ## compare format("qanat") with Spark's own Kafka connector on the same data
 	@$(BIN)/python -m verify.connector $(ARGS)
 
-bench-spark: $(READY) ## rows a second in Spark, beside its own connector on Kafka and a source in memory
+bench-spark: $(READY) ## rows a second in Spark, compared with its own connector on Kafka and a source in memory
 	@$(BIN)/python -m bench.spark $(ARGS)
 
 fuzz: $(READY) ## mutated requests against a real node; make fuzz SECONDS=600, SEEDS=7 to replay one
 	@QANAT_FUZZ_SECONDS=$(or $(SECONDS),60) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q --timeout=0 tests/servers/test_bad_input_fuzz.py $(ARGS)
 
-docs: $(READY) $(DOCS_STAMP) ## build the documentation into ./site, offline, every link checked
+docs: $(READY) $(DOCS_STAMP) ## build the documentation into ./site, offline, and check every link
 	@$(BIN)/mkdocs build --strict --quiet
 	@$(BIN)/python tools/check_site.py site
 	@echo "Open site/index.html"
@@ -136,16 +136,16 @@ docs: $(READY) $(DOCS_STAMP) ## build the documentation into ./site, offline, ev
 dist: $(READY) ## build sdist and wheel into ./dist and try both in empty environments
 	@$(BIN)/python tools/build_dist.py dist
 
-clean: ## remove what was built; the environment stays
+clean: ## remove built files; the environment stays
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find src bench tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src bench demo tests tools verify -name __pycache__ -type d -prune -exec rm -rf {} +
 	find src -name '*.so' -exec rm -f {} +
 	rm -f $(NATIVE_STAMP)
 
 distclean: clean ## remove the environment as well
 	rm -rf $(VENV)
 
-# From here on: the environment, which the targets above ask for.
+# From here on: the environment, which the targets above need.
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "qanat: no '$(PYTHON)' on this machine: install Python 3.11 or newer (Debian: apt install python3 python3-venv), or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -154,7 +154,7 @@ $(BIN)/python:
 	@echo "Making $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
 
-# Build tools first and then no build isolation: they are pinned like everything else and fetched only once.
+# Build tools first, then no build isolation: they are pinned like everything else and fetched only once.
 $(TOOLS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Qanat and its tools into $(VENV) ..."
 	@$(PIP) install -c constraints.txt setuptools hatchling Cython

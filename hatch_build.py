@@ -1,14 +1,14 @@
-"""The build hook: compiles the per-record core with Cython where a C compiler is at hand.
+"""The build hook: compiles the per-record core with Cython where there is a C compiler.
 
-A module with a `.pxd` file beside it is ordinary Python, written for Cython's pure
+A module with a `.pxd` file of the same name is ordinary Python, written for Cython's pure
 mode: compiled it is some ten times as fast, interpreted it does the same work. So a
-missing compiler is never an error, only a slower wheel:
+missing compiler is no error, only a slower wheel:
 
-- wheel       compiled modules are added beside their source, and the wheel is tagged
+- wheel       compiled modules are added next to their source, and the wheel is tagged
               for this interpreter and platform; without them it is `py3-none-any`;
 - editable    compiled in place, next to the source (`*.so` is ignored by git).
 
-`python hatch_build.py` compiles in place by hand; `QANAT_PURE=1` compiles nothing.
+`python hatch_build.py` compiles in place; `QANAT_PURE=1` compiles nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NATIVE = sorted(str(path.with_suffix(".py").relative_to(ROOT)) for path in (ROOT
 
 
 class NativeBuildHook(BuildHookInterface[Any]):
-    """Hatchling's entry: adds what could be compiled to the wheel under construction."""
+    """Hatchling's hook: adds compiled modules to the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":
@@ -48,7 +48,7 @@ class NativeBuildHook(BuildHookInterface[Any]):
 
 
 def compile_in_place() -> None:
-    """Put freshly compiled modules next to their sources; where that fails, leave none behind."""
+    """Put compiled modules next to their sources; where compilation fails, leave none."""
     with tempfile.TemporaryDirectory(prefix="qanat-native-") as folder:
         compiled = compile_into(Path(folder))
         for module in NATIVE:
@@ -60,7 +60,7 @@ def compile_in_place() -> None:
 
 
 def compile_into(folder: Path) -> list[Path]:
-    """Compile every native module into `folder`; all of them, or an empty list and a notice why not."""
+    """Compile every native module into `folder`; returns all of them, or an empty list with a notice why."""
     if os.environ.get("QANAT_PURE", "") not in ("", "0"):
         return _stay_interpreted("QANAT_PURE is set")
     if not NATIVE:
@@ -69,13 +69,13 @@ def compile_into(folder: Path) -> list[Path]:
         return _compile(folder)
     except ImportError as missing:
         return _stay_interpreted(f"{missing.name} is not installed")
-    # Compilers fail in their own ways, and none of them may fail the installation.
+    # Compilers fail in many ways, and none of them may fail the installation.
     except (Exception, SystemExit) as failure:  # noqa: BLE001
         return _stay_interpreted(f"{type(failure).__name__}: {failure}")
 
 
 def _compile(folder: Path) -> list[Path]:
-    # setuptools comes first: it provides distutils where Python has none any more.
+    # setuptools comes first: it provides distutils where Python no longer does.
     from setuptools import Distribution, Extension  # isort: skip
     from Cython.Build import cythonize
 

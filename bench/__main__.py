@@ -1,4 +1,4 @@
-"""`python -m bench`: measure Qanat beside Apache Kafka on this machine."""
+"""`python -m bench`: compare Qanat with Apache Kafka on this machine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tools.kafka_jars import JarsUnavailableError, have_jars
+from tools.servers import KAFKA_JVM, Server, ServerFailedError, kafka, qanat
 
 from bench import bare, page
 from bench.clients import Client, DriverFailedError, make_client, python_client
@@ -18,7 +19,6 @@ from bench.embedded import embedded_start
 from bench.memory import AT_HAND
 from bench.processes import affinity, open_files_allowed
 from bench.rounds import Rounds
-from bench.servers import KAFKA_JVM, Server, ServerFailedError, kafka, qanat
 from bench.workloads import GROWTHS, NAMES, QUICK_NAMES, START, WORKLOADS
 from qanat.app.bench import machine, report
 from qanat.app.bench.figures import Row
@@ -26,16 +26,16 @@ from qanat.app.bench.report import Result
 from qanat.app.bench.workspace import BenchRefusedError, workspace
 
 FEWEST_ROUNDS = 5
-"""The machine does other things too: fewer medians than that are no comparison."""
+"""With fewer rounds, other load of the machine decides the medians."""
 NEEDED_BYTES = 12 * 10**9
 MINUTES, QUICK_MINUTES = 35.0, 4.0
-"""When nothing more is begun; on a quiet machine of two processors a run is over well before."""
+"""No workload begins after this; on a quiet machine with two processors a run ends well before."""
 EXIT_NOT_MET = 1
 EXIT_REFUSED = 2
 
 
 class Clock:
-    """How long this run has taken, and what it had no time for any more: a busy machine is no reason to take hours."""
+    """The time of this run, and the workloads that it had no time for."""
 
     def __init__(self, most_minutes: float) -> None:
         self.most = most_minutes
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(asked: argparse.Namespace) -> Result:
-    """Measure what was asked for."""
+    """Measure the chosen workloads."""
     if asked.rounds < FEWEST_ROUNDS:
         raise BenchRefusedError(f"{asked.rounds} rounds are no comparison: take at least {FEWEST_ROUNDS}")
     chosen = _chosen(asked.only, is_quick=asked.quick)
@@ -82,7 +82,7 @@ def run(asked: argparse.Namespace) -> Result:
     open_files_allowed()
     with workspace(asked.dir or Path.cwd(), NEEDED_BYTES) as folder:
         client = python_client() if asked.python_client else make_client(folder)
-        rounds = Rounds(qanat(), other, asked.rounds, folder, _tell, is_judged=is_judged, notes=notes)
+        rounds = Rounds(qanat(), other, asked.rounds, folder, _show, is_judged=is_judged, notes=notes)
         rows = _measured(rounds, client, chosen, notes, clock, is_quick=asked.quick)
         if START in chosen:
             with _going_on(notes):
@@ -99,17 +99,17 @@ def run(asked: argparse.Namespace) -> Result:
 def _measured(
     rounds: Rounds, client: Client, chosen: Sequence[str], notes: list[str], clock: Clock, *, is_quick: bool
 ) -> list[Row]:
-    """Rows of the chosen workloads; new servers for those that leave much behind."""
+    """Rows of the chosen workloads; new servers for those that leave much data."""
     workloads = [one.quick() if is_quick else one for one in WORKLOADS if one.name in chosen]
     growths = [one.quick() if is_quick else one for one in GROWTHS if one.name in chosen]
-    codec_worker = [one for one in growths if not one.needs_new_servers]
+    on_same_servers = [one for one in growths if not one.needs_new_servers]
     rows: list[Row] = []
-    if workloads or codec_worker:
+    if workloads or on_same_servers:
         with _going_on(notes), rounds.both(client) as pair:
             for workload in workloads:
                 if clock.has_time_for(workload.name):
                     rows += rounds.measure(workload, pair)
-            for growth in codec_worker:
+            for growth in on_same_servers:
                 if clock.has_time_for(growth.name):
                     rows += rounds.measure_growth(growth, pair)
             rows += rounds.loaded_memory(pair)
@@ -125,7 +125,7 @@ def _measured(
 
 @contextlib.contextmanager
 def _going_on(notes: list[str]) -> Iterator[None]:
-    """A server that fails takes with it what it was to be measured by, and nothing else."""
+    """A server that fails costs only its own workloads."""
     try:
         yield
     except ServerFailedError as fault:
@@ -133,19 +133,21 @@ def _going_on(notes: list[str]) -> Iterator[None]:
 
 
 def _other(asked: argparse.Namespace) -> tuple[Server, list[str]]:
-    """What stands beside Qanat, and what a reader must know where that is not Kafka."""
+    """The server that Qanat is compared with, and a note for readers where it is not Kafka."""
     try:
         if asked.without_kafka:
-            raise JarsUnavailableError("it was not wanted")
+            raise JarsUnavailableError("--without-kafka")
         return kafka(have_jars()), []
     except JarsUnavailableError as reason:
-        note = f"Apache Kafka is not part of this run ({reason}): beside Qanat stands {bare.WHAT}, nothing is required."
+        note = (
+            f"Apache Kafka is not part of this run ({reason}): Qanat is compared with {bare.WHAT}, nothing is required."
+        )
         return bare.server(), [note]
 
 
 def _settings(asked: argparse.Namespace, client: Client, other: Server) -> dict[str, str]:
     return {
-        "codec_worker": str(other),
+        "compared with": str(other),
         "client": client.what,
         "rounds": f"{asked.rounds}, after one that warms up",
         "run": "quick" if asked.quick else "full",
@@ -165,25 +167,27 @@ def _chosen(only: str, *, is_quick: bool) -> list[str]:
     return wanted or list(QUICK_NAMES if is_quick else NAMES)
 
 
-def _tell(text: str) -> None:
+def _show(text: str) -> None:
     print(f"measuring {text}", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m bench", description="Measure Qanat beside Apache Kafka.")
+    parser = argparse.ArgumentParser("python -m bench", description="Compare Qanat with Apache Kafka.")
     parser.add_argument("--only", default="", help=f"some workloads, separated by commas: {', '.join(NAMES)}")
-    parser.add_argument("--quick", action="store_true", help="measure less of some: at most five minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer messages, some workloads: at most five minutes")
     parser.add_argument(
         "--minutes", type=float, help=f"begin nothing after so many; {MINUTES:g}, {QUICK_MINUTES:g} if quick"
     )
     parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help="at least 5")
-    parser.add_argument("--dir", type=Path, help="folder on the disk to be measured; the current one if not given")
+    parser.add_argument("--dir", type=Path, help="folder on the disk to measure (default: the current one)")
     parser.add_argument("--cpus", default="", help="processors for servers and client, such as 0,1")
     parser.add_argument("--json", type=Path, help="also write the result into this file, for programs")
     parser.add_argument("--markdown", type=Path, help="also write the result into this file, as a page")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a required ratio is not met")
-    parser.add_argument("--python-client", action="store_true", help="use confluent-kafka even where C can be compiled")
-    parser.add_argument("--without-kafka", action="store_true", help="use the bare loop even where Kafka can be had")
+    parser.add_argument(
+        "--python-client", action="store_true", help="use confluent-kafka even where there is a C compiler"
+    )
+    parser.add_argument("--without-kafka", action="store_true", help="use the bare loop even where Kafka is available")
     return parser
 
 

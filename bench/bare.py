@@ -1,4 +1,4 @@
-"""Driving the bare loop (`bare_server`) with the bytes that a workload would bring, for a limit where Kafka is not."""
+"""The client of the bare loop (`bare_server`): sends the bytes of a workload, for a limit without Kafka."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from tools.servers import Running, Server
+
 from bench import bare_server, processes
-from bench.servers import Running, Server
 from bench.workloads import FLUSHED, Sample, Workload
 
 WHAT = "a bare loop from a socket to a file"
 _BATCH_BYTES = 1_000_000
 _REQUEST_BYTES = 160
-"""What surrounds a record that is sent alone: frame, headers, batch header."""
+"""Overhead of a record that is sent alone: frame, headers, batch header."""
 
 
 def server() -> Server:
@@ -33,13 +34,13 @@ class BareSide:
         self._running = running
 
     def prepare(self, workload: Workload) -> None:
-        """What a consumer reads."""
+        """Write the bytes that a consumer reads."""
         if workload.is_filled:
             with self._connect() as connection:
                 _send_all(connection, workload, _BATCH_BYTES)
 
     def clear(self, workload: Workload) -> None:
-        """The file stays: a consumer reads as many bytes as it wants of it."""
+        """The file stays: later consumers read it too."""
 
     def sample(self, workload: Workload) -> Sample:
         with self._connect() as connection, self._connect() as second:
@@ -71,7 +72,7 @@ def _run(connection: socket.socket, workload: Workload) -> dict[str, float]:
 
 
 def _catch_up(reading: socket.socket, writing: socket.socket, workload: Workload) -> dict[str, float]:
-    """A reader of everything beside a writer; the file stays in memory, as much as there is room."""
+    """A reader of everything, concurrent with a writer; the file stays in memory as far as there is room."""
     few = replace(workload, count=max(1, workload.rate // 10))
     acks: list[dict[str, float]] = []
     writer = threading.Thread(target=lambda: acks.append(_one_at_a_time(writing, few)))
@@ -89,7 +90,7 @@ def _frame(workload: Workload, size: int) -> bytes:
 
 
 def _send_all(connection: socket.socket, workload: Workload, frame_bytes: int) -> None:
-    """Frames as fast as they go; acknowledgements are counted beside it."""
+    """Send frames without waiting; a thread counts acknowledgements."""
     is_single = frame_bytes == workload.size + _REQUEST_BYTES
     count = workload.count if is_single else max(1, workload.size * workload.count // frame_bytes)
     frame = _frame(workload, frame_bytes)

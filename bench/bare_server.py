@@ -1,10 +1,10 @@
-"""A loop from a socket to a file: what stands beside Qanat where Kafka cannot be had.
+"""A bare loop from a socket to a file, for comparison where Kafka is not available.
 
     python -m bench.bare_server PORT FILE
 
 A frame is a length of four bytes and a body. By the body's first byte it is written to the file (`w`), written and
 synced (`s`), or answered with the whole file (`r`). Everything else is answered with four bytes at once.
-It knows of no topics, offsets, checksums or versions: less than that nobody can do.
+It has no topics, offsets, checksums or versions: no server can do less.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BUFFER_BYTES = 2 << 20
 
 
 def serve(port: int, path: str) -> None:
-    """Answer until the process is ended; one thread per connection."""
+    """Serve until the process is ended; one thread per connection."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     with socket.create_server(("127.0.0.1", port)) as listener:
         while True:

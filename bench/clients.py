@@ -1,6 +1,6 @@
-"""The program that drives both sides: compiled from `driver.c` and its parts, or `driver_python` where that cannot be.
+"""The driver of both sides: compiled from `driver.c` and its parts, or `driver_python` without a compiler.
 
-Either is a process per workload: it connects, warms up, says "ready", waits to be told to go, and prints its result.
+Either is a process per workload: it connects, warms up, prints "ready", waits for "go", and prints its result.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 
 _SOURCES = tuple(Path(__file__).with_name(name) for name in ("driver.c", "latency.c", "payloads.c", "crowd.c"))
 _LIMIT_SECONDS = 180.0
-"""Longer than any workload may take: a driver that hangs is ended, and has failed."""
+"""Longer than any workload takes: a driver that hangs is killed, and has failed."""
 
 
 class DriverFailedError(Exception):
-    """A workload did not come to its end; says what the driver said."""
+    """A workload did not complete; the message holds the driver's output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A driver by the command that starts it, and what to call it in the report."""
+    """A driver: its command, and its name in the report."""
 
     command: tuple[str, ...]
     what: str
@@ -81,9 +81,9 @@ _ALLOCATORS = {
     "jemalloc": ("-Wl,--no-as-needed", "-l:libjemalloc.so.2"),
     "the C library's malloc": (),
 }
-"""Best first. One thread of librdkafka allocates what another frees, message by message. In the C library's malloc
+"""Best first. One thread of librdkafka allocates and another frees, message by message. In the C library's malloc
 they wait for each other 57,000 times in 3 million messages where the broker leaves both processors to them, and half as
-often where it does not: beside that lock, whose broker is quicker does not show."""
+often where it does not: that lock would hide which broker is faster."""
 
 
 def make_client(folder: Path) -> Client:

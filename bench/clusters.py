@@ -1,6 +1,6 @@
 """Three brokers on each side: Qanat's share a metadata store, Kafka's are brokers and controllers in one.
 
-Each is started as `bench.servers` starts a single one. Nobody else is on the machine's processors but the client.
+Each is started as `tools.servers` starts a single one. Only the client shares the machine's processors with them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 from tools.kafka_jars import VERSION, java_command
+from tools.servers import KAFKA_JVM, START_SECONDS, Running, ServerFailedError, free_port, stop, wait_for_answer
 
-from bench.servers import KAFKA_JVM, START_SECONDS, Running, ServerFailedError, free_port, stop, wait_for_answer
 from qanat import __version__
 
 BROKERS = 3
@@ -56,7 +56,7 @@ class QanatCluster:
 
 
 class KafkaCluster:
-    """Three nodes, each broker and controller; their folders are formatted before the clock starts."""
+    """Three nodes, each broker and controller; their folders are formatted before the measurement."""
 
     def __init__(self, jars: Path) -> None:
         self._jars = jars
@@ -97,7 +97,7 @@ def kafka_node(
 
 @contextlib.contextmanager
 def _all_of(commands: Sequence[Sequence[str]], ports: Sequence[int], folder: Path) -> Iterator[Running]:
-    """Processes that answer and know of one another; all are told to stop before any is waited for."""
+    """Processes that serve and know one another; all are stopped at once at the end."""
     started_at = time.perf_counter()
     processes: list[subprocess.Popen[bytes]] = []
     try:

@@ -1,4 +1,4 @@
-"""Files that are on the disk and not in memory: what a reader finds who comes long after the writers.
+"""Cold files: on the disk and not in memory, as for a consumer that comes long after the producers.
 
 Pages that some process has mapped and read stay whatever is asked; so cold is only what was written and not yet read.
 """
@@ -16,17 +16,17 @@ from qanat.adapters.page_cache import address_of
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _BLOCK_BYTES = 512
-"""What the kernel counts a file's place on disk in."""
+"""The unit of a file's blocks on disk."""
 _MOST_WARM, _LITTLE_BYTES = 0.05, 8 << 20
-"""Ends of files, and small ones that a server has mapped, may stay."""
+"""Ends of files, and small mapped files, may stay in memory."""
 
 
 class StillWarmError(Exception):
-    """The kernel keeps what it was asked to drop; says how much of it."""
+    """The kernel did not drop the files from memory; the message says how much is left."""
 
 
 def make_cold(folder: Path) -> None:
-    """Write everything to disk, and drop it from the page cache. Files that go meanwhile do not matter."""
+    """Write everything to disk, and drop it from the page cache. Files that are removed meanwhile are skipped."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     for path in files:
         with contextlib.suppress(FileNotFoundError), path.open("rb") as file:

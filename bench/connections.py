@@ -1,4 +1,4 @@
-"""`python -m bench.connections`: what an idle connection costs a broker, with ten thousand of them.
+"""`python -m bench.connections`: the cost of an idle connection to a broker, with ten thousand of them.
 
 The broker is a process of its own, this is another: together they need two descriptors per connection, and each may
 have only so many. Every connection asks once for the versions served, as a client does, and then says nothing more.
@@ -14,8 +14,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.servers import FIRST_REQUEST, Running, qanat
+
 from bench.processes import memory
-from bench.servers import FIRST_REQUEST, Running, qanat
 
 CONNECTIONS = 10_000
 BYTES_MAX = 16 * 1024
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def cost(broker: Running, count: int) -> float:
-    """What the broker's own memory grows by for each connection, beyond the first hundred."""
+    """The growth of the broker's own memory per connection, beyond the first hundred."""
     few = [_connected(broker.address) for _ in range(100)]
     before = memory(broker.pid).own_bytes
     many = [_connected(broker.address) for _ in range(count)]

@@ -1,4 +1,4 @@
-/* Many clients at once, each a plain connection: a thousand handles of librdkafka would be thousands of threads.
+/* Many clients at once, each a raw connection: a thousand handles of librdkafka would be thousands of threads.
  *
  * Every client sends the same prepared Produce request (version 7, driver.frame in hexadecimal) and keeps
  * driver.in_flight of them unanswered, until COUNT records are acknowledged in total; a request has driver.records.
@@ -21,7 +21,7 @@
 
 struct connection {
     int fd;
-    long to_send;  /* requests that may go now */
+    long to_send;  /* requests that may be sent now */
     size_t sent;   /* bytes of the first of them */
     char *answer;
     size_t got;
@@ -86,7 +86,7 @@ static void receive_some(struct connection *one) {
     }
 }
 
-/* So many requests, shared out among the clients as they become free. */
+/* Sends so many requests, shared among the clients as they become free. */
 static void run(int poll, struct connection *all, long clients, long in_flight, long requests) {
     struct epoll_event events[EVENTS];
     double began = now();

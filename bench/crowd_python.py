@@ -1,4 +1,4 @@
-"""Many clients at once, each a plain connection: what `crowd.c` does, on asyncio."""
+"""Many clients at once, each a raw connection: the same as `crowd.c`, on asyncio."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def wait_for_go() -> None:
 
 
 class _Work:
-    """Requests that are still to be sent and answered, by whichever client is free."""
+    """Requests that are left, shared by all clients."""
 
     def __init__(self, requests: int) -> None:
         self.unsent = requests
@@ -75,19 +75,19 @@ async def _run(address: str, topic: str, count: int, settings: dict[str, Any]) -
     frame = bytes.fromhex(settings["driver.frame"])
     host, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
-    everybody = [
+    clients = [
         (await loop.create_connection(lambda: _Client(frame, topic), host, int(port)))[1] for _ in range(how_many)
     ]
-    await _all_of(everybody, 1, how_many)
+    await _all_of(clients, 1, how_many)
     wait_for_go()
     start = time.perf_counter()
-    await _all_of(everybody, in_flight, count // records)
+    await _all_of(clients, in_flight, count // records)
     return {"seconds": time.perf_counter() - start, "count": count // records * records}
 
 
-async def _all_of(everybody: list[_Client], in_flight: int, requests: int) -> None:
+async def _all_of(clients: list[_Client], in_flight: int, requests: int) -> None:
     work = _Work(requests)
-    for one in everybody:
+    for one in clients:
         one.begin(work, in_flight)
     await asyncio.wait_for(work.done, _TIMEOUT_S)
 

@@ -126,7 +126,7 @@ static void produce(const struct task *task) {
     printf("{\"seconds\": %.6f, \"count\": %ld}\n", now() - start, task->count);
 }
 
-/* The first records of a topic; the seconds that it took. */
+/* Reads the first records of a topic; returns the seconds. */
 double read_all(rd_kafka_topic_t *topic, long count) {
     rd_kafka_message_t **messages = malloc(BATCH * sizeof *messages);
     double start = now();
@@ -224,5 +224,5 @@ int main(int count, char **arguments) {
     else
         die(task.mode, "there is no such mode");
     fflush(stdout);
-    _exit(0); /* Taking the client down in good order takes seconds and measures nothing. */
+    _exit(0); /* A clean shutdown of the client takes seconds and measures nothing. */
 }

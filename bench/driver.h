@@ -24,7 +24,7 @@ const char *own(const struct task *task, const char *name, const char *otherwise
 
 rd_kafka_t *connect_to(const struct task *task, rd_kafka_type_t type);
 rd_kafka_topic_t *topic_of(rd_kafka_t *client, const struct task *task);
-/* The first records of a topic; the seconds that it took. */
+/* Reads the first records of a topic; returns the seconds. */
 double read_all(rd_kafka_topic_t *topic, long count);
 
 extern long failed; /* records that the broker refused */

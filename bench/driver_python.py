@@ -1,4 +1,4 @@
-"""The driver where `driver.c` cannot be compiled: the same modes and output, on confluent-kafka.
+"""The Python driver, for machines without a compiler: the modes and output of `driver.c`, on confluent-kafka.
 
 Per record it costs far more than the C one, so that throughput says less about the broker; latencies, CPU time per
 message and memory remain comparable.
@@ -35,7 +35,7 @@ def _client_settings(address: str, settings: Settings, kind: str) -> Settings:
     """A setting "producer.x" or "consumer.x" is for one kind of client only."""
     other = "consumer." if kind == "producer." else "producer."
     mine = {name.removeprefix(kind): value for name, value in settings.items() if not name.startswith((other, _OWN))}
-    # The one kind of value that this library does not take as text.
+    # The one kind of value that this library does not accept as text.
     texts = {name: value == "true" if value in ("true", "false") else value for name, value in mine.items()}
     return {"bootstrap.servers": address, **texts}
 
@@ -75,7 +75,7 @@ def produce(address: str, topic: str, size: int, count: int, rate: int, settings
 
 
 def _read_all(consumer: Consumer, topic: str, count: int) -> float:
-    """The first records of a topic; the seconds that it took."""
+    """Read the first records of a topic; returns the seconds."""
     start, seen = time.perf_counter(), 0
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     while seen < count:
@@ -112,7 +112,7 @@ def sync(address: str, topic: str, size: int, count: int, rate: int, settings: S
 def _send_paced(
     producer: Producer, topic: str, size: int, count: int, rate: int, is_over: threading.Event, took: list[float] | None
 ) -> None:
-    """Send at a fixed rate; a message that goes late was due all the same, and is late from that moment.
+    """Send at a fixed rate; the latency of a message counts from when it was due, even where it is sent late.
 
     What is due goes into the message, and where `took` is given, the time until its acknowledgement goes there.
     """
@@ -156,7 +156,7 @@ def endtoend(address: str, topic: str, size: int, count: int, rate: int, setting
 
 
 def catchup(address: str, topic: str, size: int, count: int, rate: int, settings: Settings) -> dict[str, float]:
-    """Read records that were there before, while others are added at a fixed rate."""
+    """Read existing records while others are added at a fixed rate."""
     consumer, producer = _consumer(address, settings), _producer(address, settings)
     consumer.list_topics(topic, timeout=_TIMEOUT_S)
     _produce_all(producer, topic, size, _SYNC_WARM_UP, {})

@@ -1,7 +1,7 @@
-"""A broker inside a test: from before the import of the test kit to the first answered request.
+"""The start of an embedded broker: from before the import of the test kit to the first answered request.
 
-Each round is a fresh interpreter with compiled modules, as in the second run of somebody's tests.
-Beside it stands what no program on asyncio is spared: its import, in a fresh interpreter too.
+Each round is a fresh interpreter with compiled modules, as in the second run of a user's tests.
+It is compared with the import of asyncio, in a fresh interpreter too, which every asyncio program needs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ print(time.perf_counter() - began)
 
 
 def embedded_start(rounds: int, *, is_judged: bool = True) -> Row:
-    """The figure; a round that is not counted compiles what is not compiled yet."""
+    """The figure; a first round, which is not counted, compiles modules."""
     _seconds(_START)
     ours, bare = zip(*((_seconds(_START), _seconds(_ASYNCIO)) for _ in range(rounds)), strict=True)
     limit = Limit(bare, "import of asyncio")

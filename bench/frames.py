@@ -1,4 +1,4 @@
-"""A Produce request ready to be sent as often as wanted: what the many clients of a workload send."""
+"""A ready Produce request, which the many clients of a workload send again and again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceReque
 from qanat.wire.records import Record, encode_batch
 
 VERSION = 7
-"""What librdkafka sends; `crowd.c` knows how its answer looks."""
+"""The version that librdkafka sends; `crowd.c` knows the form of its response."""
 _ALL = -1
 _TIMEOUT_MS = 30_000
 

@@ -1,4 +1,4 @@
-"""Members of consumer groups that do nothing but take part: for measuring the group and not the clients."""
+"""Members of consumer groups that only take part in the protocol, to measure the group and not the clients."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Wire:
 
 
 class Topic:
-    """What members read, and the group that goes by the same name."""
+    """The topic, and the group of the same name."""
 
     def __init__(self, name: str, identity: bytes, partitions: int) -> None:
         self.name = name
@@ -57,14 +57,14 @@ class Topic:
 
 
 class Member:
-    """What both kinds have in common: connections, a task, and what is read now."""
+    """The common part of both kinds: connections, a task, and the assigned partitions."""
 
     title: ClassVar[str]
 
     def __init__(self, wire: Wire, leaving: Wire, topic: Topic, name: str, heartbeat_ms: int) -> None:
         self._wire = wire
         self._leaving = leaving
-        """For the last word, which may be said while the other connection waits for an answer."""
+        """A connection to leave the group on, while the other one waits for a response."""
         self._topic = topic
         self._name = name
         self._pause_s = heartbeat_ms / 1000
@@ -83,7 +83,7 @@ class Member:
         self._leaving.close()
 
     async def leave(self) -> None:
-        """Go, with a word."""
+        """Leave the group."""
         assert self._task is not None
         self._task.cancel()
         self.reads = []
@@ -96,7 +96,7 @@ class Member:
         raise NotImplementedError
 
     async def _pause(self, beats: int) -> None:
-        """Until the next heartbeat; the first comes at any time, so that members do not speak in chorus."""
+        """Until the next heartbeat; the first comes at a random time, so that heartbeats are spread."""
         await asyncio.sleep(self._pause_s if beats else random.uniform(0, self._pause_s))
 
 
@@ -118,9 +118,9 @@ class ConsumerMember(Member):
             assert not answer.error_code, answer
             epoch, has_news = answer.member_epoch, False
             if answer.assignment is not None:
-                told = [number for row in answer.assignment.topic_partitions for number in row.partitions]
-                has_news = any(number not in told for number in self.reads)
-                self.reads = told
+                assigned = [number for row in answer.assignment.topic_partitions for number in row.partitions]
+                has_news = any(number not in assigned for number in self.reads)
+                self.reads = assigned
             if not has_news:
                 await self._pause(beats)
                 beats += 1
@@ -131,7 +131,7 @@ class ConsumerMember(Member):
 
 
 class ClassicMember(Member):
-    """A classic member: joins, divides if it is the leader, syncs, beats until it is called again."""
+    """A classic member: joins, assigns if it is the leader, syncs, sends heartbeats until a rebalance."""
 
     title = "classic protocol"
 
@@ -150,7 +150,7 @@ class ClassicMember(Member):
                     self.reads, generation_id = [], None
 
     async def _join_and_sync(self) -> int | None:
-        """The generation that this member is in with its part; None where it is called again meanwhile."""
+        """Join and sync; returns the generation, or None where a rebalance comes meanwhile."""
         protocols = [JoinGroupRequestProtocol("range", encode_subscription([self._topic.name]))]
         request = JoinGroupRequest(
             self._topic.name, _TIMEOUT_MS, _TIMEOUT_MS, self._member_id, None, "consumer", protocols

@@ -1,4 +1,4 @@
-/* Workloads in which a single message counts: one after the other, at a fixed rate, and beside a reader. */
+/* Latency workloads: one message after the other, at a fixed rate, and with a concurrent reader. */
 #include "driver.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #define COPIED (RD_KAFKA_MSG_F_COPY | RD_KAFKA_MSG_F_BLOCK)
 
 static long delivered;
-static double *ack_took; /* of messages that were sent with the moment at which they were due */
+static double *ack_took; /* of messages that carry the time at which they were due */
 static long acks;
 
 void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) {
@@ -60,14 +60,14 @@ void sync_produce(const struct task *task) {
     print_latencies(took, task->count, now() - start);
 }
 
-/* Sends at a fixed rate. A message that goes late was due all the same: latency is counted from that moment, so that a
- * broker which holds the sender up does not thereby hide how long everybody behind it waited. */
+/* Sends at a fixed rate. Latency counts from when a message was due, even where it is sent late, so that a broker that
+ * delays the sender does not hide how long the messages behind it waited. */
 struct pace {
     const struct task *task;
     rd_kafka_t *client;
     rd_kafka_topic_t *topic;
     long count;
-    double *due; /* kept for the acknowledgements, where they are timed */
+    double *due; /* for the acknowledgements, where they are timed */
     volatile int is_over;
 };
 
@@ -101,7 +101,7 @@ static void *poll_acks(void *argument) {
     return NULL;
 }
 
-/* Reads COUNT records that were there before, while others are added at RATE; those wait for nobody to read them. */
+/* Reads COUNT existing records while others are added at RATE; those are not read. */
 void catch_up(const struct task *task) {
     rd_kafka_t *reader = connect_to(task, RD_KAFKA_CONSUMER);
     rd_kafka_topic_t *read = topic_of(reader, task);
@@ -127,7 +127,7 @@ void catch_up(const struct task *task) {
            task->count, acks, ack_took[acks / 2] * 1e3, ack_took[acks * 99 / 100] * 1e3);
 }
 
-/* The first tenth is not counted: both clients are still finding their way. */
+/* The first tenth is not counted: both clients are still warming up. */
 void end_to_end(const struct task *task) {
     rd_kafka_t *client = connect_to(task, RD_KAFKA_CONSUMER);
     rd_kafka_topic_t *topic = topic_of(client, task);

@@ -1,9 +1,9 @@
-"""What the host takes to find memory is not measured.
+"""Free memory, used once before a measurement, so that the host's time to find it is not measured.
 
 In a virtual machine the first write to a page of memory makes the host find that page, which costs more than filling
 it: 1.1 GB of page cache took 1.27 s of processor time, and 0.22 s when the same memory was used again. A guest may also
-tell its host which pages are free, which takes some of them back. It hits both sides, in no steady way, and those most
-who write most. So a run's share of memory is used just before it begins, and is then free and at hand.
+report free pages to its host, which takes some of them back. It affects both sides, irregularly, and the side that
+writes more most. So a run's memory is used just before it begins, and is free and present then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AT_HAND = "as much as a run fills is used just before it, so that the host has i
 
 
 def have_memory(size: int) -> None:
-    """Write to so much free memory, if there is as much, and give it back."""
+    """Write to so much free memory, if there is as much, and free it."""
     size = min(size, _available_bytes() - _LEFT_ALONE_BYTES)
     if size <= 0:
         return

@@ -1,4 +1,4 @@
-/* What is sent: one letter over and over, or lines that compress as real ones do. */
+/* The payloads: one repeated letter, or lines that compress as real ones do. */
 #include "driver.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""What the Python driver sends: the same as `payloads.c`."""
+"""The payloads of the Python driver: the same as `payloads.c`."""
 
 from __future__ import annotations
 

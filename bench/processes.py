@@ -1,4 +1,4 @@
-"""What the kernel says of a process: CPU time and memory."""
+"""CPU time and memory of processes, from the kernel."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def memory_of_all(pids: Iterable[int]) -> Memory:
 
 
 def peak_resident_bytes(pids: Iterable[int]) -> int:
-    """The most that each has had resident since it started, together."""
+    """The sum of the processes' peak resident memory."""
     lines = [line for pid in pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
     return sum(_kilobytes(line.partition(":")[2]) for line in lines if line.startswith("VmHWM:"))
 
 
 class MemoryWatch:
-    """The most memory without mapped files that processes are seen to have; the kernel keeps no peak of that."""
+    """The peak memory of processes without mapped files, by sampling: the kernel has no such peak."""
 
     _EVERY_SECONDS = 0.1
 
@@ -80,7 +80,7 @@ def are_alive(pids: Iterable[int]) -> bool:
 
 
 def _state(pid: int) -> str:
-    """As the kernel writes it; a server that has ended and was not waited for is a zombie (Z)."""
+    """The kernel's state letter; a server that has ended and was not waited for is a zombie (Z)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -92,11 +92,11 @@ def _kilobytes(text: str) -> int:
 
 
 def affinity() -> list[int]:
-    """The processors that this process and what it starts may use."""
+    """The processors that this process and its children may use."""
     return sorted(os.sched_getaffinity(0))
 
 
 def open_files_allowed() -> None:
-    """As many open files as this process and what it starts may have at all; 1,000 clients need more than usual."""
+    """Raise the limit of open files for this process and its children; 1,000 clients need more than usual."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,9 +1,9 @@
-"""`python -m bench.rebalance`: how long a group of a hundred members needs until everybody reads its part again.
+"""`python -m bench.rebalance`: how long a group of a hundred members needs until every member has its partitions again.
 
 Real requests over a connection per member, all members in this process, the broker in another. A member sends a
-heartbeat every 500 ms, and one at once when it has let go of partitions, as clients do. A rebalance is settled when
+heartbeat every 500 ms, and one at once when it has released partitions, as clients do. A rebalance is settled when
 every partition is read by one member and every member reads something. In the new protocol each follows at its own
-pace, in the classic one everybody joins again.
+pace, in the classic one all members join again.
 
 Required: one heartbeat and one second.
 """
@@ -19,8 +19,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.servers import Running, Server, qanat
+
 from bench.group_members import ClassicMember, ConsumerMember, Member, Topic, Wire
-from bench.servers import Running, Server, qanat
 from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from qanat.wire.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from qanat.wire.kafka.registry import ApiKey
@@ -30,7 +31,7 @@ PARTITIONS = 200
 HEARTBEAT_MS = 500
 ALLOWED_S = HEARTBEAT_MS / 1000 + 1.0
 ROUNDS = 5
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 EXIT_NOT_MET = 1
 
 
@@ -72,7 +73,7 @@ async def _connected(kind: type[Member], address: str, topic: Topic, name: str) 
 
 
 async def _stages(members: Sequence[Member]) -> dict[str, float]:
-    """All but one come at once; then the last comes; then one goes."""
+    """All but one join at once; then the last joins; then one leaves."""
     *first, last = members
     found = {f"{len(first)} come at once": await _settled(first, first)}
     await asyncio.sleep(2 * HEARTBEAT_MS / 1000)
@@ -88,24 +89,24 @@ async def _stages(members: Sequence[Member]) -> dict[str, float]:
     return found
 
 
-async def _settled(new: Sequence[Member], everybody: Sequence[Member]) -> float:
+async def _settled(new: Sequence[Member], members: Sequence[Member]) -> float:
     began = time.perf_counter()
     for member in new:
         member.start()
-    await _wait(everybody)
+    await _wait(members)
     return time.perf_counter() - began
 
 
 async def _wait(members: Sequence[Member]) -> None:
-    """Until every partition has one reader, and everybody who should has a part."""
-    deadline = time.perf_counter() + _PATIENCE_S
+    """Wait until every partition has one reader, and every member that should has partitions."""
+    deadline = time.perf_counter() + _TIMEOUT_S
     while True:
         held = [number for member in members for number in member.reads]
         is_fair = all(member.reads for member in members)
         if is_fair and sorted(held) == list(range(PARTITIONS)):
             return
         if time.perf_counter() > deadline:
-            raise TimeoutError(f"after {_PATIENCE_S:.0f} s {len(held)} of {PARTITIONS} partitions are read")
+            raise TimeoutError(f"after {_TIMEOUT_S:.0f} s {len(held)} of {PARTITIONS} partitions are read")
         await asyncio.sleep(0.005)
 
 

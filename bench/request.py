@@ -1,4 +1,4 @@
-"""CPU time of one small produce request inside the broker, the socket left out: what the interpreter costs.
+"""CPU time of one small produce request inside the broker, without a socket: the interpreter's share.
 
     python -m bench.request              per request, at the best of some rounds and in the middle
     python -m bench.request --profile    where it goes, by function
@@ -30,14 +30,14 @@ from qanat.wire.records import Record, encode_batch
 
 TOPIC = "single"
 VERSION = 7
-"""What librdkafka sends."""
+"""The version that librdkafka sends."""
 TOGETHER = 8
 """Requests that arrive in one read."""
 ROUNDS, READS = 15, 400
 
 
 class Nowhere:
-    """A transport that takes every answer and forgets it, but for its size."""
+    """A transport that discards every response, except for its size."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -63,10 +63,10 @@ def request() -> bytes:
 
 
 class OneConnection:
-    """A connection of a real broker, fed without a socket."""
+    """A connection of a real broker, without a socket."""
 
     def __init__(self, broker: BrokerHere, arriving: bytes | None = None) -> None:
-        """`arriving` is what comes in one read; small produce requests unless it is said."""
+        """`arriving` are the bytes of one read; by default small produce requests."""
         limits = ConnectionLimits(max_request_bytes=10**8, max_unanswered=1000, max_inflight_bytes=10**9)
         handle = Dispatcher(broker.node.broker).handle
         self._connection = KafkaConnection(handle, limits, lambda _: None, _refuse)
@@ -75,7 +75,7 @@ class OneConnection:
         self._arriving = request() * TOGETHER if arriving is None else arriving
 
     def read(self, times: int) -> None:
-        """Let `TOGETHER` requests arrive, so many times."""
+        """Receive `TOGETHER` requests, so many times."""
         connection, arriving = self._connection, self._arriving
         size = len(arriving)
         for _ in range(times):

@@ -1,4 +1,4 @@
-"""Workloads on both sides in turns, and the rows that come out of it."""
+"""Workloads on both sides in turns, and the resulting rows."""
 
 from __future__ import annotations
 
@@ -8,33 +8,34 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.servers import Running, ServerFailedError, Startable
+
 from bench import processes
 from bench.bare import BareSide
 from bench.clients import Client, DriverFailedError
 from bench.cold import StillWarmError
-from bench.servers import Running, ServerFailedError, Startable
 from bench.sides import BrokerSide, Side
 from bench.workloads import IDLE_MEMORY, LOADED_MEMORY, START, START_SECONDS, Growth, Sample, Workload, at_least
 from qanat.app.bench.figures import Limit, Required, Row, row
 
 SETTLE_SECONDS = 1.0
-"""Memory is looked at when the start is over, not in the middle of it."""
+"""Memory is read after the start, not during it."""
 _MB = 1e6
 _FLAT, _FLATTER = 1.0, 1.1
-"""With more partitions or clients: to keep as much of the throughput as Kafka does is required, more is the goal."""
+"""With more partitions or clients: the requirement is Kafka's share of the throughput of one, more is the goal."""
 _WORDS = 300
-"""As much of a driver's complaint as belongs into a note: the end says what was wrong."""
+"""Length of a driver's error in a note: its end says what was wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Both servers at work, and both as sides of a comparison."""
+    """Both running servers, and both as sides of a comparison."""
 
     ours: Running
     other: Running
     sides: tuple[Side, Side]
     watches: tuple[processes.MemoryWatch, ...] = ()
-    """Over the memory of each, while they are at work."""
+    """Samplers of the memory of each."""
 
     @property
     def both(self) -> tuple[Running, Running]:
@@ -51,7 +52,7 @@ class Trial:
 
 
 class Rounds:
-    """One run: the two servers, who drives them, how often, and where everybody's files are."""
+    """One run: the two servers, the number of rounds, and the folder of all files."""
 
     def __init__(
         self,
@@ -59,16 +60,16 @@ class Rounds:
         other: Startable,
         rounds: int,
         folder: Path,
-        tell: Callable[[str], None],
+        show: Callable[[str], None],
         *,
         is_judged: bool,
         notes: list[str] | None = None,
     ) -> None:
-        """What fails is told in `notes`, and the run goes on; without them it ends."""
+        """A failure goes into `notes`, and the run continues; without `notes` it raises."""
         self._servers = (ours, other)
         self._rounds = rounds
         self._folder = folder
-        self._tell = tell
+        self._show = show
         self._is_judged = is_judged
         self._notes = notes
         self._folders = 0
@@ -86,13 +87,13 @@ class Rounds:
                 yield Pair(one, two, both, (ours_watched, other_watched))
 
     def measure(self, workload: Workload, pair: Pair) -> list[Row]:
-        """A workload's figures. One round before the others warms up and does not count."""
+        """The rows of a workload. A first round warms up and does not count."""
         return self._rows(self._take_turns([workload], pair)[0])
 
     def measure_growth(self, growth: Growth, pair: Pair) -> list[Row]:
-        """Each one's figures, and how much of the first's throughput the others keep, within the round.
+        """The rows of each workload, and the share of the first one's throughput that the others keep, by round.
 
-        All is the most that can be kept: docs/decisions/0010-what-is-judged.md.
+        The share is at most 1: docs/decisions/0010-what-is-judged.md.
         """
         first, *others = trials = self._take_turns(growth.workloads, pair)
         rows = [one for trial in trials for one in self._rows(trial)]
@@ -114,9 +115,9 @@ class Rounds:
         for round_number in range(self._rounds + 1):
             for trial in trials:
                 what = trial.workload.what
-                self._tell(f"{what}, round {round_number}" if round_number else f"{what}, warming up")
+                self._show(f"{what}, round {round_number}" if round_number else f"{what}, warming up")
                 for turn in range(trial.workload.turns if round_number else 1):
-                    # Who goes first changes: a machine that becomes slower meanwhile is nobody's advantage.
+                    # The sides alternate in going first: a machine that becomes slower favours neither.
                     for number in (0, 1) if (round_number + turn) % 2 else (1, 0):
                         self._sample(trial, number, pair, is_counted=round_number > 0)
         for trial in trials:
@@ -148,7 +149,7 @@ class Rounds:
             self._notes.append(f"{trial.workload.what} failed on {server}: {str(fault)[-_WORDS:]}")
 
     def _rows(self, trial: Trial) -> list[Row]:
-        """Nothing where we have failed; our figures alone where the other has."""
+        """The rows of a trial: none where Qanat failed, Qanat's figures alone where the other side failed."""
         workload, (ours, other) = trial.workload, trial.samples
         if not ours:
             return []
@@ -171,7 +172,7 @@ class Rounds:
         return Limit(values, str(self._servers[1]))
 
     def loaded_memory(self, pair: Pair, what: str = "all workloads") -> list[Row]:
-        """At most during everything else, and after it; of all processes of a side together."""
+        """Peak memory during the workloads and memory after them, of all processes of a side together."""
         ours, other = (processes.memory_of_all(one.pids) for one in pair.both)
         peaks = [processes.peak_resident_bytes(one.pids) / _MB for one in pair.both]
         resident, own = self._beside([other.resident_bytes / _MB]), self._beside([other.own_bytes / _MB])
@@ -187,14 +188,14 @@ class Rounds:
         ]
 
     def starts(self, *, is_warm: bool = False) -> list[Row]:
-        """From the process's start to its first answer, and the memory that it then has; a new process each time.
+        """The time from the process's start to its first answer, and its memory then; a new process each time.
 
-        Where both were started just before, no round is needed to warm up.
+        Where both were started just before, no round warms up.
         """
         seconds: list[list[float]] = [[], []]
         idle: list[list[float]] = [[], []]
         for number in range(1 if is_warm else 0, self._rounds + 1):
-            self._tell(f"start, round {number}" if number else "start, warming up")
+            self._show(f"start, round {number}" if number else "start, warming up")
             for side, server in enumerate(self._servers):
                 with server.running(self._new_folder()) as running:
                     time.sleep(SETTLE_SECONDS)

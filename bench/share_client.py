@@ -1,7 +1,7 @@
 """One of the clients of `bench.shares`: reads as a member of a consumer group, or of a share group.
 
-It reads nothing until it is told to go, by a line on stdin: until then it lives in its group. After every handful of
-records it says how many it has read, when it was told to go, and when it had done with the last.
+It joins its group and reads nothing until a line arrives on stdin. After every handful of
+records it prints how many it has read, the time of that line, and the time of the last record.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _COMMIT_S = 60.0
 
 
 class Go:
-    """Set when the line has come."""
+    """The start signal: a line on stdin."""
 
     def __init__(self) -> None:
-        self._told = threading.Event()
+        self._go = threading.Event()
         self.at_s = 0.0
         threading.Thread(target=self._listen, name="go", daemon=True).start()
 
     def _listen(self) -> None:
         sys.stdin.readline()
         self.at_s = time.monotonic()
-        self._told.set()
+        self._go.set()
 
-    def is_told(self, patience_s: float = 0.0) -> bool:
-        return self._told.wait(patience_s)
+    def has_begun(self, timeout_s: float = 0.0) -> bool:
+        return self._go.wait(timeout_s)
 
 
 def read_as_group(address: str, group: str, topic: str) -> None:
@@ -47,7 +47,7 @@ def read_as_group(address: str, group: str, topic: str) -> None:
 
     consumer.subscribe([topic], on_assign=hold)
     go, count = Go(), 0
-    while not go.is_told():
+    while not go.has_begun():
         consumer.poll(_POLL_S / 10)
     consumer.resume(assigned)
     while True:
@@ -63,7 +63,7 @@ def read_as_share_group(address: str, group: str, topic: str) -> None:
     consumer = ShareConsumer({**options, "share.acknowledgement.mode": "explicit", "max.poll.records": _AT_ONCE})
     consumer.subscribe([topic])
     go, count = Go(), 0
-    while not go.is_told(_POLL_S):
+    while not go.has_begun(_POLL_S):
         pass
     while True:
         messages = list(consumer.poll(_POLL_S))

@@ -1,9 +1,9 @@
-"""`python -m bench.shares`: eight share consumers that acknowledge every record, beside the same ones as a group.
+"""`python -m bench.shares`: eight share consumers that acknowledge every record, compared with a consumer group.
 
 The same records, read by eight client processes: once as members of an ordinary consumer group that commits by itself
 now and then, once as members of a share group that acknowledge each record explicitly and wait until that is durable.
-By turns in the same run; the clock runs from the word to go, when everybody has its part, to the last record; the ratio
-is taken within the round.
+They take turns in the same run; the clock runs from the start signal, when all have partitions, to the last record; the
+ratio is taken within the round.
 
 Required: 30 % of what the ordinary group reaches.
 """
@@ -31,8 +31,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
     NewTopic,
 )
+from tools.servers import qanat
 
-from bench.servers import qanat
 from bench.share_client import GROUP, SHARE
 from qanat.app.groups.group_view import describe_group
 from qanat.connection.cluster import Cluster, parse_bootstrap
@@ -41,7 +41,7 @@ CLIENTS = 8
 PARTITIONS = 8
 REQUIRED = 0.3
 EXIT_NOT_MET = 1
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 _TOPIC = "work"
 _SETTINGS = {"group.consumer.heartbeat.interval.ms": 500, "group.share.heartbeat.interval.ms": 500}
 
@@ -70,44 +70,44 @@ def main(arguments: Sequence[str]) -> int:
 
 def _fill(address: str, records: int, size: int) -> None:
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(_TOPIC, PARTITIONS, 1)])[_TOPIC].result(_PATIENCE_S)
+    admin.create_topics([NewTopic(_TOPIC, PARTITIONS, 1)])[_TOPIC].result(_TIMEOUT_S)
     producer = Producer({"bootstrap.servers": address, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
     for number in range(records):
         producer.produce(_TOPIC, b"x" * size, partition=number % PARTITIONS)
         if number % 1_000 == 0:
             producer.poll(0)
-    assert producer.flush(_PATIENCE_S) == 0
+    assert producer.flush(_TIMEOUT_S) == 0
 
 
 def _rate(address: str, kind: str, group: str, records: int) -> float:
-    """Records a second that eight clients reach together, from the first record to the last."""
+    """Records a second of eight clients together, from the first record to the last."""
     if kind == SHARE:
         _begin_at_first(address, group)
     with contextlib.ExitStack() as stack:
-        told: SimpleQueue[tuple[int, int, float, float]] = SimpleQueue()
-        clients = [stack.enter_context(_client(address, kind, group, number, told)) for number in range(CLIENTS)]
+        progress: SimpleQueue[tuple[int, int, float, float]] = SimpleQueue()
+        clients = [stack.enter_context(_client(address, kind, group, number, progress)) for number in range(CLIENTS)]
         asyncio.run(_all_are_there(address, group))
         for client in clients:
             assert client.stdin is not None
             client.stdin.write("go\n")
             client.stdin.flush()
         counts, first, last = [0] * CLIENTS, float("inf"), 0.0
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while sum(counts) < records:
             assert time.monotonic() < deadline, f"{sum(counts)} of {records} records were read"
             with contextlib.suppress(Empty):
-                number, count, began, ended = told.get(timeout=1)
+                number, count, began, ended = progress.get(timeout=1)
                 counts[number] = count
                 first, last = min(first, began), max(last, ended)
     return records / (last - first)
 
 
 async def _all_are_there(address: str, group: str) -> None:
-    """Wait until every client has its part of the partitions."""
-    deadline = time.monotonic() + _PATIENCE_S
-    async with Cluster(parse_bootstrap(address), "bench", _PATIENCE_S) as cluster:
+    """Wait until every client has its partitions."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    async with Cluster(parse_bootstrap(address), "bench", _TIMEOUT_S) as cluster:
         while True:
-            assert time.monotonic() < deadline, f"the clients of {group} do not come together"
+            assert time.monotonic() < deadline, f"the group {group} does not settle"
             found = await describe_group(cluster, group, cluster.deadline())
             parts = [len(member.assigned) for member in found.members]
             if parts == [PARTITIONS // CLIENTS] * CLIENTS:
@@ -121,14 +121,14 @@ def _begin_at_first(address: str, group: str) -> None:
     resource.add_incremental_config(entry)
     admin = AdminClient({"bootstrap.servers": address})
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(_PATIENCE_S)
+        future.result(_TIMEOUT_S)
 
 
 @contextlib.contextmanager
 def _client(
-    address: str, kind: str, group: str, number: int, told: SimpleQueue[tuple[int, int, float, float]]
+    address: str, kind: str, group: str, number: int, progress: SimpleQueue[tuple[int, int, float, float]]
 ) -> Iterator[subprocess.Popen[str]]:
-    """A client process, and a thread that passes on what it says."""
+    """A client process, and a thread that reads its output."""
     line = [sys.executable, "-m", "bench.share_client", address, kind, group, _TOPIC]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
@@ -136,7 +136,7 @@ def _client(
             assert process.stdout is not None
             for said in process.stdout:
                 count, began, ended = said.split()
-                told.put((number, int(count), float(began), float(ended)))
+                progress.put((number, int(count), float(began), float(ended)))
 
         listener = Thread(target=listen, name=f"client-{number}", daemon=True)
         listener.start()

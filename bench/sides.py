@@ -1,4 +1,4 @@
-"""One side of a comparison: a server with the means to load it, and one workload's trial on it."""
+"""One side of a comparison: a server, its client, and one run of a workload on it."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import contextlib
 import time
 from typing import Protocol
 
+from tools.servers import Running
+
 from bench import processes
 from bench.clients import Client, DriverFailedError, Task
 from bench.cold import make_cold
 from bench.frames import produce_frame
 from bench.memory import have_memory
-from bench.servers import Running
 from bench.workloads import BATCHED, Sample, Workload
 
 PAUSE_SECONDS = 0.2
 _SETTLE_ATTEMPTS = 4
 """Each of a minute, after which the driver gives up."""
 _AROUND_BYTES = 100
-"""As much as surrounds a record that is sent alone, about."""
+"""Overhead of a record that is sent alone, roughly."""
 WARM_UP = Task("produce", "warm-up", 100, 300_000, settings=BATCHED)
 
 
 class Side(Protocol):
-    """A server with the means to load it."""
+    """A server, and its client."""
 
     def prepare(self, workload: Workload) -> None: ...
     def sample(self, workload: Workload) -> Sample: ...
@@ -31,19 +32,19 @@ class Side(Protocol):
 
 
 class BrokerSide:
-    """A broker, driven by the client."""
+    """A broker, under load by the client."""
 
     def __init__(self, client: Client, running: Running) -> None:
         self._client = client
         self._running = running
 
     def warm_up(self) -> None:
-        """What a virtual machine needs before it is worth a measurement."""
+        """A run that warms the server up, before measurements."""
         self._run(Task("create", WARM_UP.topic))
         self._run(WARM_UP)
 
     def prepare(self, workload: Workload) -> None:
-        """Make the topic that all rounds use, and fill it if it is going to be read."""
+        """Create the topic that all rounds use, and fill it where the workload reads it."""
         if workload.is_kept or workload.is_filled:
             self._create(workload)
         if workload.is_filled:
@@ -52,7 +53,7 @@ class BrokerSide:
             self._settle(workload)
 
     def sample(self, workload: Workload) -> Sample:
-        """One run, on a topic of its own unless the workload uses one that is there."""
+        """One run, on a new topic unless the workload uses an existing one."""
         spent: list[float] = []
 
         def begin() -> None:
@@ -81,7 +82,7 @@ class BrokerSide:
             self._run(Task("delete", workload.name))
 
     def _settle(self, workload: Workload) -> None:
-        """Write to every partition once. Kafka makes thousands of them long after it has said that they are there."""
+        """Write to every partition once: Kafka creates thousands of them long after it has answered."""
         task = Task(
             "produce", workload.name, workload.size, int(workload.topic["partitions"]), settings=workload.client
         )

@@ -1,4 +1,4 @@
-"""`python -m bench.three`: three brokers, every record on all of them, beside three brokers of Apache Kafka.
+"""`python -m bench.three`: three brokers, every record on all of them, compared with three brokers of Apache Kafka.
 
 The same client, workloads and rounds as `python -m bench`; topics have three replicas, of which two must have a
 record before it is acknowledged. How much the replicas cost shows in the rows of one replica, on the same brokers.
@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tools.kafka_jars import JarsUnavailableError, have_jars
+from tools.servers import KAFKA_JVM, ServerFailedError
 
 from bench.clients import DriverFailedError, make_client
 from bench.clusters import BROKERS, KafkaCluster, QanatCluster
@@ -21,7 +22,6 @@ from bench.memory import AT_HAND
 from bench.page import HEADINGS
 from bench.processes import affinity
 from bench.rounds import Rounds
-from bench.servers import KAFKA_JVM, ServerFailedError
 from bench.workloads import FLUSHED, KIB, UNFLUSHED, Workload, produce, single, sync
 from qanat.app.bench import machine, report
 from qanat.app.bench.figures import Row
@@ -82,9 +82,9 @@ def _run(asked: argparse.Namespace) -> Result:
     with workspace(asked.dir or Path.cwd(), NEEDED_BYTES) as folder:
         client = make_client(folder)
         notes: list[str] = []
-        rounds = Rounds(QanatCluster(), kafka, asked.rounds, folder, _tell, is_judged=True, notes=notes)
+        rounds = Rounds(QanatCluster(), kafka, asked.rounds, folder, _show, is_judged=True, notes=notes)
         settings = {
-            "codec_worker": str(kafka),
+            "compared with": str(kafka),
             "client": client.what,
             "rounds": f"{asked.rounds}, after one that warms up",
             "processors": f"{', '.join(map(str, affinity()))} for all six brokers and the client",
@@ -105,12 +105,12 @@ def _run(asked: argparse.Namespace) -> Result:
 
 
 def _keep(result: Result, file: Path | None) -> None:
-    """Again after each workload: an end in the middle leaves what there was."""
+    """Write the result again after each workload, so that an interrupted run leaves it."""
     if file is not None:
         file.write_text(report.as_json(result) + "\n")
 
 
-def _tell(text: str) -> None:
+def _show(text: str) -> None:
     print(f"measuring {text}", file=sys.stderr, flush=True)
 
 
@@ -119,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", help="some workloads, separated by commas")
     parser.add_argument("--quick", action="store_true", help="a third of the messages")
     parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help=f"at least {FEWEST_ROUNDS}")
-    parser.add_argument("--dir", type=Path, help="folder on the disk to be measured; the current one if not given")
+    parser.add_argument("--dir", type=Path, help="folder on the disk to measure (default: the current one)")
     parser.add_argument("--json", type=Path, help="also write the result into this file, after each workload")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a required ratio is not met")
     return parser

@@ -1,4 +1,4 @@
-"""`python -m bench.transactions`: what commits every 100 ms cost a producer, beside the same one without transactions.
+"""`python -m bench.transactions`: the cost of commits every 100 ms for a producer, compared with no transactions.
 
 The same client, records and topic, by turns in the same run; the ratio is taken within the round.
 
@@ -17,14 +17,13 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-
-from bench.servers import qanat
+from tools.servers import qanat
 
 COMMIT_S = 0.1
 REQUIRED = 0.8
 PARTITIONS = 4
 EXIT_NOT_MET = 1
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _TOPIC = "load"
 _OPTIONS = {"enable.idempotence": True, "linger.ms": 5, "queue.buffering.max.messages": 200_000}
 
@@ -54,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _make_topic(address: str) -> None:
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(_TOPIC, PARTITIONS, 1)])[_TOPIC].result(_PATIENCE_S)
+    admin.create_topics([NewTopic(_TOPIC, PARTITIONS, 1)])[_TOPIC].result(_TIMEOUT_S)
 
 
 def _load(address: str, size: int, seconds: float, transactional_id: str | None) -> float:
@@ -62,7 +61,7 @@ def _load(address: str, size: int, seconds: float, transactional_id: str | None)
     identity = {} if transactional_id is None else {"transactional.id": transactional_id}
     producer, value, count = Producer({"bootstrap.servers": address, **_OPTIONS, **identity}), b"x" * size, 0
     if transactional_id is not None:
-        producer.init_transactions(_PATIENCE_S)
+        producer.init_transactions(_TIMEOUT_S)
         producer.begin_transaction()
     began = committed = time.perf_counter()
     while (now := time.perf_counter()) - began < seconds:
@@ -74,12 +73,12 @@ def _load(address: str, size: int, seconds: float, transactional_id: str | None)
                 producer.poll(0.01)
         producer.poll(0)
         if transactional_id is not None and now - committed >= COMMIT_S:
-            producer.commit_transaction(_PATIENCE_S)
+            producer.commit_transaction(_TIMEOUT_S)
             producer.begin_transaction()
             committed = time.perf_counter()
     if transactional_id is not None:
-        producer.commit_transaction(_PATIENCE_S)
-    assert producer.flush(_PATIENCE_S) == 0
+        producer.commit_transaction(_TIMEOUT_S)
+    assert producer.flush(_TIMEOUT_S) == 0
     return count / (time.perf_counter() - began)
 
 

@@ -1,16 +1,22 @@
-"""`make demo`: a broker, the pipeline on Spark and the log at work, on this machine's disk, checked as they go.
+"""The demonstration (`make demo`): a broker, the pipeline on Spark and the partition log, on this machine's disk.
 
-Each chapter measures, checks what it claims and fails the run if a claim does
-not hold.
+Each chapter measures, checks its claims, and fails the run where a claim does not hold.
 
-- `claims`   what must be so
-- `pipeline` a fleet's measurements through a broker and the pipeline `metrics`
-- `fleet`    those measurements, late, doubled and broken ones among them, and the truth about them
-- `feeding`  how they get into the broker; another door is another function there
-- `rollups`  what came out, read without Spark and compared with the truth
-- `report`   the page and the picture that stay
-- `broker`   a broker process, driven by librdkafka, killed and started again
-- `metrics`  made-up but lifelike measurements, and their plain totals to compare with
-- `chapters` the log driven directly: ingest durably, read back as columns, die and recover, compact
-- `writer`   the process that is killed there
+The pipeline:
+
+- `pipeline`      a fleet's measurements through a broker and the pipeline `metrics`
+- `fleet`         those measurements, late, doubled and broken ones among them, and the expected results
+- `producing`     how they get into the broker: over HTTP and through a Kafka client
+- `rollups`       the results, read without Spark and compared with the expected ones
+- `spark_chapter` what the terminal shows of it
+- `report`        the HTML page and the plot
+
+The queue:
+
+- `broker`        a broker process, used through librdkafka, killed and restarted
+- `chapters`      the log used directly: durable appends, reads as columns, a crash and its recovery, compaction
+- `metrics`       made-up but lifelike measurements, and their totals to compare with
+- `writer`        the process that is killed in the crash chapter
+
+`claims` holds the checks' exception; `python -m demo` runs all. Rule: the demonstration imports only `qanat`.
 """

@@ -1,4 +1,4 @@
-"""Runs the demonstration and prints what it saw: `python -m demo [--records N]`."""
+"""Runs the demonstration and prints its results: `python -m demo [--records N]`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.table import Table
 from demo import broker, chapters
 from demo.claims import claim
 from demo.metrics import Totals
-from demo.spark_chapter import tell_pipeline
+from demo.spark_chapter import show_pipeline
 from qanat.model.errors import QanatError
 from qanat.wire.record_reader import is_compiled
 
@@ -29,13 +29,11 @@ REPORT = Path("build") / "demo"
 def main() -> int:
     """Exit code 0 if every claim held."""
     parser = argparse.ArgumentParser(prog="make demo", description="Qanat at work.")
+    parser.add_argument("--records", type=int, default=RECORDS, help="measurements to append (default: %(default)s)")
     parser.add_argument(
-        "--records", type=int, default=RECORDS, help="how many measurements to send (default: %(default)s)"
+        "--minutes", type=int, default=FLEET_MINUTES, help="minutes that the fleet measures (default: %(default)s)"
     )
-    parser.add_argument(
-        "--minutes", type=int, default=FLEET_MINUTES, help="how long the fleet measures (default: %(default)s)"
-    )
-    parser.add_argument("--report", type=Path, default=REPORT, help="where the report goes (default: %(default)s)")
+    parser.add_argument("--report", type=Path, default=REPORT, help="folder of the report (default: %(default)s)")
     arguments = parser.parse_args()
     if arguments.minutes < 1:
         parser.error("--minutes must be at least 1")
@@ -45,8 +43,8 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="qanat-demo-", dir=".") as folder:
             console.print("[bold]Qanat at work[/]: a broker, the data pipeline on Spark, and the log underneath.\n")
-            tell_pipeline(console, Path(folder).absolute() / "pipeline", arguments.minutes, arguments.report)
-            _tell(console, Path(folder), arguments.records)
+            show_pipeline(console, Path(folder).absolute() / "pipeline", arguments.minutes, arguments.report)
+            _show_queue(console, Path(folder), arguments.records)
     except QanatError as fault:
         console.print(f"[bold red]The demonstration failed:[/] {fault}")
         return 1
@@ -55,7 +53,7 @@ def main() -> int:
     return 0
 
 
-def _tell(console: Console, folder: Path, records: int) -> None:
+def _show_queue(console: Console, folder: Path, records: int) -> None:
     console.print("\n[bold]The queue[/]: one broker with librdkafka as its client, then its partition log directly.")
     table = Table("what", "seen", "checked", box=None, pad_edge=False, header_style="bold")
     with Progress(
@@ -108,7 +106,7 @@ def _metrics_chapter(table: Table, progress: Progress, folder: Path, records: in
     )
     reading = _begin(progress, "reading back as columns", records)
     found, opened, elapsed = asyncio.run(chapters.read_back(folder, lambda count: progress.advance(reading, count)))
-    claim(sent.agrees_with(found), "what was read adds up to what was sent, host by host")
+    claim(sent.agrees_with(found), "the records read add up to the records sent, host by host")
     core = "compiled" if is_compiled() else "interpreted"
     table.add_row("clean start", f"{opened * 1000:.1f} ms", "by the catalogue, nothing scanned")
     table.add_row(

@@ -1,4 +1,4 @@
-"""The demonstration's broker: a real process, driven by librdkafka, killed with -9 and started again."""
+"""The demonstration's broker: a real process, used through librdkafka, killed with -9 and restarted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from demo.claims import ClaimError, claim
 TOPIC = "orders"
 PARTITIONS = 4
 _VALUE = b"x" * 100
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _ADDRESS = re.compile(r"address=(\S+) http=http://(\S+)")
 
 Progress = Callable[[int], None]
@@ -26,7 +26,7 @@ Records = dict[tuple[int | None, int | None], bytes | None]
 
 
 class Running(NamedTuple):
-    """A broker's process, and where it answers Kafka's protocol and HTTP."""
+    """A broker's process, and its addresses for Kafka's protocol and HTTP."""
 
     process: subprocess.Popen[str]
     address: str
@@ -35,15 +35,15 @@ class Running(NamedTuple):
 
 @contextmanager
 def running_broker(folder: Path, port: int = 0) -> Iterator[Running]:
-    """`qanat start` on ports of its own choice; gives the process and the addresses that it says."""
+    """`qanat start` on free ports; yields the process and the addresses that it logs."""
     command = [sys.executable, "-m", "qanat.app", "start", "--port", str(port), "--data-dir", str(folder)]
     command += ["-X", "group.initial.rebalance.delay.ms=0", "-X", "http.port=0"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
         for line in process.stderr:
-            if (said := _ADDRESS.search(line)) is not None:
-                yield Running(process, said[1], said[2])
+            if (found := _ADDRESS.search(line)) is not None:
+                yield Running(process, found[1], found[2])
                 return
         raise ClaimError("the broker ended before it was ready")
     finally:
@@ -52,7 +52,7 @@ def running_broker(folder: Path, port: int = 0) -> Iterator[Running]:
 
 
 def produce(address: str, records: int, progress: Progress) -> tuple[Records, float]:
-    """Send records with acks=all; returns the key of every acknowledged one by its place, and the seconds."""
+    """Send records with acks=all; returns the keys of acknowledged ones by partition and offset, and the seconds."""
     from confluent_kafka import KafkaError, Message, Producer
 
     acknowledged: Records = {}
@@ -73,13 +73,13 @@ def produce(address: str, records: int, progress: Progress) -> tuple[Records, fl
                 producer.poll(0.05)
         if number % 1000 == 0:
             producer.poll(0)
-    producer.flush(_PATIENCE_S)
+    producer.flush(_TIMEOUT_S)
     claim(len(acknowledged) == records, f"all {records} records are acknowledged, {len(acknowledged)} are")
     return acknowledged, time.perf_counter() - started
 
 
 def consume(address: str, group: str, records: int, progress: Progress) -> tuple[Records, float]:
-    """Read everything as a member of a group and commit; returns keys by place, and the seconds."""
+    """Read everything as a member of a group and commit; returns keys by partition and offset, and the seconds."""
     from confluent_kafka import Consumer
 
     consumer = Consumer(
@@ -93,7 +93,7 @@ def consume(address: str, group: str, records: int, progress: Progress) -> tuple
     consumer.subscribe([TOPIC])
     found: Records = {}
     started = time.perf_counter()
-    while len(found) < records and time.perf_counter() - started < _PATIENCE_S:
+    while len(found) < records and time.perf_counter() - started < _TIMEOUT_S:
         messages = [message for message in consumer.consume(10_000, 0.5) if message.error() is None]
         found.update({(message.partition(), message.offset()): message.key() for message in messages})
         progress(len(messages))
@@ -104,12 +104,12 @@ def consume(address: str, group: str, records: int, progress: Progress) -> tuple
 
 
 def serve_and_survive(folder: Path, records: int, sending: Progress, reading: Progress) -> tuple[float, float]:
-    """Produce, kill the broker with -9, start it again, consume: every acknowledged record is there, once."""
+    """Produce, kill the broker with -9, restart it, consume: every acknowledged record is there, once."""
     with running_broker(folder) as (process, address, _):
         acknowledged, sent_s = produce(address, records, sending)
         process.send_signal(signal.SIGKILL)
         process.wait()
     with running_broker(folder) as (_, address, _):
         found, read_s = consume(address, "billing", records, reading)
-    claim(found == acknowledged, "what is read after the kill is what was acknowledged, each record in its place")
+    claim(found == acknowledged, "after the kill every acknowledged record is read, at its offset")
     return records / sent_s, records / read_s

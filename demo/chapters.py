@@ -1,4 +1,4 @@
-"""The log's chapters of the demonstration. Each returns what it has to show; a claim that fails raises `ClaimError`."""
+"""The log's chapters of the demonstration. Each returns its figures; a claim that fails raises `ClaimError`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Progress = Callable[[int], None]
 
 
 def make_batches(records: int, totals: Totals, progress: Progress) -> list[bytearray]:
-    """Everything that will be sent, encoded as a producer would: lz4, 500 records a batch."""
+    """All batches, encoded as a producer would: lz4, 500 records each."""
     source = measurements(1, records, totals)
     batches = []
     while chunk := list(islice(source, BATCH_RECORDS)):
@@ -45,7 +45,7 @@ def make_batches(records: int, totals: Totals, progress: Progress) -> list[bytea
 
 
 async def ingest(path: Path, batches: list[bytearray], progress: Progress) -> float:
-    """Append all batches to four partitions, each acknowledged only when it is on disk; returns the seconds."""
+    """Append all batches to four partitions, each acknowledged when it is on disk; returns the seconds."""
     async with Logs(open_log_directory(str(path))) as runtime:
         logs = [
             await runtime.create(TopicPartition(TOPIC, number), "demo", LogSettings()) for number in range(PARTITIONS)
@@ -66,7 +66,7 @@ async def ingest(path: Path, batches: list[bytearray], progress: Progress) -> fl
 
 
 async def read_back(path: Path, progress: Progress) -> tuple[Totals, float, float]:
-    """Reopen after the clean stop, read everything as columns and add it up again."""
+    """Reopen after the clean shutdown, read everything as columns and add it up again."""
     totals = Totals()
     started = time.perf_counter()
     directory = open_log_directory(str(path))
@@ -100,7 +100,7 @@ def _rows(column: BinaryColumn) -> list[bytes]:
 
 
 def die_and_recover(path: Path, seconds: float) -> tuple[int, int, float]:
-    """Kill a writing process with -9; returns what it had acknowledged, what is there, and the time to recover."""
+    """Kill a writing process with -9; returns acknowledged records, records found, and the time to recover."""
     process = subprocess.Popen([sys.executable, "-m", writer.__name__, str(path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     acknowledged = int(process.stdout.readline() or 0)
@@ -120,7 +120,7 @@ def die_and_recover(path: Path, seconds: float) -> tuple[int, int, float]:
 
 
 async def compact(path: Path) -> tuple[int, int, int]:
-    """Keep the latest value per host only; returns bytes before, after, and keys left in the compacted part."""
+    """Compact to the latest value per host; returns bytes before and after, and the records left in sealed segments."""
     settings = LogSettings.parse({"cleanup.policy": "compact", "segment.bytes": 1024 * 1024})
     at = TopicPartition("hosts.latest", 0)
     async with Logs(open_log_directory(str(path))) as runtime:

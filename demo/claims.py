@@ -1,4 +1,4 @@
-"""What the demonstration says must be so."""
+"""The demonstration's claims: checks that fail the run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from qanat.model.errors import QanatError
 
 
 class ClaimError(QanatError):
-    """Something that the demonstration claims did not hold."""
+    """A claim of the demonstration does not hold."""
 
 
 def claim(holds: bool, what: str) -> None:

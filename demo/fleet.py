@@ -1,7 +1,7 @@
-"""A small fleet of servers that measures itself, as such fleets do: mostly well.
+"""Measurements of a small fleet of servers, and the results that the pipeline must find.
 
-Some measurements are sent twice, some come late, some much too late, some are broken. What is sent is made by a seed,
-and the truth about it is kept beside it, computed plainly.
+Some measurements are sent twice, some come late, some much too late, some are broken. A seed decides all of them; the
+expected results are computed from the same draws.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BROKEN = (
 
 
 class Sent(NamedTuple):
-    """A record on its way: what it says, and when it arrives."""
+    """A record, and when it arrives."""
 
     key: bytes
     value: bytes
@@ -39,7 +39,7 @@ class Sent(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """What a rollup is about."""
+    """The key of a rollup."""
 
     metric: str
     source: str
@@ -49,7 +49,7 @@ class Spot(NamedTuple):
 
 @dataclass(slots=True)
 class Truth:
-    """What a pipeline must find in what was sent."""
+    """The expected results of the pipeline."""
 
     sent: int = 0
     accepted: int = 0
@@ -91,7 +91,7 @@ METRICS: dict[str, Callable[[Random, float, str], float]] = {
 
 
 def measure(start_ms: int, minutes: int, truth: Truth, seed: int = 1) -> Iterator[Sent]:
-    """Everything that arrives, in the order in which it does, and at the end a sign of life that closes all windows."""
+    """All records in the order of arrival, and at the end one of each source that closes all windows."""
     random = Random(seed)
     waiting: list[Sent] = []
     for now in range(start_ms, start_ms + minutes * MINUTE_MS, EVERY_MS):
@@ -111,7 +111,7 @@ def measure(start_ms: int, minutes: int, truth: Truth, seed: int = 1) -> Iterato
 
 def _made(random: Random, metric: str, source: str, now: int, value: float, truth: Truth) -> Iterator[Sent]:
     value = round(value, 3)
-    # Ids carry the seed's own sequence: a measurement is known by it wherever it turns up.
+    # The id identifies a measurement and its duplicates.
     said = {"id": f"{random.getrandbits(64):016x}", "metric": metric, "source": source, "time": now, "value": value}
     record = Sent(source.encode(), json.dumps(said).encode(), now + random.randrange(50, 3000))
     chance = random.random()

@@ -1,4 +1,4 @@
-"""Lifelike measurements from a small fleet: what the demonstration sends, and the truth to compare with."""
+"""Lifelike measurements of a small fleet for the log's chapters, and their totals to compare with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _START_MS = 1_750_000_000_000
 
 @dataclass(slots=True)
 class Totals:
-    """Count, sum and maximum per host, computed where the records are made."""
+    """Count, sum and maximum per host."""
 
     count: dict[str, int] = field(default_factory=dict)
     sum: dict[str, float] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Totals:
 
 
 def measurements(seed: int, count: int, totals: Totals) -> Iterator[Record]:
-    """CPU load by host, one every 10 ms, with a daily wave, noise and now and then a spike."""
+    """CPU load by host, one every 10 ms, with a daily wave, noise and rare spikes."""
     random = Random(seed)
     for number in range(count):
         host = random.choice(HOSTS)

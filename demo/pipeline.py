@@ -1,4 +1,4 @@
-"""The chapter on Spark: a fleet's measurements through a broker and the pipeline `metrics`, then the truth."""
+"""The chapter on Spark: a fleet's measurements through a broker and the pipeline `metrics`, checked at the end."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 from demo import rollups
 from demo.broker import running_broker
 from demo.claims import claim
-from demo.feeding import TOPIC, feed_by_http, feed_by_kafka
 from demo.fleet import HOUR_MS, Spot, Truth, measure
+from demo.producing import TOPIC, produce_by_http, produce_by_kafka
 from demo.rollups import Rollup
 from qanat.app.pipelines.running import quiet_settings
 from qanat.spark.pipelines.bundled.catalogue import How, named
@@ -23,12 +23,12 @@ from qanat.spark.session import SHORT_LIVED_JAVA, session
 PARTITIONS = 4
 _LIMIT = 40_000
 _HTTP_SHARE = 4
-"""One measurement in so many, the first ones, comes over HTTP."""
+"""One in so many measurements, the first ones, is sent over HTTP."""
 _SPARK = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "1g"}
 
 
-class Fed(NamedTuple):
-    """How many records came through a door, and how long that took."""
+class Produced(NamedTuple):
+    """How many records were produced, and how long that took."""
 
     records: int
     seconds: float
@@ -39,47 +39,47 @@ class Fed(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What was seen."""
+    """The results of the chapter."""
 
     truth: Truth
     rollups: dict[Spot, Rollup]
     tallies: list[Tally]
-    by_http: Fed
-    by_kafka: Fed
+    by_http: Produced
+    by_kafka: Produced
     pipeline_s: float
     checks: list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Tellers:
-    """Whom to tell what is going on."""
+class Callbacks:
+    """Callbacks for progress."""
 
     step: Callable[[str], None]
-    fed: Callable[[int], None]
+    produced: Callable[[int], None]
     tallies: Callable[[list[Tally]], None]
 
 
-def run(folder: Path, minutes: int, tell: Tellers) -> Outcome:
+def run(folder: Path, minutes: int, on: Callbacks) -> Outcome:
     """Feed, run, read back, compare; raises `ClaimError` where something does not add up."""
     truth = Truth()
     # Long enough ago that the fleet's last sign of life, which closes the windows, is not in the future.
     start_ms = (round(time.time() * 1000) // HOUR_MS - 2) * HOUR_MS - minutes * 60_000
     records = list(measure(start_ms - start_ms % HOUR_MS, minutes, truth))
     over_http = len(records) // _HTTP_SHARE
-    tell.step(f"starting a broker, sending {over_http:,} measurements over HTTP")
+    on.step(f"starting a broker, sending {over_http:,} measurements over HTTP")
     with running_broker(folder / "broker") as (_, address, http):
         _create(address)
-        http_s = feed_by_http(http, records[:over_http], tell.fed)
-        tell.step(f"sending {len(records) - over_http:,} more through librdkafka")
-        feeding_s = feed_by_kafka(address, records[over_http:], tell.fed)
-        tell.step("starting Spark, running the pipeline metrics")
+        http_s = produce_by_http(http, records[:over_http], on.produced)
+        on.step(f"sending {len(records) - over_http:,} more through librdkafka")
+        kafka_s = produce_by_kafka(address, records[over_http:], on.produced)
+        on.step("starting Spark, running the pipeline metrics")
         started = time.perf_counter()
-        tallies = _run_pipeline(folder, address, tell)
+        tallies = _run_pipeline(folder, address, on)
         pipeline_s = time.perf_counter() - started
-        tell.step("reading topics and lake, comparing with what was sent")
+        on.step("reading topics and lake, comparing with the records sent")
         found = rollups.from_topic(address, "metrics.rollup")
         checks = _checked(truth, found, rollups.from_lake(folder / "lake"), address, tallies)
-    by_http, by_kafka = Fed(over_http, http_s), Fed(len(records) - over_http, feeding_s)
+    by_http, by_kafka = Produced(over_http, http_s), Produced(len(records) - over_http, kafka_s)
     return Outcome(truth, found, tallies, by_http, by_kafka, pipeline_s, checks)
 
 
@@ -90,13 +90,13 @@ def _create(address: str) -> None:
     make_missing(Access(address), {TOPIC: PARTITIONS})
 
 
-def _run_pipeline(folder: Path, address: str, tell: Tellers) -> list[Tally]:
+def _run_pipeline(folder: Path, address: str, on: Callbacks) -> list[Tally]:
     spark = session("qanat-demo", "local[2]", {**quiet_settings(java_options=SHORT_LIVED_JAVA), **_SPARK})
     try:
-        tell.step(f"Spark {spark.version} is up; its first micro-batches are slow: it starts workers and compiles")
+        on.step(f"Spark {spark.version} is up; its first micro-batches are slow: it starts workers and compiles")
         settings = {"lake": str(folder / "lake"), "limit": str(_LIMIT)}
         how = How(address, str(folder / "checkpoint"), is_available_now=True)
-        return watch(named("metrics").launch(spark, settings, how), Stop(), tell.tallies)
+        return watch(named("metrics").launch(spark, settings, how), Stop(), on.tallies)
     finally:
         spark.stop()
 

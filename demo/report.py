@@ -1,4 +1,4 @@
-"""The demonstration's report: one HTML file that needs nothing else, and the plot beside it."""
+"""The demonstration's report: one self-contained HTML file, and the plot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Cells = Sequence[Sequence[str]]
 
 
 def plot(rollups: Mapping[Spot, Rollup]) -> str:
-    """How long requests took on one server, by the minute."""
+    """The latency of requests on one server, by the minute."""
     metric, source = PLOTTED
     rows = sorted(
         (spot.start_ms / 1000, rollup)

@@ -1,4 +1,4 @@
-"""What the pipeline left behind, read without Spark, and held against the truth."""
+"""The pipeline's rollups, read without Spark, and compared with the expected ones."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from demo.claims import claim
 from demo.fleet import Spot, Truth
 
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rollup:
-    """One window, as it came out."""
+    """The aggregates of one window."""
 
     count: int
     sum: float
@@ -32,17 +32,17 @@ _FIELDS = [field.name for field in fields(Rollup)]
 
 
 def read_topic(address: str, topic: str) -> list[tuple[bytes, dict[str, str]]]:
-    """Values and headers of all records that are visible to readers of committed ones."""
+    """Values and headers of all committed records."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(
         {"bootstrap.servers": address, "group.id": "demo", "enable.partition.eof": True, "enable.auto.commit": False}
     )
-    partitions = list(consumer.list_topics(topic, _PATIENCE_S).topics[topic].partitions)
+    partitions = list(consumer.list_topics(topic, _TIMEOUT_S).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
     found, ended = [], 0
     while ended < len(partitions):
-        messages = consumer.consume(5000, _PATIENCE_S)
+        messages = consumer.consume(5000, _TIMEOUT_S)
         claim(bool(messages), f"topic {topic} can be read to its end")
         for message in messages:
             if message.error() is not None:
@@ -59,13 +59,13 @@ def _text(value: str | bytes | None) -> str:
 
 
 def from_topic(address: str, topic: str) -> dict[Spot, Rollup]:
-    """The rollups in the topic; a window that came out twice is a broken promise."""
+    """The rollups in the topic; a window that is there twice fails the claim."""
     found: dict[Spot, Rollup] = {}
     for value, _ in read_topic(address, topic):
-        said = json.loads(value)
-        spot = Spot(said["metric"], said["source"], said["window"], said["start"])
-        claim(spot not in found, f"{spot} comes out once")
-        found[spot] = Rollup(*(said[name] for name in _FIELDS))
+        row = json.loads(value)
+        spot = Spot(row["metric"], row["source"], row["window"], row["start"])
+        claim(spot not in found, f"{spot} is in the topic once")
+        found[spot] = Rollup(*(row[name] for name in _FIELDS))
     return found
 
 
@@ -86,7 +86,7 @@ def from_lake(folder: Path) -> dict[Spot, Rollup]:
 
 
 def expected(truth: Truth) -> dict[Spot, Rollup]:
-    """The same, computed plainly from what was sent."""
+    """The expected rollups, computed from the records sent."""
     return {spot: _rolled(sorted(values)) for spot, values in truth.values.items()}
 
 
@@ -97,7 +97,7 @@ def _rolled(values: list[float]) -> Rollup:
 
 
 def _quantile(values: list[float], share: float) -> float:
-    """Between the two nearest, in proportion."""
+    """The quantile by linear interpolation."""
     place = (len(values) - 1) * share
     below = math.floor(place)
     above = min(below + 1, len(values) - 1)
@@ -105,7 +105,7 @@ def _quantile(values: list[float], share: float) -> float:
 
 
 def agree(found: dict[Spot, Rollup], wanted: dict[Spot, Rollup]) -> bool:
-    """Whether all windows are there and say the same, sums up to rounding (they are added in another order)."""
+    """Whether all windows are there and equal, sums up to rounding (they are added in another order)."""
     return found.keys() == wanted.keys() and all(
         math.isclose(mine, theirs, rel_tol=1e-9, abs_tol=1e-9)
         for spot, rollup in wanted.items()

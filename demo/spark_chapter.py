@@ -1,4 +1,4 @@
-"""What the terminal shows of the chapter on Spark: progress all along, rollups, figures, where the report is."""
+"""The terminal output of the chapter on Spark: progress, rollups, figures, and the path of the report."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from demo import report
-from demo.pipeline import Outcome, Tellers, run
+from demo.pipeline import Callbacks, Outcome, run
 from qanat.app.pipelines.live import line
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.session import NoJavaError, NoSparkError, require_java
 
 
-def tell_pipeline(console: Console, folder: Path, minutes: int, target: Path) -> None:
-    """Run the chapter and print it; where Spark cannot run, say so and leave it at that."""
+def show_pipeline(console: Console, folder: Path, minutes: int, target: Path) -> None:
+    """Run the chapter and print it; where Spark cannot run, print why and skip it."""
     try:
         require_java()
         outcome = _run(console, folder, minutes)
@@ -39,20 +39,20 @@ def _run(console: Console, folder: Path, minutes: int) -> Outcome:
         TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), console=console,
         disable=not console.is_terminal, transient=True,
     ) as progress:  # fmt: skip
-        feeding = progress.add_task("measurements sent", total=None)
+        sending = progress.add_task("measurements sent", total=None)
 
-        def tell(tallies: list[Tally]) -> None:
+        def show(tallies: list[Tally]) -> None:
             for tally in tallies:
                 if tally.batches > seen.get(tally.query, 0):
                     seen[tally.query] = tally.batches
                     console.print(f"    {line(tally)}", highlight=False, soft_wrap=True)
 
-        tellers = Tellers(
+        callbacks = Callbacks(
             lambda step: console.print(f"... {step}", highlight=False),
-            lambda count: progress.advance(feeding, count),
-            tell,
+            lambda count: progress.advance(sending, count),
+            show,
         )
-        return run(folder, minutes, tellers)
+        return run(folder, minutes, callbacks)
 
 
 def _figures(outcome: Outcome) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""A process that appends and says what is acknowledged, until it is killed: `python -m demo.writer DIR`."""
+"""A process that appends and prints what is acknowledged, until it is killed: `python -m demo.writer DIR`."""
 
 from __future__ import annotations
 

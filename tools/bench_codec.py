@@ -1,8 +1,8 @@
-"""How fast the codec reads and writes the messages that matter: best of many short runs.
+"""Benchmark of the codec on the most frequent messages: the best of many short runs.
 
     python tools/bench_codec.py
 
-Each line is a message, the time it takes here, and the time that it may take.
+Each line is a message, its time, and its goal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Several brokers as real processes that can be started, stopped and killed one by one: for tests and measurements.
+"""A cluster of broker processes that are started, stopped and killed one by one, for tests and measurements.
 
-Unlike `qanat cluster up`, nobody starts a broker again that has died, and each may have settings of its own.
+Unlike with `qanat cluster up`, a broker that ends is not restarted, and each may have settings of its own.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
-PATIENCE_S = 90.0
+TIMEOUT_S = 90.0
 _LONG_S = 300.0
 _LOOK_S = 0.05
 
 
 class BrokerProcesses:
-    """Brokers 0 to n-1 over one data directory, as a context; whatever still runs at its end is killed."""
+    """Brokers 0 to n-1 over one data directory, as a context; brokers that still run at its end are killed."""
 
     def __init__(
         self,
@@ -38,13 +38,13 @@ class BrokerProcesses:
         environment: Mapping[str, str] | None = None,
         command: Callable[[BrokerProcesses, int], Sequence[str]] | None = None,
     ) -> None:
-        """`first`: how many are started at the beginning, where not all; `own`: settings by broker; `command`: what
-        starts one, where that is not Qanat."""
+        """`first`: how many are started at the beginning, where not all; `own`: settings by broker; `command`: the
+        command line of a broker, where it is not Qanat."""
         self.folder = folder
         self.settings = {"default.replication.factor": "3", "min.insync.replicas": "2", **(settings or {})}
         self.own = own or {}
         self.environment = dict(environment or {})
-        """Further variables of brokers that are started from now on."""
+        """Further environment variables of brokers that are started from now on."""
         self._first = count if first is None else first
         self._command = command or BrokerProcesses._qanat
         ports = free_ports(2 * count)
@@ -75,7 +75,7 @@ class BrokerProcesses:
         return f"127.0.0.1:{self.ports[node_id]}"
 
     def log(self, node_id: int) -> str:
-        """What a broker has said so far, in all its lives."""
+        """The log of a broker, of all its runs."""
         return self._log_file(node_id).read_text()
 
     def _log_file(self, node_id: int) -> Path:
@@ -84,7 +84,7 @@ class BrokerProcesses:
     # Processes
 
     def start(self, node_id: int) -> None:
-        """Start a broker, and do not wait for it."""
+        """Start a broker; does not wait until it serves."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("QANAT_")}
         with self._log_file(node_id).open("ab") as log:
             self.processes[node_id] = subprocess.Popen(
@@ -96,7 +96,7 @@ class BrokerProcesses:
             )
 
     def _qanat(self, node_id: int) -> Sequence[str]:
-        told = {
+        settings = {
             **self.settings,
             **self.own.get(node_id, {}),
             "inter.broker.port": str(self.inter_broker_ports[node_id]),
@@ -105,34 +105,34 @@ class BrokerProcesses:
         return [
             *(sys.executable, "-m", "qanat.app", "start", "--log-format", "json"),
             *("--port", str(self.ports[node_id]), "--node-id", str(node_id), "--data-dir", str(self.folder / "data")),
-            *(word for name, value in told.items() for word in ("-X", f"{name}={value}")),
+            *(word for name, value in settings.items() for word in ("-X", f"{name}={value}")),
         ]
 
     def kill(self, node_id: int) -> None:
-        """End a broker without a word."""
+        """Kill a broker with -9."""
         self.processes[node_id].kill()
         self.processes[node_id].wait()
 
     def stop(self, node_id: int) -> int:
-        """Stop a broker in good order; its exit code."""
+        """Shut a broker down cleanly; returns its exit code."""
         self.processes[node_id].send_signal(signal.SIGTERM)
-        return self.processes[node_id].wait(PATIENCE_S)
+        return self.processes[node_id].wait(TIMEOUT_S)
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run `qanat ...` against the cluster, to its end."""
         command = [sys.executable, "-m", "qanat.app", *words, "-b", self.bootstrap]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False)
 
-    # Looking
+    # Metadata
 
     def look(self, topic: str | None = None) -> ClusterMetadata:
-        """What the cluster says of itself."""
+        """The metadata of the cluster."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         return admin.list_topics(topic, timeout=10) if topic else admin.list_topics(timeout=10)
 
-    def until(self, condition: Callable[[ClusterMetadata], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-        """Wait until what the cluster says of itself is so."""
-        deadline = time.monotonic() + patience_s
+    def until(self, condition: Callable[[ClusterMetadata], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
+        """Wait until the cluster's metadata satisfies a condition."""
+        deadline = time.monotonic() + timeout_s
         while True:
             for node_id, process in self.processes.items():
                 code = process.poll()
@@ -142,33 +142,33 @@ class BrokerProcesses:
             try:
                 if condition(self.look()):
                     return
-            except Exception as fault:  # noqa: BLE001 - nobody answers yet; the deadline says when that is too long
+            except Exception as fault:  # noqa: BLE001 - no broker answers yet; the deadline bounds the wait
                 last = str(fault)
             else:
-                last = "it is not so"
-            assert time.monotonic() < deadline, f"in vain: {what} ({last})"
+                last = "the condition does not hold"
+            assert time.monotonic() < deadline, f"timed out: {what} ({last})"
             time.sleep(_LOOK_S)
 
-    def until_in_sync(self, topic: str, patience_s: float = PATIENCE_S) -> None:
+    def until_in_sync(self, topic: str, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until every replica of a topic is in sync and every partition has a leader."""
 
-        def is_whole(seen: ClusterMetadata) -> bool:
+        def is_in_sync(seen: ClusterMetadata) -> bool:
             rows = seen.topics[topic].partitions.values() if topic in seen.topics else ()
             return bool(rows) and all(one.leader >= 0 and len(one.isrs) == len(one.replicas) for one in rows)
 
-        self.until(is_whole, f"{topic} is in sync everywhere", patience_s)
+        self.until(is_in_sync, f"{topic} is in sync everywhere", timeout_s)
 
     def create(self, topic: str, partitions: int = 1, replicas: int = 3, **configs: str) -> None:
-        """Make a topic and wait until it is in sync."""
+        """Create a topic and wait until it is in sync."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "socket.timeout.ms": int(_LONG_S) * 1000})
         wanted = [NewTopic(topic, partitions, replicas, config=configs)]
-        # A broker answers when it hosts its part, which takes a while where there are thousands.
+        # A broker answers when it has its replicas, which takes a while where there are thousands.
         admin.create_topics(wanted, request_timeout=_LONG_S, operation_timeout=_LONG_S)[topic].result(_LONG_S)
         self.until_in_sync(topic, _LONG_S)
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
+    """Ports that are free now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

@@ -2,10 +2,9 @@
 
     python tools/build_dist.py FOLDER
 
-Two wheels come out where a compiler is at hand (compiled and pure), one where
-there is none. Building from the sdist proves that the sdist is complete;
-installing with the pinned runtime dependencies alone proves that Qanat needs
-nothing of the developer's tools.
+It builds two wheels where there is a compiler (compiled and pure), one where there is none. Building from the sdist
+proves that the sdist is complete; installing with the pinned runtime dependencies alone proves that Qanat needs none of
+the developer's tools.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Imports what the wheel holds of the per-record core: the interpreted form must work without Cython.
+# Imports the per-record core of the wheel: the interpreted form must work without Cython.
 TRIAL = """
 from qanat.app.doctor import native_modules
 compiled, interpreted = native_modules()
@@ -29,7 +28,7 @@ print(f"  compiled {compiled}, interpreted {interpreted}")
 
 
 def main() -> int:
-    """Build, try, report; any step that fails ends it with that step's own message."""
+    """Build, try, report; a step that fails ends it with that step's message."""
     folder = (ROOT / sys.argv[1]).resolve()
     shutil.rmtree(folder, ignore_errors=True)
     _run([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)])

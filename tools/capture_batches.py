@@ -1,12 +1,11 @@
-"""Record batches of real producers, caught on the wire for `tests/captures/`.
+"""Record batches of real producers, captured on the wire for `tests/captures/`.
 
     python -m tools.capture_batches [FOLDER]
 
-Starts the fake broker and lets librdkafka (confluent-kafka), kafka-python and
-aiokafka send the same messages in every compression. The raw batches go to
-`<client>-<codec>.bin`, and what was sent to `captures.json`, with binary fields
-in base64. Sizes are kept small: the files are checked in. kafka-python needs the
-packages python-snappy and zstandard for those two codecs; `make setup` installs them.
+Starts the fake broker and lets librdkafka (confluent-kafka), kafka-python and aiokafka send the same messages in every
+compression. The raw batches go to `<client>-<codec>.bin`, the sent messages to `captures.json`, with binary fields in
+base64. The files are small: they are checked in. kafka-python needs the packages python-snappy and zstandard for those
+two codecs; `make setup` installs them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "tests" / "captures"
 
 
 class Message(NamedTuple):
-    """What is handed to a producer."""
+    """A message for a producer."""
 
     timestamp: int
     key: bytes | None
@@ -39,7 +38,7 @@ class Message(NamedTuple):
 def messages(*, nulls: bool = False) -> list[Message]:
     """Keys, values and headers of every kind: absent, empty, short, long, not ASCII.
 
-    The last two have nulls in places where not every client takes them.
+    The last two have nulls in places where not every client accepts them.
     """
     sent = [
         Message(FIRST_TIMESTAMP_MS, b"key", b"value", []),
@@ -102,7 +101,7 @@ def send_by_aiokafka(address: str, codec: str) -> None:
 
 
 class Client(NamedTuple):
-    """A producer under observation."""
+    """A producer whose batches are captured."""
 
     package: str
     send: Callable[[str, str], None]

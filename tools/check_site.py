@@ -1,9 +1,9 @@
-"""Refuse a built documentation site that would ask another machine for anything.
+"""Check of a built documentation site: no page may load anything from another machine.
 
     python tools/check_site.py FOLDER
 
-Links that a reader may click are fine; scripts, styles, fonts and pictures
-that a browser loads by itself are not, because the site must work offline.
+Links that a reader may click are allowed; scripts, styles, fonts and images that a browser loads by itself are not,
+because the site must work offline.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOADED = (
 )
 
 
-def foreign_requests(folder: Path) -> Iterator[tuple[Path, str]]:
+def outside_requests(folder: Path) -> Iterator[tuple[Path, str]]:
     """Every address outside the site that a browser would load, with the page that names it."""
     for page in sorted([*folder.rglob("*.html"), *folder.rglob("*.css")]):
         text = page.read_text(encoding="utf-8", errors="replace")
@@ -32,8 +32,8 @@ def foreign_requests(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def main() -> int:
-    """Print what is foreign; exit code 1 if anything is."""
-    found = list(foreign_requests(Path(sys.argv[1])))
+    """Print outside requests; exit code 1 if there are any."""
+    found = list(outside_requests(Path(sys.argv[1])))
     for page, address in found:
         print(f"{page}: loads {address}", file=sys.stderr)
     return 1 if found else 0

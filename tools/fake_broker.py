@@ -1,9 +1,8 @@
-"""A broker in small: just enough of Kafka's protocol for real clients to send and fetch batches.
+"""A fake broker: just enough of Kafka's protocol for real clients to send and fetch batches.
 
-One topic with one partition, kept in memory as the raw batches that came. It
-serves two purposes: `tools.capture_batches` records what real producers send,
-and the wire tests let a real consumer read what we encode. One old, inflexible
-version of each API is spoken, so that every message fits on a few lines here.
+It has one topic with one partition, in memory, as raw batches. `tools.capture_batches` records with it what real
+producers send, and the wire tests let a real consumer read what Qanat encodes. It serves one old, inflexible version of
+each API, so that every message fits on a few lines here.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ VERSIONS = {
     API_VERSIONS: 0,
     INIT_PRODUCER_ID: 0,
 }
-"""The one version served of each. librdkafka deduces from these numbers which codecs it may use."""
+"""The one served version of each API. librdkafka derives from these numbers which codecs it may use."""
 
 UNSUPPORTED_VERSION = 35
 OFFSETS_AT_START = -2
@@ -65,7 +64,7 @@ def string(text: str) -> bytes:
 
 
 class FakeBroker:
-    """The partition's batches and the answers about them; `address` is where clients go."""
+    """The partition's batches, and the responses; clients connect to `address`."""
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []
@@ -87,7 +86,7 @@ class FakeBroker:
         return f"{self.host}:{self.port}"
 
     def append(self, batch: bytes) -> int:
-        """Keep a batch at the log's end, and say at which offset that is."""
+        """Append a batch; returns its base offset."""
         with self.lock:
             placed = bytearray(batch)
             base_offset = self.end_offset
@@ -97,7 +96,7 @@ class FakeBroker:
             return base_offset
 
     def answer(self, frame: bytes) -> bytes | None:
-        """The response to one request, without its length; none if the client wants none."""
+        """The response to one request, without its length; None if the client wants none."""
         reader = Reader(frame)
         api, version, correlation = reader.unpack("hhi")
         reader.string()
@@ -159,7 +158,7 @@ class FakeBroker:
 
 
 class Connection(socketserver.StreamRequestHandler):
-    """Frames in, frames out, until the client goes."""
+    """Reads requests and writes responses until the client disconnects."""
 
     broker: FakeBroker
 

@@ -25,7 +25,7 @@ from tools.codec.index import api_table, package_text, record_table  # noqa: E40
 from tools.codec.module import api_module, data_module  # noqa: E402
 from tools.codec.schema import Message  # noqa: E402
 
-CONSUMER_PROTOCOL = "What classic consumers tell each other inside JoinGroup and SyncGroup."
+CONSUMER_PROTOCOL = "What classic consumers exchange inside JoinGroup and SyncGroup."
 
 
 def render() -> dict[str, str]:

@@ -1,9 +1,8 @@
-"""What Kafka's own `DumpLogSegments` reads out of segment files, as values.
+"""The output of Kafka's own `DumpLogSegments` on segment files, as values.
 
     python -m tools.kafka_dump FILE...
 
-One call starts one JVM, so many files are asked about at once. Facts keep the
-names that Kafka prints them under.
+One call starts one JVM, so it dumps many files at once. Facts have the names that Kafka prints.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ TOOL = "kafka.tools.DumpLogSegments"
 DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 LIMIT_SECONDS = 60
 GAP = "Non-consecutive offsets in"
-"""The one complaint that a compacted log earns rightly."""
+"""The one complaint that is right for a compacted log."""
 
 Facts = dict[str, int | str | bool | None]
 
@@ -157,7 +156,7 @@ def _value(text: str) -> int | str | bool | None:
 
 def _record(line: str) -> DumpedRecord:
     match = _RECORD.fullmatch(line)
-    assert match is not None, f"a line in a form of its own: {line!r}"
+    assert match is not None, f"a line of unknown form: {line!r}"
     return DumpedRecord(
         offset=int(match["offset"]),
         timestamp=int(match["timestamp"]),
@@ -173,7 +172,7 @@ def _record(line: str) -> DumpedRecord:
 
 
 def main() -> int:
-    """Print what Kafka says; exit code 1 if it complains."""
+    """Print Kafka's dump; exit code 1 if it complains."""
     found = dump_records(have_jars(), [Path(name).resolve() for name in sys.argv[1:]])
     for path, batches in found.batches.items():
         print(path)

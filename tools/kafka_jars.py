@@ -1,14 +1,13 @@
-"""Apache Kafka's jars, so that Kafka itself can judge what we write.
+"""Apache Kafka's jars, for tests and measurements with Kafka itself.
 
     python -m tools.kafka_jars
 
-Maven fetches them, from whatever repository this machine has it set up for, into
-`.cache/kafka-<version>/`, which git ignores; what is there already is used as it
-is. Prints the folder, or one sentence about what is missing.
+Maven fetches them, from the repository that this machine is set up for, into `.cache/kafka-<version>/`, which git
+ignores; an existing folder is used as it is. Prints the folder, or one sentence about what is missing.
 
 Rule 1: the folder appears complete or not at all.
-Rule 2: nobody waits longer than the limit. Processes that want the jars at the same
-        time share one attempt, and its failure.
+Rule 2: no process waits longer than the limit. Processes that want the jars at the same time share one attempt, and its
+        failure.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependenc
 
 
 class JarsUnavailableError(Exception):
-    """Kafka's jars are not to be had here; says why in one sentence."""
+    """Kafka's jars are not available here; the message says why in one sentence."""
 
 
 def have_jars(folder: Path = FOLDER, limit_seconds: float = LIMIT_SECONDS) -> Path:
@@ -86,7 +85,7 @@ def java_command(folder: Path, main_class: str, *options: str) -> list[str]:
 
 
 def _named(folder: Path) -> str:
-    """The folder as people on any machine would name it."""
+    """The folder's name without the path of this machine."""
     return f"{folder.parent.name}/{folder.name}"
 
 
@@ -121,7 +120,7 @@ def _fetch(folder: Path, limit_seconds: float) -> None:
 
 
 def _run(command: list[str], limit_seconds: float) -> None:
-    """Run Maven; it and whatever it started end with the limit."""
+    """Run Maven; it and its child processes end with the limit."""
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as maven:
@@ -139,7 +138,7 @@ def _run(command: list[str], limit_seconds: float) -> None:
 
 
 def main() -> int:
-    """Fetch, and say where; exit code 1 with the reason where that cannot be."""
+    """Fetch the jars and print their folder; exit code 1 with the reason where that fails."""
     try:
         print(have_jars())
     except JarsUnavailableError as error:

@@ -3,8 +3,8 @@
     python -m tools.kafka_page                    the table of APIs, from what the broker serves
     python -m tools.kafka_page RESULTS.json       the table of clients as well, from a run of tests/clients
 
-Each table stands between two comments, `<!-- name -->` and `<!-- end of name -->`; the rest of
-the page is written by people.
+Each table stands between two comments, `<!-- name -->` and `<!-- end of name -->`; the rest of the page is written by
+hand.
 """
 
 from __future__ import annotations
@@ -17,10 +17,24 @@ from pathlib import Path
 from qanat.api.api_table import SERVED, ServedApi
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "protocols" / "kafka.md"
+CAPABILITIES: Mapping[str, str] = {
+    "create": "create a topic",
+    "describe": "describe a topic",
+    "acks": "acks 0, 1, all",
+    "compression": "compression",
+    "assignment": "consume by assignment",
+    "group": "consume by group",
+    "resume": "commit and resume",
+    "rebalance": "rebalance",
+    "timestamp": "look up by timestamp",
+    "delete": "delete a topic",
+    "transactions": "transactions",
+}
+"""What every client is tried for: the key in the results, and the heading of its column."""
 
 
 def api_table() -> str:
-    """What is served, by key."""
+    """The table of served APIs, by key."""
     rows = [
         (str(int(served.key)), served.api.name, _range(served.first_version, served.last_version), _note(served))
         for served in sorted(SERVED.values(), key=lambda served: served.key)
@@ -38,8 +52,8 @@ def _note(served: ServedApi) -> str:
     return f"advertised from {served.advertised_first} on, for the sake of old librdkafka; older requests are refused"
 
 
-def client_table(results: Mapping[str, Mapping[str, str]], capabilities: Mapping[str, str]) -> str:
-    """One row per client; a client that could not be tried says why."""
+def client_table(results: Mapping[str, Mapping[str, str]], capabilities: Mapping[str, str] = CAPABILITIES) -> str:
+    """One row per client; the row of a client that could not be tried says why."""
     head = ("client", "version", *capabilities.values())
     return _table(head, [_client_row(name, found, capabilities) for name, found in results.items()])
 
@@ -60,7 +74,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def replaced(page: str, name: str, table: str) -> str:
-    """The page with another table under that name."""
+    """The page with a new table of that name."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     before, _, rest = page.partition(begin)
     _, found, after = rest.partition(end)
@@ -71,9 +85,7 @@ def replaced(page: str, name: str, table: str) -> str:
 def main(arguments: Sequence[str]) -> int:
     page = replaced(PAGE.read_text(), "apis", api_table())
     if arguments:
-        from tests.clients.capabilities import CAPABILITIES
-
-        page = replaced(page, "clients", client_table(json.loads(Path(arguments[0]).read_text()), CAPABILITIES))
+        page = replaced(page, "clients", client_table(json.loads(Path(arguments[0]).read_text())))
     PAGE.write_text(page)
     print(f"written: {PAGE.name}")
     return 0

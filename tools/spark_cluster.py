@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark on loopback: master and worker processes of the PySpark that is installed."""
+"""A standalone Spark cluster on loopback: master and worker processes of the installed PySpark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyspark
 
 from qanat.spark.session import require_java
 
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 
@@ -48,15 +48,15 @@ def _running(log: Path, main_class: str, *arguments: str) -> Iterator[subprocess
     finally:
         process.terminate()
         try:
-            process.wait(_PATIENCE_S)
+            process.wait(_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
 
 def _wait_for(process: subprocess.Popen[bytes], log: Path, sign: str) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while sign not in log.read_text(errors="replace"):
         if time.monotonic() > deadline or process.poll() is not None:
-            raise RuntimeError(f"Spark did not say {sign!r}: {log.read_text(errors='replace')[-2000:]}")
+            raise RuntimeError(f"Spark did not log {sign!r}: {log.read_text(errors='replace')[-2000:]}")
         time.sleep(0.1)

@@ -1,12 +1,24 @@
-"""The second composition root: the same parts on a seeded disk, clock, network and store.
+"""Failure testing: simulated and real clusters under faults, and other implementations as judges.
 
-One log:
+Simulated, from a seed (on `qanat.testing.simulation`):
 
-- `disk`, `disk_nodes`, `disk_faults`, `crash_image`   a disk that loses power, lies, fills up and rots
-- `log_workload`, `log_rig`, `log_history`, `log_checks`, `crash_sweep`   a log on it, cut at every operation
+- `clusters`      whole clusters under seeded faults, their checker and the bug bank: `make sim`, `make bug-bank`
+- `logs`          one log whose power is cut at every operation: `make sim-log`
 
-A cluster: `clusters`.
+Real processes:
 
-Rule: one seed, one history. Nothing here may look at the wall clock, iterate a
-set or lean on `hash()`.
+- `chaos`         three brokers in network namespaces under faults: `make chaos`
+- `restart`       one broker that is killed, or loses power, under load: `make restart`
+- `exactly_once`  a transactional copy whose programs and broker are killed
+- `share_queue`   a queue whose consumers and broker are killed: `make queue`
+- `spark_fire`    a Spark copy whose driver, executors and broker are killed: `make spark-fire`
+
+Judges:
+
+- `conformance`   the same conversations with Apache Kafka and with Qanat
+- `connector`     the same reads and writes with Spark's own Kafka connector: `make spark-connector`
+- `mutants`       mutation testing of the correctness core: `make mutants`
+
+Rule 1: nothing here is part of the wheel. `verify` imports `qanat` and `tools`, and neither `bench` nor `tests`.
+Rule 2: in simulations, one seed gives one history: no wall clock, no iteration over sets, no `hash()`.
 """

@@ -31,7 +31,7 @@ SETTINGS = {
 
 
 class _Findings:
-    """What has been found so far: written again after each part, so that an end in the middle leaves the rest."""
+    """The results so far, written again after each part, so that an interrupted run leaves them."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -42,8 +42,8 @@ class _Findings:
     def add(self, found: Sequence[Row]) -> None:
         self.rows += found
         if self._file is not None:
-            told = json.loads(report.as_json(self.result()))
-            text = json.dumps({**told, "series": {"gaps_s": self.gaps_s}}, indent=2, ensure_ascii=False)
+            result = json.loads(report.as_json(self.result()))
+            text = json.dumps({**result, "series": {"gaps_s": self.gaps_s}}, indent=2, ensure_ascii=False)
             self._file.write_text(text + "\n")
 
     def result(self) -> Result:
@@ -64,12 +64,12 @@ def main(arguments: Sequence[str]) -> int:
     if "kill" in only:
         _measure_kills(findings, options)
     if "stop" in only:
-        findings.add(rows.of_stops(measure(options.stops, _tell, is_killed=False)))
+        findings.add(rows.of_stops(measure(options.stops, _show, is_killed=False)))
     if "restart" in only:
-        findings.add(rows.of_restart(measure_restart(options.partitions, _tell)))
+        findings.add(rows.of_restart(measure_restart(options.partitions, _show)))
     if "growth" in only:
         for count in options.growth:
-            cost: Cost = measure_cost(count, _tell)
+            cost: Cost = measure_cost(count, _show)
             findings.add(rows.of_costs([cost]))
     result = findings.result()
     report.print_table(result)
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _measure_kills(findings: _Findings, options: argparse.Namespace) -> None:
-    ours = measure(options.tries, _tell, is_killed=True)
+    ours = measure(options.tries, _show, is_killed=True)
     findings.gaps_s["Qanat"] = ours.gaps_s
     findings.add(rows.of_kills(ours))
     if options.kafka_tries:
@@ -86,16 +86,16 @@ def _measure_kills(findings: _Findings, options: argparse.Namespace) -> None:
         except JarsUnavailableError as reason:
             findings.notes.append(f"Apache Kafka is not part of this run: {reason}.")
             return
-        theirs = measure(options.kafka_tries, _tell, is_killed=True, cluster=cluster, name=KAFKA)
+        theirs = measure(options.kafka_tries, _show, is_killed=True, cluster=cluster, name=KAFKA)
         findings.gaps_s[KAFKA] = theirs.gaps_s
-        findings.add([rows.of_kills_beside(ours, theirs, KAFKA)])
+        findings.add([rows.of_kills_compared(ours, theirs, KAFKA)])
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.failover", description=__doc__)
     parser.add_argument("--tries", type=int, default=50, help="how often the leader is killed (50; at least 5)")
     parser.add_argument("--kafka-tries", type=int, default=5, help="how often Kafka's is; 0 leaves Kafka out (5)")
-    parser.add_argument("--stops", type=int, default=10, help="how often it is stopped in good order (10)")
+    parser.add_argument("--stops", type=int, default=10, help="how often it is shut down cleanly (10)")
     parser.add_argument(
         "--partitions", type=int, default=1000, help="partitions of the broker that is restarted (1000)"
     )
@@ -119,7 +119,7 @@ def _counts(text: str) -> list[int]:
     return [int(one) for one in text.split(",")]
 
 
-def _tell(line: str) -> None:
+def _show(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""A leader goes under steady writes: how long nothing of its partition is acknowledged, and what the writer hears."""
+"""The loss of a leader under steady writes: the longest gap between acknowledgements, and the writer's errors."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from bench.clusters import kafka_node
 _TOPIC = "steady"
 
 _REST_S = 11.0
-"""A client that was refused by a broker lets it alone for up to ten seconds (librdkafka's reconnect.backoff.max.ms),
-also when it is back: a leader that stops hands over to somebody that the client would talk to."""
-Tell = Callable[[str], None]
+"""For up to ten seconds a client does not reconnect to a broker that refused it (librdkafka's
+reconnect.backoff.max.ms): the next leader must be one that the client talks to."""
+Show = Callable[[str], None]
 Cluster = Callable[[Path], BrokerProcesses]
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What was seen in all tries."""
+    """The results of all tries."""
 
     gaps_s: tuple[float, ...]
     """The longest time between two acknowledgements of a partition, of each try."""
     acknowledged: int
     missing: int
-    """Acknowledged, and not there at the end."""
+    """Acknowledged messages that are missing at the end."""
     errors: int
-    """Messages that the writer was told had failed."""
+    """Messages that failed for the writer."""
 
     @property
     def typical_s(self) -> float:
@@ -49,7 +49,7 @@ class Losses:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that so many are not above."""
+    """The quantile: the smallest value that this share of values does not exceed."""
     ordered = sorted(values)
     place = max(-(-len(ordered) * round(share * 1000) // 1000) - 1, 0)
     return ordered[min(place, len(ordered) - 1)]
@@ -68,8 +68,8 @@ def of_kafka(jars: Path) -> Cluster:
     return lambda folder: BrokerProcesses(folder, command=command)
 
 
-def measure(tries: int, tell: Tell, *, is_killed: bool, cluster: Cluster = of_qanat, name: str = "Qanat") -> Losses:
-    """Let the leader go again and again, one broker at a time; it is back and in sync before the next one goes."""
+def measure(tries: int, show: Show, *, is_killed: bool, cluster: Cluster = of_qanat, name: str = "Qanat") -> Losses:
+    """Kill or stop the leader again and again, one broker at a time; it is in sync again before the next one."""
     how = "killed" if is_killed else "stopped"
     gaps: list[float] = []
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder)) as brokers:
@@ -88,7 +88,7 @@ def measure(tries: int, tell: Tell, *, is_killed: bool, cluster: Cluster = of_qa
                     brokers.stop(leader)
                 writer.wait_for_more(200)
                 gaps.append(writer.longest_gap_s(gone))
-                tell(f"{name}, {how} {number + 1} of {tries}: broker {leader}, {gaps[-1]:.2f} s")
+                show(f"{name}, {how} {number + 1} of {tries}: broker {leader}, {gaps[-1]:.2f} s")
                 brokers.start(leader)
         values = writer.values()
         seen = set(read_all(brokers.bootstrap, _TOPIC, len(values)))

@@ -1,4 +1,4 @@
-"""What partitions cost a cluster of three: a restart with many of them, memory, idle CPU, and time to elect."""
+"""The cost of partitions in a cluster of three: restart, memory, idle CPU, and elections."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tools.brokers import BrokerProcesses
 
 from bench.processes import cpu_seconds, memory
 
-Tell = Callable[[str], None]
+Show = Callable[[str], None]
 
 _TOPIC = "many"
 _IDLE_S = 10.0
 _AWAY_S = 2.0
-_PATIENCE_S = 600.0
+_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A broker after kill -9, from the moment at which it was started again."""
+    """The restart of a broker after kill -9, from its start on."""
 
     partitions: int
     answers_s: float
@@ -41,38 +41,38 @@ class Cost:
     memory_bytes: int
     """Of one broker, the largest; without mapped files."""
     idle_cpu: float
-    """Of one processor, the busiest broker, while nobody asks anything."""
+    """Share of one processor, of the busiest broker, without clients."""
     elect_s: float
-    """From the death of a broker until everything it led has another leader."""
+    """From the kill of a broker until all its partitions have other leaders."""
     elected: int
 
 
-def measure_restart(partitions: int, tell: Tell) -> Restart:
-    """Kill a broker that holds them all, and start it again."""
+def measure_restart(partitions: int, show: Show) -> Restart:
+    """Kill a broker with replicas of all partitions, and restart it."""
     with tempfile.TemporaryDirectory() as folder, BrokerProcesses(Path(folder)) as brokers:
-        tell(f"restart: making {partitions} partitions")
+        show(f"restart: making {partitions} partitions")
         brokers.create(_TOPIC, partitions)
         _write(brokers, partitions)
         brokers.kill(0)
-        brokers.until(lambda seen: all(one.leader != 0 for one in _rows(seen)), "others lead", _PATIENCE_S)
+        brokers.until(lambda seen: all(one.leader != 0 for one in _rows(seen)), "others lead", _TIMEOUT_S)
         time.sleep(_AWAY_S)
         _write(brokers, partitions)
         begun = time.monotonic()
         brokers.start(0)
-        brokers.until(lambda seen: 0 in seen.brokers, "it is there", _PATIENCE_S)
+        brokers.until(lambda seen: 0 in seen.brokers, "it is there", _TIMEOUT_S)
         answers_s = time.monotonic() - begun
-        brokers.until_in_sync(_TOPIC, _PATIENCE_S)
+        brokers.until_in_sync(_TOPIC, _TIMEOUT_S)
         found = Restart(partitions, answers_s, time.monotonic() - begun)
-    tell(
+    show(
         f"restart with {partitions} partitions: answers after {found.answers_s:.1f} s, in sync {found.in_sync_s:.1f} s"
     )
     return found
 
 
-def measure_cost(partitions: int, tell: Tell) -> Cost:
+def measure_cost(partitions: int, show: Show) -> Cost:
     """A new cluster with so many partitions, idle, and then without one broker."""
     with tempfile.TemporaryDirectory() as folder, BrokerProcesses(Path(folder)) as brokers:
-        tell(f"cost: making {partitions} partitions")
+        show(f"cost: making {partitions} partitions")
         brokers.create(_TOPIC, partitions)
         time.sleep(2.0)
         pids = [process.pid for process in brokers.processes.values()]
@@ -83,9 +83,9 @@ def measure_cost(partitions: int, tell: Tell) -> Cost:
         led = sum(one.leader == 0 for one in _rows(brokers.look()))
         gone = time.monotonic()
         brokers.kill(0)
-        brokers.until(lambda seen: all(one.leader > 0 for one in _rows(seen)), "others lead", _PATIENCE_S)
+        brokers.until(lambda seen: all(one.leader > 0 for one in _rows(seen)), "others lead", _TIMEOUT_S)
         found = Cost(partitions, held, idle, time.monotonic() - gone, led)
-    tell(f"{partitions} partitions: {held >> 20} MiB, {idle:.1%} CPU when idle, {led} leaders in {found.elect_s:.2f} s")
+    show(f"{partitions} partitions: {held >> 20} MiB, {idle:.1%} CPU when idle, {led} leaders in {found.elect_s:.2f} s")
     return found
 
 
@@ -98,4 +98,4 @@ def _write(brokers: BrokerProcesses, partitions: int) -> None:
     for number in range(partitions):
         producer.produce(_TOPIC, b"." * 1000, partition=number)
         producer.poll(0)
-    assert producer.flush(_PATIENCE_S) == 0, "everything is acknowledged"
+    assert producer.flush(_TIMEOUT_S) == 0, "everything is acknowledged"

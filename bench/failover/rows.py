@@ -1,4 +1,4 @@
-"""Figures of failover and of many partitions as lines of a result, with what is required of each."""
+"""Figures of failover and of many partitions as rows of a result, with their requirements."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def of_kills(found: Losses) -> list[Row]:
     ]
 
 
-def of_kills_beside(found: Losses, codec_worker: Losses, beside_name: str) -> Row:
-    """The same beside somebody else's; the spread is the best and the worst that the ratio may have been."""
+def of_kills_compared(found: Losses, theirs: Losses, name: str) -> Row:
+    """The same compared with another system; the spread is the best and the worst that the ratio may have been."""
     return Row(
         "kill",
-        f"{_killed(found)}, beside Kafka's of {len(codec_worker.gaps_s)} tries",
+        f"{_killed(found)}, compared with Kafka's of {len(theirs.gaps_s)} tries",
         "s",
         found.typical_s,
-        min(found.gaps_s) / max(codec_worker.gaps_s),
-        max(found.gaps_s) / min(codec_worker.gaps_s),
-        codec_worker.typical_s,
-        beside_name,
-        found.typical_s / codec_worker.typical_s,
+        min(found.gaps_s) / max(theirs.gaps_s),
+        max(found.gaps_s) / min(theirs.gaps_s),
+        theirs.typical_s,
+        name,
+        found.typical_s / theirs.typical_s,
         Required("ratio", "<=", KILL_RATIO),
         Required("ratio", "<=", KILL_RATIO_GOAL),
     )
@@ -46,12 +46,12 @@ def _killed(found: Losses) -> str:
 
 
 def of_stops(found: Losses) -> list[Row]:
-    """The leader stopped in good order."""
-    what = f"leader stopped in good order, {len(found.gaps_s)} tries: longest gap"
+    """The leader shut down cleanly."""
+    what = f"leader shut down cleanly, {len(found.gaps_s)} tries: longest gap"
     return [
         _plain("stop", f"{what}, p50", "s", found.gaps_s, found.typical_s),
         _plain("stop", f"{what}, worst", "s", found.gaps_s, found.worst_s, _at_most(_STOP_S)),
-        _plain("stop", "errors that the writer was told", "errors", [found.errors], found.errors, _at_most(0)),
+        _plain("stop", "errors of the writer", "errors", [found.errors], found.errors, _at_most(0)),
         _kept("stop", found),
     ]
 
@@ -65,7 +65,7 @@ def of_restart(found: Restart) -> list[Row]:
 
 
 def of_costs(costs: Sequence[Cost]) -> list[Row]:
-    """What partitions cost, by their number."""
+    """The cost of partitions, by their number."""
     rows = []
     for one in costs:
         name, what = f"growth-{one.partitions}", f"{one.partitions:,} partitions of 3 replicas"
@@ -90,7 +90,7 @@ def _plain(
     judged: float | None = None,
     required: Required | None = None,
 ) -> Row:
-    """A figure with nothing beside it: the judged number, and the lowest and highest of all."""
+    """A figure without a comparison: the judged number, and the lowest and highest of all."""
     return Row(
         figure,
         what,

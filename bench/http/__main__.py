@@ -1,4 +1,4 @@
-"""`python -m bench.http`: what the HTTP door manages, beside a bare handler of the same framework."""
+"""`python -m bench.http`: the HTTP server compared with a bare handler of the same framework."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from statistics import median
 from typing import NamedTuple
 
 import uvloop
+from tools.servers import free_port, qanat
 
 from bench import processes
 from bench.http.load import delivery_ms, lines_per_second, request, requests_per_second
-from bench.servers import free_port, qanat
 
 Row = tuple[str, str, str, bool]
 SINGLE = request("/produce", b'{"topic": "metrics.inbound", "key": "client_123", "value": {"cpu": 0.5, "host": "a"}}')
@@ -41,18 +41,18 @@ def wait_for(port: int) -> None:
 
 
 class Side(NamedTuple):
-    """A server: where it answers, and whose CPU it uses."""
+    """A server: its port and its process."""
 
     port: int
     pid: int
 
 
 class Found(NamedTuple):
-    """What came out of one run."""
+    """The result of one run."""
 
     per_second: float
     cpu_us: float
-    """CPU time of the server for each of them: the same however busy the machine is."""
+    """CPU time of the server for each of them, which does not depend on other load."""
 
 
 @contextlib.contextmanager
@@ -78,8 +78,8 @@ async def measure(ours: Side, other: Side, seconds: float, rounds: int) -> list[
     await requests_per_second(ours.port, SINGLE, 32, 0.5)
     pairs: list[tuple[Found, Found]] = []
     for _ in range(rounds):
-        codec_worker = await timed(other, requests_per_second(other.port, SINGLE, 32, seconds))
-        pairs.append((await timed(ours, requests_per_second(ours.port, SINGLE, 32, seconds)), codec_worker))
+        theirs = await timed(other, requests_per_second(other.port, SINGLE, 32, seconds))
+        pairs.append((await timed(ours, requests_per_second(ours.port, SINGLE, 32, seconds)), theirs))
     share = median(one.per_second / two.per_second for one, two in pairs)
     of_cpu = median(two.cpu_us / one.cpu_us for one, two in pairs)
     await lines_per_second(ours.port, 10_000, 2, 0.5)
@@ -88,18 +88,18 @@ async def measure(ours: Side, other: Side, seconds: float, rounds: int) -> list[
     waits = await delivery_ms(ours.port, round(500 * max(seconds, 2)), 500)
     p99 = waits[int(len(waits) * 0.99)]
     return [
-        ("single-record produce, 32 connections", _told([one for one, _ in pairs], "request"), "", True),
-        ("a bare handler of the same framework", _told([two for _, two in pairs], "request"), "", True),
+        ("single-record produce, 32 connections", _rate([one for one, _ in pairs], "request"), "", True),
+        ("a bare handler of the same framework", _rate([two for _, two in pairs], "request"), "", True),
         ("share of its requests/s", f"{share:.0%}", "at least 50 %", share >= 0.5),
         ("share by CPU time alone", f"{of_cpu:.0%}", "", True),
-        ("produce of lines, 10,000 a request", _told(lines, "record"), "at least 300,000/s", per_second >= 300_000),
+        ("produce of lines, 10,000 a request", _rate(lines, "record"), "at least 300,000/s", per_second >= 300_000),
         ("the same by CPU time alone", f"{1e6 / line_us:,.0f} records per CPU second", "", True),
         ("stream: acknowledgement to event, median", f"{waits[len(waits) // 2]:.2f} ms", "", True),
         ("stream: acknowledgement to event, p99", f"{p99:.2f} ms", "below 10 ms", p99 < 10),
     ]
 
 
-def _told(found: list[Found], what: str) -> str:
+def _rate(found: list[Found], what: str) -> str:
     rate, cpu_us = median(one.per_second for one in found), median(one.cpu_us for one in found)
     return f"{rate:,.0f} {what}s/s, {cpu_us:,.1f} us of CPU each"
 

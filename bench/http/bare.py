@@ -1,4 +1,4 @@
-"""The bare handler on the door's own protocol: `python -m bench.http.bare PORT`; reads and answers."""
+"""The bare handler on the HTTP server's own protocol: `python -m bench.http.bare PORT`; reads and answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client: requests on many connections, batches of lines, and a stream beside a producer."""
+"""The HTTP client: requests on many connections, batches of lines, and a stream with a producer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def request(path: str, body: bytes, media_type: str = "application/json") -> byt
 
 
 class _Repeats(asyncio.Protocol):
-    """Sends the same request again whenever its answer is complete; answers are small and come whole."""
+    """Sends the same request again after each response; responses are small and arrive in one piece."""
 
     def __init__(self, message: bytes, until: float) -> None:
         self._message = message
@@ -48,7 +48,7 @@ class _Repeats(asyncio.Protocol):
 
 
 async def requests_per_second(port: int, message: bytes, connections: int, seconds: float) -> float:
-    """How many requests are answered in a second, each connection with one on its way."""
+    """Answered requests a second, each connection with one in flight."""
     loop = asyncio.get_running_loop()
     began = time.perf_counter()
     clients = [
@@ -62,7 +62,7 @@ async def requests_per_second(port: int, message: bytes, connections: int, secon
 
 
 async def lines_per_second(port: int, lines: int, connections: int, seconds: float) -> float:
-    """How many records are written in a second, in requests of so many lines each."""
+    """Written records a second, in requests of so many lines each."""
     rows = (
         msgspec.json.encode({"key": f"client_{number % 1000}", "value": {"cpu": 0.5, "host": f"h{number % 100}"}})
         for number in range(lines)
@@ -88,7 +88,7 @@ async def lines_per_second(port: int, lines: int, connections: int, seconds: flo
 
 
 async def delivery_ms(port: int, count: int, per_second: float) -> list[float]:
-    """From an acknowledgement to the event of the same record at a reader of the stream, in milliseconds."""
+    """The time from an acknowledgement to the record's event on the stream, in milliseconds."""
     acknowledged: dict[int, float] = {}
     arrived: dict[int, float] = {}
     stream, asking = await asyncio.open_connection("127.0.0.1", port)

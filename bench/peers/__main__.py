@@ -1,4 +1,4 @@
-"""`python -m bench.peers`: measure Qanat beside systems that do not speak Kafka, on this machine."""
+"""`python -m bench.peers`: compare Qanat with systems that do not speak Kafka, on this machine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tools.servers import ServerFailedError
+
 from bench.clients import DriverFailedError
 from bench.peers import page, report
 from bench.peers.report import Result, Table
@@ -16,19 +18,18 @@ from bench.peers.rounds import Rounds
 from bench.peers.systems import KEYS, QANAT, Present, found
 from bench.peers.workloads import NAMES, START, WORKLOADS, durable
 from bench.processes import affinity
-from bench.servers import ServerFailedError
 from bench.workloads import Workload
 from qanat.app.bench import machine
 from qanat.app.bench.workspace import BenchRefusedError, workspace
 
 FEWEST_ROUNDS = 5
-"""The machine does other things too: fewer medians than that are no comparison."""
+"""With fewer rounds, other load of the machine decides the medians."""
 NEEDED_BYTES = 4 * 10**9
 QUICK_SECONDS = 280.0
-"""What remains of five minutes when servers have been stopped."""
+"""Five minutes without the time to stop servers."""
 QUICK_SHARE = 0.25
 FIRST_SHARE, SECOND_SHARE = 0.55, 0.85
-"""When the first and the second table of a quick run must be over, so that a slow machine shows some of each."""
+"""The ends of the first and second table of a quick run, so that a slow machine measures some of each."""
 EXIT_REFUSED = 2
 
 
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(asked: argparse.Namespace) -> Result:
-    """Measure what was asked for."""
+    """Measure the chosen workloads."""
     if asked.rounds < FEWEST_ROUNDS:
         raise BenchRefusedError(f"{asked.rounds} rounds are no comparison: take at least {FEWEST_ROUNDS}")
     chosen = _chosen("workload", asked.only, NAMES)
@@ -56,7 +57,7 @@ def run(asked: argparse.Namespace) -> Result:
     present, notes = found(wanted if QANAT in wanted else [QANAT, *wanted])
     with workspace(asked.dir or Path.cwd(), NEEDED_BYTES) as folder:
         seconds = asked.seconds or (QUICK_SECONDS if asked.quick else None)
-        rounds = Rounds(asked.rounds, folder, _tell, seconds, is_warmed_up=not asked.quick)
+        rounds = Rounds(asked.rounds, folder, _show, seconds, is_warmed_up=not asked.quick)
         facts, settings, tables = machine.describe(folder), _settings(asked, present), list[Table]()
         for table in _tables(rounds, present, chosen, is_quick=asked.quick):
             tables.append(table)
@@ -88,13 +89,15 @@ def _quick(workload: Workload) -> Workload:
 def _settings(asked: argparse.Namespace, present: Sequence[Present]) -> dict[str, str]:
     of_systems: dict[str, str] = {}
     for one in present:
-        told = {
+        by_table = {
             word: one.system.settings(is_durable)
             for word, is_durable in (("not durable", False), ("durable", True))
             if not one.why_not(is_durable=is_durable)
         }
-        texts = set(told.values())
-        of_systems[str(one)] = texts.pop() if len(texts) == 1 else "; ".join(f"{w}: {text}" for w, text in told.items())
+        texts = set(by_table.values())
+        of_systems[str(one)] = (
+            texts.pop() if len(texts) == 1 else "; ".join(f"{w}: {text}" for w, text in by_table.items())
+        )
         of_systems[f"client of {one.system.name}"] = one.client.what
     return {
         **of_systems,
@@ -112,18 +115,18 @@ def _chosen(what: str, only: str, names: Sequence[str]) -> list[str]:
     return wanted or list(names)
 
 
-def _tell(text: str) -> None:
+def _show(text: str) -> None:
     print(f"measuring {text}", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m bench.peers", description="Measure Qanat beside other systems.")
+    parser = argparse.ArgumentParser("python -m bench.peers", description="Compare Qanat with other systems.")
     parser.add_argument("--only", default="", help=f"some workloads, separated by commas: {', '.join(NAMES)}")
     parser.add_argument("--systems", default="", help=f"Qanat and some of the systems: {', '.join(KEYS)}")
     parser.add_argument("--quick", action="store_true", help="measure less: at most five minutes")
     parser.add_argument("--seconds", type=float, help="leave out what would take longer; 280 for a quick run")
     parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help="at least 5")
-    parser.add_argument("--dir", type=Path, help="folder on the disk to be measured; the current one if not given")
+    parser.add_argument("--dir", type=Path, help="folder on the disk to measure (default: the current one)")
     parser.add_argument("--cpus", default="", help="processors for servers and clients, such as 0,1")
     parser.add_argument("--json", type=Path, help="also write the result into this file, after each table")
     parser.add_argument("--markdown", type=Path, help="also write the result into this file, as a page")

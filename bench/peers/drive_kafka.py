@@ -1,4 +1,4 @@
-"""The driver of whoever speaks Kafka: librdkafka, by way of confluent-kafka."""
+"""The driver of systems that speak Kafka: librdkafka, through confluent-kafka."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench import driver_python
 from bench.peers.driving import TIMEOUT_S, Arrivals, Asked, Found, Mode, main, paced, throughput, wait_for_go
 
 _AT_ONCE = 1_000
-"""As many as the other drivers take at a time; asked for more than there is, librdkafka waits."""
+"""As many as the other drivers take at a time; librdkafka waits where there are fewer."""
 
 
 def consume(asked: Asked) -> Found:

@@ -16,7 +16,7 @@ from bench.peers.looping import modes
 FRAME = 500
 IN_FLIGHT = 10 * FRAME
 _USER = "guest"
-"""Also the password: RabbitMQ's own default, which it takes from loopback only."""
+"""Also the password: RabbitMQ's default, which it accepts from loopback only."""
 
 
 class _Window:
@@ -42,7 +42,7 @@ class _Window:
 
 
 class _Stream:
-    """The producer connects with the stream, a consumer when one is wanted."""
+    """The producer connects with the stream, a consumer on demand."""
 
     def __init__(self, producer: Producer, asked: Asked, until_closed: contextlib.AsyncExitStack) -> None:
         self._producer = producer

@@ -29,7 +29,7 @@ _BLOCK_MS = 1_000
 
 
 def _connected(asked: Asked) -> Any:
-    """Untyped: what each command returns depends on settings that redis-py's types do not know."""
+    """Untyped: the results of commands depend on settings that redis-py's types do not know."""
     return Redis(asked.host, asked.port, socket_timeout=TIMEOUT_S)
 
 
@@ -99,7 +99,7 @@ def end_to_end(asked: Asked) -> Found:
 
 
 def create(asked: Asked) -> Found:
-    """A stream is there with its first message."""
+    """A stream exists from its first message on."""
     _connected(asked).delete(asked.topic)
     return {}
 

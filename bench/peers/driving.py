@@ -1,7 +1,7 @@
-"""What all drivers have in common: their command line, when they begin, how they pace and count.
+"""The common parts of all drivers: command line, start signal, pacing and counting.
 
-A driver is a process per run, told apart by its client library: it makes the stream, connects, warms up, says "ready",
-waits to be told to go, and prints its result. `bench.clients` is the other end.
+A driver is a process per run, one program for each client library: it creates the stream, connects, warms up, prints
+"ready", waits for "go", and prints its result. `bench.clients` is the other end.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from qanat.app.bench.broker.latencies import Latencies
 
 TIMEOUT_S = 60.0
 WARM_UP_SHARE = 10
-"""One in so many messages warms up, before the clock starts."""
+"""One in so many messages warms up, before the measurement."""
 WARM_UP_MAX = 5_000
 SYNC_WARM_UP = 50
 UNCOUNTED_SHARE = 10
 """One in so many of the paced messages warms up."""
 NEW = "new-"
-"""A mode with this before it makes its stream first and removes it afterwards."""
+"""A mode with this prefix creates its stream first and removes it afterwards."""
 TOPIC = "topic."
-"""A setting with this before it is the topic's, where a stream has settings of its own."""
+"""A setting with this prefix is the topic's, where a stream has settings of its own."""
 _INTENDED = struct.Struct("d")
 Found = dict[str, float]
 
@@ -78,7 +78,7 @@ def percentiles(latencies: Latencies) -> Found:
 
 
 def paced(asked: Asked, send: Callable[[bytes], object]) -> threading.Thread:
-    """A thread that calls `send` at the asked rate; each message holds the moment at which it was meant to go.
+    """A thread that calls `send` at the given rate; each message holds the time at which it was due.
 
     A thread for event loops as well: their own timers are good to a millisecond, which would be most of the result.
     """
@@ -94,7 +94,7 @@ def paced(asked: Asked, send: Callable[[bytes], object]) -> threading.Thread:
 
 
 class Arrivals:
-    """Messages of a paced run as they come, each measured from when it was meant to be sent."""
+    """Arriving messages of a paced run, each measured from when it was due."""
 
     def __init__(self, count: int) -> None:
         self._latencies = Latencies()
@@ -112,12 +112,12 @@ class Arrivals:
             self._latencies.record(max(1, round(took * 1e6)))
 
     def found(self) -> Found:
-        """The count is that of all messages: the server worked for those that warm up as well."""
+        """The count of all messages, also of those that warm up: the server worked for them too."""
         return {**percentiles(self._latencies), "count": self._seen}
 
 
 def main(packages: Sequence[str], modes: Mapping[str, Mode], arguments: Sequence[str]) -> int:
-    """Do what the command line asks; `packages` are what a report names."""
+    """Run the command line; `packages` are named in the report."""
     if list(arguments) == ["version"]:
         print(", ".join(f"{name} {version(name)}" for name in packages))
         return 0

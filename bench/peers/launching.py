@@ -1,4 +1,4 @@
-"""Starting a server on loopback, waiting for its first answer, and ending it with everything that it started."""
+"""A server process on loopback: start, first answer, and the end with all its child processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.servers import START_SECONDS, Running, ServerFailedError, free_port, stop
+from tools.servers import START_SECONDS, Running, ServerFailedError, free_port, stop
 
 _RETRY_SECONDS = 0.002
 _LAST_WORDS = 2_000
@@ -19,19 +19,19 @@ _LAST_WORDS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One server: its command, what it is asked first, and how the answer begins (any answer if empty)."""
+    """One server: its command, the first request, and the beginning of its answer (any answer if empty)."""
 
     command: Sequence[str]
     question: bytes
     answer: bytes = b""
     environment: Mapping[str, str] = field(default_factory=dict)
-    codec_worker: Sequence[str] = ()
-    """A program that must run first, if any; it is neither measured nor left behind."""
+    companion: Sequence[str] = ()
+    """A program that must run first, if any; it is not measured, and ends with the server."""
 
 
 @contextlib.contextmanager
 def launched(folder: Path, prepare: Callable[[Path, int], Launch]) -> Iterator[Running]:
-    """The server in a new folder, answering; `prepare` writes its files there, before the clock starts."""
+    """The server in a new folder, after its first answer; `prepare` writes its files there, before the measurement."""
     folder.mkdir(parents=True)
     port = free_port()
     launch = prepare(folder, port)
@@ -46,8 +46,8 @@ def launched(folder: Path, prepare: Callable[[Path, int], Launch]) -> Iterator[R
             ending.callback(stop, process)
             return process
 
-        if launch.codec_worker:
-            begin(launch.codec_worker)
+        if launch.companion:
+            begin(launch.companion)
         started_at = time.perf_counter()
         process = begin(launch.command)
         _wait(process, port, launch, output)
@@ -69,7 +69,7 @@ def _wait(process: subprocess.Popen[bytes], port: int, launch: Launch, output: P
 
 
 def _is_answered(asking: socket.socket, wanted: bytes) -> bool:
-    """Whether what is wanted is among what comes; a greeting may come before it."""
+    """Whether the wanted bytes arrive; a greeting may come before them."""
     found = b""
     while piece := asking.recv(4096):
         found += piece

@@ -1,4 +1,4 @@
-"""What drivers of libraries that live in an event loop do: the same loops for each, over a connection of their own.
+"""The loops of drivers on asyncio, the same for each library.
 
 `driving` has what all drivers share; a library's own words are in its driver, as a `Stream`.
 """
@@ -33,16 +33,16 @@ class Stream(Protocol):
     async def delete(self) -> None: ...
 
     async def send_all(self, payload: bytes, count: int) -> None:
-        """Pipelined, as far as the library allows; all are acknowledged at the end."""
+        """Send pipelined, as far as the library allows; returns when all are acknowledged."""
 
     async def send_one(self, payload: bytes) -> None:
-        """Acknowledged at the end."""
+        """Send one message; returns when it is acknowledged."""
 
     async def post(self, payload: bytes) -> None:
-        """Sent; the acknowledgement comes later."""
+        """Send one message without waiting for its acknowledgement."""
 
     async def settle(self) -> None:
-        """Everything that was posted is acknowledged."""
+        """Wait until all posted messages are acknowledged."""
 
     async def subscribe(self, on_payload: Callable[[bytes], None], *, is_from_start: bool) -> None: ...
 

@@ -5,47 +5,48 @@ from __future__ import annotations
 from bench.peers.report import Result, Table, as_markdown_table
 
 COMPARED = (
-    "Every system is driven by a Python client, and not by the same one: rates, and to a lesser degree latencies, are "
-    "bounded by the client. What compares servers is the server's CPU time per message, which the kernel counts."
+    "Every system has its own Python client: rates, and to a lesser degree latencies, are "
+    "bounded by the client. The server's CPU time per message, which the kernel counts, compares servers."
 )
 
 _HEAD = """\
-# Performance beside other systems
+# Performance compared with other systems
 
-One node of Qanat beside NATS JetStream, Redis Streams and RabbitMQ streams: the same machine, the same run, in turns.
-This page is written by the command; repeat it on your machine:
+One node of Qanat, NATS JetStream, Redis Streams and RabbitMQ streams: the same machine, the same run, in turns.
+A command writes this page; repeat it on your machine:
 
 ```
 make bench-peers ARGS="--markdown peers.md"
 ```
 
 `--quick` takes at most five minutes, `--only sync,start` and `--systems qanat,redis` measure less, `--json FILE` is for
-programs. A system that is not installed is named, with the command that brings it.
+programs. A system that is not installed is named, with the command that installs it.
 """
 _READING = f"""\
 {COMPARED}
 
-A cell is the median over the rounds, in brackets the lowest and the highest, and then how many times the other system's
-figure Qanat's is, taken within each round: above 1 is good for rates, below 1 for everything else.
+A cell holds the median over the rounds, in brackets the lowest and the highest value, and Qanat's figure divided by the
+other system's, taken within each round: above 1 is good for rates, below 1 for everything else.
 """
 _HOW = """\
 ## How it is measured
 
 - Each server is a process of its own on loopback with a new data folder, started as its users start it with the
-  settings below, one stream of one partition and one replica. All may use the same processors, as may the clients.
-- They take turns within each round. A driver makes a new stream, connects and warms up before it is told to go;
+  settings below, one stream of one partition and one replica. Servers and clients use the same processors.
+- They take turns within each round. A driver creates a new stream, connects and warms up before the start signal;
   consumers read a stream that was filled before.
 - **pipelined**: librdkafka sends batches of up to 10,000 messages (`linger.ms=5`, `acks=all`); nats-py has up to 4,000
   publishes in flight; redis-py sends `XADD` in pipelines of 1,000; rstream sends frames of 500, ten of them
   unconfirmed. **one at a time**: the next is sent when the last is acknowledged.
 - **consume**: librdkafka's fetches; NATS's ordered consumer; `XREAD` of up to 1,000; a stream subscription with credit.
-- **end to end**: from the moment at which a message was meant to be sent to its arrival in the same process, counted by
-  HdrHistogram: a sender that is held up does not hide it. A thread keeps the pace for all clients; redis-py's waits
+- **end to end**: from when a message was due to its arrival in the same process, counted by
+  HdrHistogram: a delayed sender does not hide latency. A thread paces all clients; redis-py's waits
   for each answer before it sends the next, the others do not.
-- **server CPU per message**: what the kernel charged to the server's process between go and the end.
-- **start**: from before the process is made until its own protocol is answered. **memory**: resident, one second later.
-- *Durable* means that an acknowledged message has been synced to the disk. A system that cannot do that has no place in
-  that table. Without it, all leave writing to the kernel.
+- **server CPU per message**: the kernel's figure of the server's process between the start signal and the end.
+- **start**: from before the process is created until it answers in its own protocol. **memory**: resident, one second
+  later.
+- *Durable* means that an acknowledged message has been synced to the disk. A system that cannot do that is not in that
+  table. In the other table, all leave flushing to the kernel.
 """
 
 

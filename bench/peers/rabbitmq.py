@@ -1,4 +1,4 @@
-"""RabbitMQ with nothing of its own outside its folder: a node by a name, ports and a cookie that nobody else uses.
+"""RabbitMQ within one folder: a node with a name, ports and a cookie of its own.
 
 Debian's `rabbitmq-server` is a wrapper that takes another user and the system's log folders; what it wraps is started
 instead. The node's directory service (epmd) would outlive it as a daemon, so it gets one that ends with it.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+from tools.servers import free_port
+
 from bench.peers.launching import Launch
-from bench.servers import free_port
 
 WRAPPED = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-# PeerProperties of the stream protocol, version 1, correlation id 1, no properties: what every client sends first.
+# PeerProperties of the stream protocol, version 1, correlation id 1, no properties: the first request of every client.
 _FIRST_REQUEST = struct.pack(">IHHII", 12, 17, 1, 1, 0)
 _CONFIGURATION = """listeners.tcp.1 = 127.0.0.1:{amqp_port}
 stream.listeners.tcp.1 = 127.0.0.1:{port}
@@ -23,7 +24,7 @@ stream.advertised_port = {port}
 
 
 def version(program: str) -> str:
-    """By the name of the folder that it lies in: `rabbitmq-server --version` starts a server."""
+    """By the name of its folder: `rabbitmq-server --version` would start a server."""
     folders = sorted(WRAPPED.parents[1].glob("lib/rabbitmq_server-*"))
     return folders[-1].name.rpartition("-")[2] if folders else ""
 
@@ -51,7 +52,7 @@ def prepare(is_durable: bool, program: str, folder: Path, port: int) -> Launch:
     }
     command = str(WRAPPED if WRAPPED.exists() else program)
     names = ["epmd", "-port", names_port, "-address", "127.0.0.1"]
-    return Launch([command], _FIRST_REQUEST, environment=environment, codec_worker=names)
+    return Launch([command], _FIRST_REQUEST, environment=environment, companion=names)
 
 
 def settings(is_durable: bool) -> str:

@@ -1,11 +1,12 @@
-"""Redpanda, where somebody has brought it: Debian has no package."""
+"""Redpanda, where it is installed: Debian has no package."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from tools.servers import FIRST_REQUEST, free_port
+
 from bench.peers.launching import Launch
-from bench.servers import FIRST_REQUEST, free_port
 
 INSTALL = "put the folder of a `redpanda` program on PATH (its own package repository has it, Debian's has not)"
 _CONFIGURATION = """redpanda:

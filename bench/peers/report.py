@@ -1,4 +1,4 @@
-"""The result: lines of figures by system, in tables, for a person and for a program."""
+"""The result: figures by system, in tables, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Line:
     values: Mapping[str, Sequence[float]]
 
     def ratio(self, name: str) -> float | None:
-        """Ours to theirs, the median over the rounds of what it was within each."""
+        """The ratio of ours to theirs: the median of the rounds' ratios."""
         ours, theirs = self.values.get(OURS), self.values.get(name)
         if ours is None or theirs is None or name == OURS or not all(theirs):
             return None
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Lines that may be compared with each other, and which systems are not among them and why."""
+    """Comparable lines, and the systems that are missing, with the reason."""
 
     title: str
     lines: Sequence[Line]
@@ -49,7 +49,7 @@ class Table:
 
     @property
     def systems(self) -> list[str]:
-        """In the order in which they took their turns."""
+        """The systems in the order of their turns."""
         return list(dict.fromkeys(name for line in self.lines for name in line.values))
 
     @property
@@ -63,7 +63,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Everything that one run found."""
+    """The result of one run."""
 
     machine: Mapping[str, str]
     settings: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""All systems of a table in turns, and the lines that come out of it."""
+"""All systems of a table in turns, and the resulting lines."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.servers import Running, ServerFailedError
+
 from bench import processes
 from bench.clients import DriverFailedError, Task
 from bench.peers.driving import NEW, TOPIC
 from bench.peers.report import Line
 from bench.peers.systems import Present
 from bench.peers.workloads import START
-from bench.servers import Running, ServerFailedError
 from bench.workloads import BATCHED, Sample, Workload
 
 SETTLE_SECONDS = 1.0
-"""Memory is looked at when the start is over, not in the middle of it."""
+"""Memory is read after the start, not during it."""
 _MB = 1e6
 _WORDS = 500
-"""As much of a driver's complaint as belongs into a report: the end says what was wrong."""
+"""Length of a driver's error in a report: its end says what was wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A system at work."""
+    """A running system."""
 
     present: Present
     running: Running
@@ -36,12 +37,12 @@ class Side:
         return self.present.system.name
 
     def fill(self, workload: Workload) -> None:
-        """Make and fill the stream that is going to be read."""
+        """Create and fill the stream to read."""
         self._run(Task("create", workload.name, settings=_of_topic(workload)))
         self._run(Task("produce", workload.name, workload.size, workload.count, settings=BATCHED))
 
     def sample(self, workload: Workload) -> Sample:
-        """One run, on a stream of its own unless the workload reads one that is there."""
+        """One run, on a new stream unless the workload reads an existing one."""
         mode = workload.mode if workload.is_filled else NEW + workload.mode
         settings = {**workload.client, **_of_topic(workload)}
         task = Task(mode, workload.name, workload.size, workload.count, workload.rate, settings)
@@ -61,13 +62,13 @@ class Side:
 
 
 class Rounds:
-    """One run: how often, where everybody's files are, and until when there is time."""
+    """One run: rounds, folder and time limit."""
 
     def __init__(
         self,
         rounds: int,
         folder: Path,
-        tell: Callable[[str], None],
+        show: Callable[[str], None],
         seconds: float | None,
         *,
         is_warmed_up: bool = True,
@@ -75,14 +76,14 @@ class Rounds:
         """`is_warmed_up`: whether a round before the others is measured, too, and not counted."""
         self._rounds = rounds
         self._folder = folder
-        self._tell = tell
+        self._show = show
         self._folders = 0
         self._longest = 0.0
         self._began = time.monotonic()
         self._seconds = seconds
         self._is_warmed_up = is_warmed_up
         self.notes: list[str] = []
-        """What did not come about, and why."""
+        """What was not measured, and why."""
 
     def table(
         self, systems: Sequence[Present], workloads: Sequence[Workload], *, is_durable: bool, share: float
@@ -97,13 +98,13 @@ class Rounds:
         return lines
 
     def starts(self, systems: Sequence[Present]) -> list[Line]:
-        """From the process's start to its first answer, and the memory that it then has; a new process each time."""
+        """The time from the process's start to its first answer, and its memory then; a new process each time."""
         seconds: dict[str, list[float]] = {}
         idle: dict[str, list[float]] = {}
         broken: set[str] = set()
         with self._if_there_is_time(START, 1.0) as is_time:
             for number in range(1, self._rounds + 1 if is_time else 1):
-                self._tell(f"start, round {number}")
+                self._show(f"start, round {number}")
                 for present in systems:
                     name = present.system.name
                     if name in broken:
@@ -131,7 +132,7 @@ class Rounds:
         with contextlib.ExitStack() as running:
             sides: list[Side] = []
             for present in systems:
-                self._tell(f"starting {present}")
+                self._show(f"starting {present}")
                 try:
                     server = running.enter_context(present.running(self._new_folder(), is_durable=is_durable))
                     sides.append(Side(present, server))
@@ -143,7 +144,7 @@ class Rounds:
         samples: dict[str, list[Sample]] = {}
         taking = list(sides)
         for number in range(self._rounds + 1):
-            self._tell(f"{workload.what}, round {number}" if number else f"{workload.what}, warming up")
+            self._show(f"{workload.what}, round {number}" if number else f"{workload.what}, warming up")
             for side in list(taking):
                 try:
                     if not number:
@@ -166,7 +167,7 @@ class Rounds:
             self.notes.append(f"{side.name}, {workload.name}: its stream remained: {str(fault)[-_WORDS:]}")
 
     def _warm_up(self, side: Side, workload: Workload) -> None:
-        """Filling a stream to be read warms up; so does each driver before it says that it is ready."""
+        """Filling a stream warms up; so does each driver before it prints "ready"."""
         if workload.is_filled:
             side.fill(workload)
         elif self._is_warmed_up:
@@ -174,7 +175,7 @@ class Rounds:
 
     @contextlib.contextmanager
     def _if_there_is_time(self, what: str, share: float) -> Iterator[bool]:
-        """Whether it may begin: not where the longest so far would be too long."""
+        """Whether another run fits, judged by the longest one so far."""
         began = time.monotonic()
         if self._seconds is not None and began + self._longest > self._began + self._seconds * share:
             self.notes.append(f"{what} was left out: the time for this run was over")

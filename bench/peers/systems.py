@@ -1,4 +1,4 @@
-"""The systems: where each is found, how it is started in each of the two tables, and who drives it."""
+"""The systems: their programs, their settings in each of the two tables, and their drivers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.servers import FIRST_REQUEST, Running
+
 from bench.clients import Client
 from bench.peers import rabbitmq, redpanda
 from bench.peers.launching import Launch, launched
-from bench.servers import FIRST_REQUEST, Running
 from qanat import __version__
 
 CLIENTS_COMMAND = "pip install -c constraints.txt -e '.[peers]'"
@@ -32,18 +33,18 @@ class System:
     name: str
     program: str
     install: str
-    """The command that brings it."""
+    """The command that installs it."""
     version: Callable[[str], str]
-    """What the program at this path is."""
+    """The version of the program at a path."""
     driver: str
     """Module of the driver."""
     library: str
     """Module that the driver imports: without it the system cannot be driven."""
     prepare: Callable[[bool, str, Path, int], Launch]
     settings: Callable[[bool], str]
-    """What a reader is told of how it was started."""
+    """Its settings, for the report."""
     why_not: Callable[[bool, str], str] = lambda is_durable, version: ""
-    """Why its version has no place in the table with a sync per acknowledgement, or in the one without."""
+    """Why its version is not in the table with a sync per acknowledgement, or in the one without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Present:
         return f"{self.system.name} {self.version}".strip()
 
     def running(self, folder: Path, *, is_durable: bool) -> AbstractContextManager[Running]:
-        """Started on a new folder and answering; stopped in good order at the end."""
+        """A context in which it runs on a new folder and has answered; shut down cleanly at its end."""
         return launched(folder, lambda inside, port: self.system.prepare(is_durable, self.program, inside, port))
 
     def why_not(self, *, is_durable: bool) -> str:
@@ -67,7 +68,7 @@ class Present:
 
 
 def found(systems: Sequence[System]) -> tuple[list[Present], list[str]]:
-    """Those that are here, and a sentence on each that is not."""
+    """The installed systems, and a sentence on each other one."""
     present: list[Present] = []
     notes: list[str] = []
     for system in systems:
@@ -84,7 +85,7 @@ def found(systems: Sequence[System]) -> tuple[list[Present], list[str]]:
 
 
 def located(program: str) -> str | None:
-    """Its path; servers lie in folders that not everybody's PATH has."""
+    """The path of a program; servers may lie in folders outside of PATH."""
     beside_python = Path(sys.executable).with_name(program)
     if beside_python.exists():
         return str(beside_python)
@@ -92,7 +93,7 @@ def located(program: str) -> str | None:
 
 
 def version_in(text: str) -> str:
-    """The first version number in what a program says of itself."""
+    """The first version number in a program's output."""
     match = _VERSION.search(text)
     return match.group() if match else ""
 

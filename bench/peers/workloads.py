@@ -1,7 +1,7 @@
-"""What is measured, in numbers that Python clients manage, and by which figures.
+"""The workloads, in sizes that Python clients manage, and their figures.
 
-The client settings are librdkafka's and apply to whoever speaks Kafka; the other drivers say at their heads what they
-do instead. Counts are per round; with a sync for every acknowledgement they are smaller.
+The client settings are librdkafka's and apply to systems that speak Kafka; the docstrings of the other drivers name
+theirs. Counts are per round; with a sync for every acknowledgement they are smaller.
 """
 
 from __future__ import annotations

@@ -10,12 +10,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.report import kept as keeping
-from bench.report import running
+from bench.report import part_results, running
 from bench.report.behind import PlansUnreadableError, behind, read_plans
-from bench.report.headline import judged
-from bench.report.kept import Kept
+from bench.report.headline import judged, required
 from bench.report.page import Report, write
+from bench.report.part_results import PartResult
 from bench.report.parts import FEWEST_ROUNDS, NAMES, PARTS, Part
 from bench.report.sections import headlines
 
@@ -30,7 +29,7 @@ EXIT_INTERRUPTED = 130
 
 def main(arguments: Sequence[str]) -> int:
     asked = _parser().parse_args(arguments)
-    # Started in the background by a shell, it would hand down that SIGINT is ignored: parts are ended by it.
+    # A shell that starts it in the background makes it ignore SIGINT, which would be inherited; SIGINT ends parts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         chosen = _chosen(asked)
@@ -39,16 +38,17 @@ def main(arguments: Sequence[str]) -> int:
         print(f"bench.report: {fault}", file=sys.stderr)
         return EXIT_REFUSED
     folder: Path = asked.reuse or asked.keep
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
     if asked.reuse is None:
         for name in NAMES:
             (folder / f"{name}.json").unlink(missing_ok=True)
     try:
         measure(chosen, folder, is_quick=asked.quick, rounds=asked.rounds)
     except KeyboardInterrupt:
-        print(f"bench.report: interrupted; what there is: --reuse {folder}", file=sys.stderr)
+        print(f"bench.report: interrupted; compose the results so far with --reuse {folder}", file=sys.stderr)
         return EXIT_INTERRUPTED
-    found = keeping.read(folder, NAMES)
+    found = part_results.read(folder, NAMES)
     if not found:
         print(f"bench.report: there is nothing in {folder}: measure first", file=sys.stderr)
         return EXIT_REFUSED
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     page: Path = asked.page or (QUICK_PAGE if asked.quick else PAGE)
     page.parent.mkdir(parents=True, exist_ok=True)
     written = write(report, page)
-    print(headlines(lines))
+    print(headlines(lines, required(found)))
     print("written: " + ", ".join(map(str, written)))
     if asked.check:
         for sentence in report.complaints:
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def measure(parts: Sequence[Part], folder: Path, *, is_quick: bool, rounds: int) -> None:
-    """Each part in its time, all of them in the whole's; what each has found is kept at once."""
+    """Run each part within its time limit and all within the total; each part's results are written at once."""
     run = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     ends = time.monotonic() + (QUICK_LONGEST_S if is_quick else LONGEST_S) - _COMPOSING_S
     for part in parts:
@@ -80,30 +80,32 @@ def measure(parts: Sequence[Part], folder: Path, *, is_quick: bool, rounds: int)
                 break
             files.append(folder / f"{part.name}.step-{number}.json")
             files[-1].unlink(missing_ok=True)
-            os.sync()  # What the one before has left to be written is not this one's.
+            os.sync()  # Unwritten pages of the part before must not be written during this one.
             words = [*part.in_time(command, left_s), "--json", str(files[-1].resolve())]
-            ended = running.run(words, left_s, part.title, folder / f"{part.name}.log", _tell)
+            ended = running.run(words, left_s, part.title, folder / f"{part.name}.log", _show)
             reason = "; ".join(filter(None, (reason, ended.reason)))
         seconds = time.monotonic() - began
-        keeping.write(folder, Kept(part.name, run, seconds, is_quick, reason, keeping.merged(files)))
-        _tell(f"{part.title}: {reason or 'done'}, {seconds:.0f} s")
+        part_results.write(folder, PartResult(part.name, run, seconds, is_quick, reason, part_results.merged(files)))
+        _show(f"{part.title}: {reason or 'done'}, {seconds:.0f} s")
 
 
 def _chosen(asked: argparse.Namespace) -> list[Part]:
-    """What is to be measured: nothing, where only the page is to be written again."""
+    """The parts to measure: none, where only the page is composed again."""
     if asked.rounds < FEWEST_ROUNDS:
         raise ValueError(f"{asked.rounds} rounds are no comparison: take at least {FEWEST_ROUNDS}")
-    if asked.reuse is not None and not asked.reuse.is_dir():
-        raise ValueError(f"there is no folder {asked.reuse}: --reuse takes one that --keep has filled")
+    if asked.reuse is not None and not asked.reuse.exists():
+        raise ValueError(f"there is no {asked.reuse}: --reuse takes a folder that --keep has filled, or a report.json")
     wanted = [name.strip() for name in asked.only.split(",") if name.strip()]
     if unknown := [name for name in wanted if name not in NAMES]:
         raise ValueError(f"there is no part {', '.join(unknown)}; choose among {', '.join(NAMES)}")
     if asked.reuse is not None and not wanted:
         return []
+    if asked.reuse is not None and asked.reuse.is_file():
+        raise ValueError("--only measures into a folder, and --reuse names a file")
     return [part for part in PARTS if not wanted or part.name in wanted]
 
 
-def _tell(text: str) -> None:
+def _show(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
@@ -114,9 +116,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help="of each comparison, at least 5")
     parser.add_argument("--keep", type=Path, default=KEEP, help=f"folder for what each part has found ({KEEP})")
     parser.add_argument(
-        "--reuse", type=Path, help="compose from a folder that was kept; with --only, measure those parts anew first"
+        "--reuse",
+        type=Path,
+        help="compose from a folder that was kept, or from a report.json; with --only, measure those parts anew first",
     )
-    parser.add_argument("--page", type=Path, help=f"the page to be written ({PAGE}); plots and JSON go beside it")
+    parser.add_argument(
+        "--page", type=Path, help=f"the page to write ({PAGE}); plots and JSON go into a folder of its name"
+    )
     parser.add_argument("--check", action="store_true", help="exit with 1 if a floor is missed or a plan is missing")
     return parser
 

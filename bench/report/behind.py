@@ -1,4 +1,4 @@
-"""Where Qanat is behind anybody, by itself from the figures; why, and what is planned, by hand from plans.yaml."""
+"""Figures in which another system is better, taken from the results; reasons and plans by hand from plans.yaml."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pathlib import Path
 
 import yaml
 
-from bench.report.kept import Kept
+from bench.report.part_results import PartResult
 from qanat.app.bench.report import number
 
 PLANS = Path(__file__).with_name("plans.yaml")
 HEADINGS = ("workload", "what", "behind", "Qanat", "theirs", "ratio", "why", "plan", "expected")
 NO_PLAN = "no plan yet"
 _TIE = 0.005
-"""What two decimals do not show is not behind."""
+"""A difference that two decimals do not show does not count."""
 _RATES = ("/s", "×")
 _SYSTEMS = ("Apache Kafka", "Spark's connector")
-"""Who stands beside Qanat by name; a bare loop or an import is a limit, nobody to be behind of."""
+"""The systems that Qanat is compared with; a bare loop or an import is a limit, not a system."""
 
 
 class PlansUnreadableError(Exception):
-    """plans.yaml says something else than it should."""
+    """plans.yaml has another form than it should."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """For workloads (`part/figure`, with * for any) whose words contain `about`: why, what is to be done, its gain."""
+    """Reason, plan and expected gain for workloads (`part/figure`, with * for any) whose text contains `about`."""
 
     workload: str
     reason: str
@@ -42,7 +42,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """One figure in which somebody is better."""
+    """One figure in which another system is better."""
 
     workload: str
     what: str
@@ -55,9 +55,9 @@ class Behind:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        told = (self.plan.reason, self.plan.plan, self.plan.expected) if self.plan else (NO_PLAN, "", "")
+        columns = (self.plan.reason, self.plan.plan, self.plan.expected) if self.plan else (NO_PLAN, "", "")
         figures = (f"{number(self.ours)} {self.unit}", f"{number(self.theirs)} {self.unit}", f"{self.ratio:.2f}×")
-        return (self.workload, self.what, self.system, *figures, *told)
+        return (self.workload, self.what, self.system, *figures, *columns)
 
 
 def read_plans(file: Path = PLANS) -> list[Plan]:
@@ -69,8 +69,8 @@ def read_plans(file: Path = PLANS) -> list[Plan]:
         ) from fault
 
 
-def behind(kept: Mapping[str, Kept], plans: Sequence[Plan]) -> list[Behind]:
-    """All of them, the worst first; of several plans the first that fits."""
+def behind(kept: Mapping[str, PartResult], plans: Sequence[Plan]) -> list[Behind]:
+    """All such figures, the worst first; of several plans the first that fits."""
     found = [
         Behind(*values, plan=next((one for one in plans if one.is_for(values[0], values[1])), None))
         for part in kept.values()
@@ -82,7 +82,7 @@ def behind(kept: Mapping[str, Kept], plans: Sequence[Plan]) -> list[Behind]:
 _Values = tuple[str, str, str, str, float, float, float]
 
 
-def _of_rows(part: Kept) -> Iterator[_Values]:
+def _of_rows(part: PartResult) -> Iterator[_Values]:
     for row in part.rows:
         if row.ratio is None or row.limit is None or not row.limit_is.startswith(_SYSTEMS):
             continue
@@ -91,7 +91,7 @@ def _of_rows(part: Kept) -> Iterator[_Values]:
             yield name, row.what, row.limit_is, row.unit, row.ours, row.limit, row.ratio
 
 
-def _of_tables(part: Kept) -> Iterator[_Values]:
+def _of_tables(part: PartResult) -> Iterator[_Values]:
     for table in part.found.get("tables", ()):
         for line in table["figures"]:
             ours = line["systems"].get("Qanat")

@@ -1,11 +1,11 @@
-"""What a request, a message and a byte cost the broker: a straight line through CPU time per message by size."""
+"""The broker's cost of a request, a message and a byte: a straight line through CPU time per message by size."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.report.kept import Kept
+from bench.report.part_results import PartResult
 
 SIZES = {"10": 10, "100": 100, "1k": 1024, "10k": 10 * 1024}
 _CPU = "broker CPU per message"
@@ -20,8 +20,8 @@ class Cost:
     per_kib_us: float
 
 
-def by_size(kept: Kept, mode: str) -> dict[str, list[tuple[int, float]]]:
-    """CPU time per message by size, of Qanat and of what stands beside it; `mode` is produce or consume."""
+def by_size(kept: PartResult, mode: str) -> dict[str, list[tuple[int, float]]]:
+    """CPU time per message by size, of Qanat and of the other system; `mode` is produce or consume."""
     found: dict[str, list[tuple[int, float]]] = {}
     for name, size in SIZES.items():
         row = kept.row(f"{mode}-{name}", _CPU)

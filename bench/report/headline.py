@@ -1,4 +1,4 @@
-"""What the project is judged by: for each line a floor, a goal, and what was measured beside Apache Kafka."""
+"""The headline figures: for each a floor, a goal, and the result compared with Apache Kafka; and all requirements."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bench.report.kept import Kept
+from bench.report.part_results import PartResult
 from qanat.app.bench.figures import Required, Row
 from qanat.app.bench.report import number
 
-Verdict = Literal["goal met", "floor met", "NOT met", "not measured"]
+Verdict = Literal["goal met", "floor met", "NOT met", "inconclusive", "not measured"]
 HEADINGS = ("workload", "floor", "goal", "measured", "verdict", "Qanat", "Apache Kafka")
 FSYNC = "fsync-"
 KAFKA = "Apache Kafka"
@@ -19,7 +19,7 @@ _CPU, _CPU_OUT = "broker CPU per message", "broker CPU per GB out"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One bound: which figure of which part, and what its ratio to Kafka's must and should be."""
+    """One headline: a figure of a part, and the floor and goal of its ratio to Kafka's."""
 
     what: str
     part: str
@@ -32,14 +32,18 @@ class Line:
     def verdict(self, row: Row | None) -> Verdict:
         if row is None or row.ratio is None:
             return "not measured"
-        if Required("ratio", self.comparison, self.goal).is_met_by(row.ratio):
-            return "goal met"
-        return "floor met" if Required("ratio", self.comparison, self.floor).is_met_by(row.ratio) else "NOT met"
+        match row.against(Required("ratio", self.comparison, self.floor)):
+            case "inconclusive":
+                return "inconclusive"
+            case "NOT met":
+                return "NOT met"
+        is_goal_met = row.against(Required("ratio", self.comparison, self.goal)) == "met"
+        return "goal met" if is_goal_met else "floor met"
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A line with what was measured, where it was."""
+    """A headline with its result, if there is one."""
 
     line: Line
     row: Row | None
@@ -101,20 +105,38 @@ LINES = (
 )
 
 
-def judged(kept: Mapping[str, Kept]) -> list[Judged]:
-    """Every line, and then each of those with fsync on both sides."""
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A figure of any table of the page that has a requirement."""
+
+    part: str
+    row: Row
+
+    @property
+    def what(self) -> str:
+        compared = f", compared with {self.row.limit_is}" if self.row.limit_is else ""
+        return f"{self.row.what}{compared}"
+
+
+def required(kept: Mapping[str, PartResult]) -> list[Requirement]:
+    """Every figure with a requirement, of all tables."""
+    return [Requirement(name, row) for name, one in kept.items() for row in one.rows if row.required is not None]
+
+
+def judged(kept: Mapping[str, PartResult]) -> list[Judged]:
+    """Every headline, and then each figure with fsync on both sides."""
     found = [Judged(line, _beside_kafka(kept.get(line.part), line)) for line in LINES]
     return [*found, *(one for part in ("broker", "three") if part in kept for one in _flushed(kept[part]))]
 
 
-def _beside_kafka(kept: Kept | None, line: Line) -> Row | None:
-    """Nothing, where something else stands beside Qanat because Kafka cannot be had."""
+def _beside_kafka(kept: PartResult | None, line: Line) -> Row | None:
+    """The row of a headline; None where Kafka was not available and Qanat is compared with something else."""
     row = kept.row(line.figure, line.ending) if kept is not None else None
     return row if row is not None and row.limit_is.startswith(KAFKA) else None
 
 
-def _flushed(kept: Kept) -> list[Judged]:
-    """With fsync per acknowledgement on both sides: no worse is the floor, better the goal."""
+def _flushed(kept: PartResult) -> list[Judged]:
+    """With fsync per acknowledgement on both sides: as good is the floor, better the goal."""
     where = "three brokers: " if kept.part == "three" else ""
     lines = []
     for row in kept.rows:

@@ -38,12 +38,12 @@ def recording(pid: int, folder: Path) -> Iterator[Perf]:
         yield perf
     finally:
         recorder.send_signal(signal.SIGINT)
-        _, said = recorder.communicate(timeout=_LIMIT_S)
-    asking = [program, "report", "-i", str(file), "--stdio", "--sort", "dso", "--percent-limit", "0.5"]
-    told = subprocess.run(asking, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
-    perf.shares = shares_in(told.stdout)
+        _, errors = recorder.communicate(timeout=_LIMIT_S)
+    reporting = [program, "report", "-i", str(file), "--stdio", "--sort", "dso", "--percent-limit", "0.5"]
+    report = subprocess.run(reporting, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
+    perf.shares = shares_in(report.stdout)
     if not perf.shares:
-        perf.complaint = f"perf recorded nothing: {(said or told.stderr).strip()[-200:]}"
+        perf.complaint = f"perf recorded nothing: {(errors or report.stderr).strip()[-200:]}"
 
 
 def shares_in(text: str) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The page, its plots and the JSON, composed of what was kept."""
+"""The page, its plots and the JSON, composed of the parts' results."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pathlib import Path
 from bench.peers.report import as_markdown_table
 from bench.report import plots, prose, sections, tuning
 from bench.report.behind import Behind
-from bench.report.headline import Judged
-from bench.report.kept import Kept
+from bench.report.headline import Judged, required
+from bench.report.part_results import PartResult
 from bench.report.parts import PARTS
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the page is made of."""
+    """The contents of the page."""
 
-    kept: Mapping[str, Kept]
+    kept: Mapping[str, PartResult]
     judged: Sequence[Judged]
     behind: Sequence[Behind]
 
     @property
     def complaints(self) -> list[str]:
-        """What `--check` fails for."""
+        """The reasons for which `--check` fails."""
         missed = [f"the floor does not hold: {one.line.what}" for one in self.judged if one.verdict == "NOT met"]
         unplanned = [
             f"behind {one.system} without a plan: {one.workload}, {one.what}" for one in self.behind if not one.plan
@@ -34,7 +34,7 @@ class Report:
 
 
 def write(report: Report, page: Path) -> list[Path]:
-    """The page, and beside it a folder of its name with plots and the JSON; what was written."""
+    """Write the page, and a folder of its name with plots and the JSON; returns the files."""
     folder = page.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
     pictures = plots.drawn(report.kept, report.judged)
@@ -49,18 +49,18 @@ def write(report: Report, page: Path) -> list[Path]:
 
 
 def as_markdown(report: Report, pictures: Mapping[str, str]) -> str:
-    """The whole page; `pictures` are files beside it and what they show."""
+    """The whole page; `pictures` are the files of plots and their titles."""
     kept = report.kept
     parts = [
         prose.HEAD,
         *_warnings(kept),
-        sections.headlines(report.judged),
+        sections.headlines(report.judged, required(kept)),
         *([_pictures(pictures)] if pictures else []),
         sections.promises(kept),
         sections.by_flushing(kept, is_flushed=False),
         sections.by_flushing(kept, is_flushed=True),
         sections.others(kept),
-        sections.behind_anybody(report.behind),
+        sections.behind_others(report.behind),
         sections.where_time_goes(kept),
         tuning.guide(kept),
         _missing(kept),
@@ -71,35 +71,35 @@ def as_markdown(report: Report, pictures: Mapping[str, str]) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _warnings(kept: Mapping[str, Kept]) -> list[str]:
-    told = []
+def _warnings(kept: Mapping[str, PartResult]) -> list[str]:
+    warnings = []
     if any(one.is_quick for one in kept.values()):
         quick = ", ".join(name for name, one in kept.items() if one.is_quick)
-        told.append(f"**This was a quick run** ({quick}): little of each was measured, and not everything.\n")
+        warnings.append(f"**This was a quick run** ({quick}): fewer messages, and not all workloads.\n")
     if len({one.run for one in kept.values()}) > 1:
         runs = "; ".join(f"{name}: {one.run}" for name, one in kept.items())
-        told.append(f"**The parts were not measured in one run**, but in runs that began at: {runs}.\n")
-    return told
+        warnings.append(f"**The parts were not measured in one run**, but in runs that began at: {runs}.\n")
+    return warnings
 
 
 def _pictures(pictures: Mapping[str, str]) -> str:
     return "## Plots\n\n" + "\n\n".join(f"![{what}]({file})" for file, what in pictures.items()) + "\n"
 
 
-def _missing(kept: Mapping[str, Kept]) -> str:
-    """What was not measured, and why: parts, and what parts say of themselves."""
-    told = [f"{part.title} ({part.name}): it is not part of this run." for part in PARTS if part.name not in kept]
+def _missing(kept: Mapping[str, PartResult]) -> str:
+    """What was not measured, and why: missing parts, and the notes of parts."""
+    missing = [f"{part.title} ({part.name}): it is not part of this run." for part in PARTS if part.name not in kept]
     for name, one in kept.items():
         if one.reason:
-            has = "What it had found is above." if one.has_figures else "It had written nothing."
-            told.append(f"{name}: {one.reason}. {has}")
-        told += [f"{name}: {note}" for note in one.notes]
-    lines = "\n".join(f"- {' '.join(line.split())}" for line in told)
-    return f"## Not measured, or not to its end\n\n{lines or 'Nothing is missing.'}\n"
+            has = "Its results so far are above." if one.has_figures else "It had written nothing."
+            missing.append(f"{name}: {one.reason}. {has}")
+        missing += [f"{name}: {note}" for note in one.notes]
+    lines = "\n".join(f"- {' '.join(line.split())}" for line in missing)
+    return f"## Not measured, or not completely\n\n{lines or 'Nothing is missing.'}\n"
 
 
-def _machine(kept: Mapping[str, Kept]) -> str:
-    """The machine once; what each part was run with; how long it took."""
+def _machine(kept: Mapping[str, PartResult]) -> str:
+    """The machine, and the settings and duration of each part."""
     text = ["## Machine, versions, settings\n"]
     machines = [one.found["machine"] for one in kept.values() if one.found.get("machine")]
     if machines:
@@ -126,7 +126,11 @@ def as_json(report: Report) -> str:
             }
             for one in report.judged
         ],
+        "requirements": [
+            {"part": one.part, "figure": one.row.figure, "what": one.what, "verdict": one.row.verdict}
+            for one in required(report.kept)
+        ],
         "behind": [asdict(one) for one in report.behind],
-        "parts": {name: asdict(one) for name, one in report.kept.items()},
+        "parts": {name: {**asdict(one), "found": one.judged_output} for name, one in report.kept.items()},
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

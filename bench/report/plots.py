@@ -1,4 +1,4 @@
-"""Pictures of the figures: lines as the demo draws them, and bars for ratios."""
+"""Plots of the figures: lines as the demo draws them, and bars for ratios."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from html import escape
 
 from bench.report import costs
 from bench.report.headline import Judged
-from bench.report.kept import Kept
+from bench.report.part_results import PartResult
 from qanat.app.terminal.plot import Points, Ticks, line_chart
 
 _BAR, _LEFT, _WIDTH, _RIGHT = 22, 330, 900, 70
-_COLOURS = {"goal met": "#059669", "floor met": "#2563eb", "NOT met": "#dc2626"}
+_COLOURS = {"goal met": "#059669", "floor met": "#2563eb", "NOT met": "#dc2626", "inconclusive": "#d97706"}
 _LARGEST = 8.0
 _FEWEST = 2
 
 
-def drawn(kept: Mapping[str, Kept], judged: Sequence[Judged]) -> dict[str, tuple[str, str]]:
-    """For each picture its file: what it shows, and the SVG; only those for which there are figures."""
+def drawn(kept: Mapping[str, PartResult], judged: Sequence[Judged]) -> dict[str, tuple[str, str]]:
+    """The title and the SVG of each plot, by file name; only plots for which there are figures."""
     found: dict[str, tuple[str, str]] = {}
     measured = [one for one in judged if one.row is not None and one.row.ratio]
     if measured:
@@ -73,7 +73,7 @@ def ratio_bars(judged: Sequence[Judged]) -> str:
     return "".join(parts) + "</g></svg>\n"
 
 
-def _rates(kept: Kept, mode: str) -> dict[str, list[tuple[int, float]]]:
+def _rates(kept: PartResult, mode: str) -> dict[str, list[tuple[int, float]]]:
     found: dict[str, list[tuple[int, float]]] = {}
     for name, size in costs.SIZES.items():
         row = kept.row(f"{mode}-{name}", "")

@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tools.servers import Server
+
 from bench.clients import Client, Task, make_client
 from bench.processes import cpu_seconds
 from bench.report import kernel
-from bench.servers import Server
 from bench.workloads import AT_ONCE, BATCHED, KIB, ONE_BY_ONE, UNFLUSHED
 from qanat import __version__
 from qanat.app.bench import machine
@@ -34,7 +35,7 @@ _QUICK_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One way to use a broker, long enough for some thousand samples."""
+    """One load on a broker, long enough for some thousand samples."""
 
     name: str
     what: str
@@ -54,7 +55,7 @@ LOADS = (
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What was seen under one load; shares of the samples, most first."""
+    """The profile of one load: shares of the samples, largest first."""
 
     what: str
     samples: int
@@ -79,7 +80,7 @@ def _shares(counts: dict[str, int], whole: int) -> dict[str, float]:
 
 
 def sampled_broker(folder: Path) -> Server:
-    """A broker as its users start it, that writes into `folder` what it was seen doing."""
+    """A broker as its users start it, which writes its samples into `folder`."""
 
     def command(data: Path, port: int) -> list[str]:
         flags = ["--port", str(port), "--data-dir", str(data / "data"), "--log-level", "warning"]
@@ -95,8 +96,8 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     profiles: dict[str, Profile] = {}
     notes: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="bench-profile-", dir=Path.cwd()) as told:
-        folder = Path(told)
+    with tempfile.TemporaryDirectory(prefix="bench-profile-", dir=Path.cwd()) as name:
+        folder = Path(name)
         client = make_client(folder)
         with sampled_broker(folder).running(folder / "broker") as running:
             for number, load in enumerate(LOADS):
@@ -117,7 +118,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _loaded(client: Client, address: str, pid: int, load: Load, count: int, folder: Path) -> tuple[float, kernel.Perf]:
-    """CPU seconds of the broker from go to the end, looked at all the while."""
+    """Run a load under perf; returns the broker's CPU seconds and the shares below Python."""
     spent: list[float] = []
     watching = contextlib.ExitStack()
     recorded: list[kernel.Perf] = []

@@ -1,4 +1,4 @@
-"""A part as a child process: told what it does, ended when its time is over, and never left behind."""
+"""A part as a child process: its progress, its end when its time is over, and the end of its children."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GRACE_S = 20.0
-"""What a part has to stop its servers after it was told to end."""
+"""How long a part may take to stop its servers after SIGINT."""
 _LOOK_S = 0.2
-_TELL_S = 15.0
+_SHOW_S = 15.0
 _NO_WORD_S = 1.0
 _OF_LIBRARIES = "%"
-"""What librdkafka says of connections begins so: it belongs into the log."""
-Tell = Callable[[str], None]
+"""Prefix of librdkafka's messages about connections, which go into the log only."""
+Show = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child came to its end: nothing to say where it did what it was to do."""
+    """The end of a child; the reason is empty where it succeeded."""
 
     reason: str = ""
 
@@ -34,8 +34,8 @@ class Ended:
         return not self.reason
 
 
-class _LastWords:
-    """The newest line that a child wrote, read by a thread; all of them go into a file as well."""
+class _LastLine:
+    """The last line of a child, read by a thread, which also writes all lines into a file."""
 
     def __init__(self, child: subprocess.Popen[str], log: Path) -> None:
         self.line = ""
@@ -53,14 +53,14 @@ class _LastWords:
                     self.line = line.strip()
 
     def join(self) -> None:
-        """A process that the child left behind may hold the pipe open: it is not waited for."""
+        """A child of the child may hold the pipe open: the thread is not waited for."""
         self._thread.join(_NO_WORD_S)
         if not self._thread.is_alive() and self._child.stderr is not None:
             self._child.stderr.close()
 
 
-def run(command: Sequence[str], budget_s: float, what: str, log: Path, tell: Tell) -> Ended:
-    """Run `python ...` until it ends by itself, or has had its time."""
+def run(command: Sequence[str], budget_s: float, what: str, log: Path, show: Show) -> Ended:
+    """Run `python ...` until it ends, or its time is over."""
     began = time.monotonic()
     with log.open("a") as output:
         child = subprocess.Popen(
@@ -72,39 +72,39 @@ def run(command: Sequence[str], budget_s: float, what: str, log: Path, tell: Tel
             errors="replace",
             start_new_session=True,
         )
-    said = _LastWords(child, log)
-    told = 0.0
+    stderr = _LastLine(child, log)
+    shown_at = 0.0
     try:
         while child.poll() is None:
             elapsed = time.monotonic() - began
             if elapsed > budget_s:
-                last = said.line or "starting"
+                last = stderr.line or "starting"
                 _end(child)
-                return Ended(f"it was ended after its {_minutes(budget_s)}; last it said: {last}")
-            if elapsed - told >= _TELL_S or not told:
-                told = elapsed or _LOOK_S
-                tell(f"{what}: {_minutes(elapsed)} of {_minutes(budget_s)}; {said.line or 'starting'}")
+                return Ended(f"it was ended after its {_minutes(budget_s)}; its last line: {last}")
+            if elapsed - shown_at >= _SHOW_S or not shown_at:
+                shown_at = elapsed or _LOOK_S
+                show(f"{what}: {_minutes(elapsed)} of {_minutes(budget_s)}; {stderr.line or 'starting'}")
             time.sleep(_LOOK_S)
     except BaseException:
         _end(child)
         raise
     finally:
         _kill_group(child)
-        said.join()
+        stderr.join()
     if child.returncode:
-        return Ended(f"it failed with code {child.returncode}: {said.line or 'it said nothing'}")
+        return Ended(f"it failed with code {child.returncode}: {stderr.line or 'it wrote nothing'}")
     return Ended()
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    """As a person would, so that it stops its servers; by force where that takes too long."""
+    """End it with SIGINT, so that it stops its servers; with SIGKILL where that takes too long."""
     child.send_signal(signal.SIGINT)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(GRACE_S)
 
 
 def _kill_group(child: subprocess.Popen[str]) -> None:
-    """Whatever it started and did not stop: its session is its own."""
+    """Kill the processes that it started and did not stop: it has a session of its own."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

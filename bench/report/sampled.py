@@ -1,4 +1,4 @@
-"""A broker that looks at itself: `qanat ...`, with its stack noted each time that its process has used some CPU time.
+"""A broker that samples itself: `qanat ...`, with its stack recorded each time its process has used some CPU time.
 
     python -m bench.report.sampled FOLDER start --port 9092
 

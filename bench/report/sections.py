@@ -2,44 +2,69 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.peers.report import as_markdown_table
 from bench.report import behind, costs, headline, prose
-from bench.report.kept import Kept
+from bench.report.part_results import PartResult
 from bench.report.parts import PARTS
 from qanat.app.bench.figures import Row
 from qanat.app.bench.report import cells, number
 
-HEADINGS = ("workload", "what", "Qanat", "beside it", "ratio", "required; goal", "verdict", "spread")
+HEADINGS = ("workload", "what", "Qanat", "compared with", "ratio", "required; goal", "verdict", "spread")
 _TITLES = {part.name: part.title for part in PARTS}
 _ELSEWHERE = ("memory", "start")
-"""Figures that have nothing to do with when something is written to disk."""
+"""Figures that do not depend on flushing."""
 _MOST_SHOWN = 10
 
 
-def headlines(judged: Sequence[headline.Judged]) -> str:
-    met = sum(one.verdict in ("goal met", "floor met") for one in judged)
-    measured = [one for one in judged if one.verdict != "not measured"]
-    goals = sum(one.verdict == "goal met" for one in judged)
-    told = f"Of {len(judged)} lines {len(measured)} were measured: {met} hold their floor, {goals} also their goal.\n"
-    return f"{prose.HEADLINE}\n{as_markdown_table(headline.HEADINGS, [one.cells for one in judged])}\n{told}"
+def headlines(judged: Sequence[headline.Judged], required: Sequence[headline.Requirement]) -> str:
+    table = as_markdown_table(headline.HEADINGS, [one.cells for one in judged])
+    return f"{prose.HEADLINE}\n{table}\n{_of_lines(judged)}\n{_of_requirements(required)}"
 
 
-def promises(kept: Mapping[str, Kept]) -> str:
-    """What others promise beside what was measured."""
+def _of_lines(judged: Sequence[headline.Judged]) -> str:
+    count = Counter(one.verdict for one in judged)
+    return (
+        f"Of these {len(judged)} lines, {count['goal met']} meet their goal, {count['floor met']} only their floor, "
+        f"{count['NOT met']} miss it, {count['inconclusive']} are inconclusive and {count['not measured']} were not "
+        "measured.\n"
+    )
+
+
+def _of_requirements(required: Sequence[headline.Requirement]) -> str:
+    """Every figure of the page with a requirement is counted, not only the lines of the table above."""
+    of: dict[str, list[headline.Requirement]] = {"met": [], "NOT met": [], "inconclusive": []}
+    for one in required:
+        of[one.row.verdict].append(one)
+    met, missed, inconclusive = (len(rows) for rows in of.values())
+    text = [f"Of all {len(required)} figures of this page with a requirement, {met} meet it, "]
+    text[0] += f"{missed} miss it and {inconclusive} are inconclusive.\n"
+    for what, verdict in (("Missed", "NOT met"), ("Inconclusive", "inconclusive")):
+        if of[verdict]:
+            text.append(f"{what}:\n\n" + "".join(map(_line, of[verdict])))
+    return "\n".join(text)
+
+
+def _line(one: headline.Requirement) -> str:
+    return f"- {one.part}/{one.row.figure}: {one.what}\n"
+
+
+def promises(kept: Mapping[str, PartResult]) -> str:
+    """The figures that others promise, and the measured ones."""
     broker = kept.get("broker")
 
-    def told(figures: Sequence[tuple[str, str, str]]) -> str:
+    def measured(figures: Sequence[tuple[str, str, str]]) -> str:
         rows = [(label, broker.row(figure, ending)) for label, figure, ending in figures] if broker else []
         cells = [f"{label}: {number(row.ours)} {row.unit}" for label, row in rows if row is not None]
         return "; ".join(cells) or "not measured in this run"
 
     rows = [
-        ("“1M+ messages/sec”", told([("produced", "produce-100", ""), ("consumed", "consume-100", "")])),
+        ("“1M+ messages/sec”", measured([("produced", "produce-100", ""), ("consumed", "consume-100", "")])),
         (
             "“<10ms p99”",
-            told(
+            measured(
                 [
                     ("end to end at 1,000/s, p99", "end-to-end", "p99"),
                     ("at 50,000/s, p99", "end-to-end-50k", "p99"),
@@ -49,11 +74,13 @@ def promises(kept: Mapping[str, Kept]) -> str:
         ),
         (
             "“Sub-millisecond to low milliseconds end-to-end”",
-            told([("end to end at 1,000/s, p50", "end-to-end", "p50"), ("with fsync, p50", "fsync-end-to-end", "p50")]),
+            measured(
+                [("end to end at 1,000/s, p50", "end-to-end", "p50"), ("with fsync, p50", "fsync-end-to-end", "p50")]
+            ),
         ),
         (
             "“Sub-millisecond to millisecond response times”",
-            told(
+            measured(
                 [
                     ("synchronous produce, p50", "sync", "p50"),
                     ("p99", "sync", "p99"),
@@ -65,8 +92,8 @@ def promises(kept: Mapping[str, Kept]) -> str:
     return f"{prose.PROMISES}\n{as_markdown_table(('promised', 'measured'), rows)}"
 
 
-def by_flushing(kept: Mapping[str, Kept], *, is_flushed: bool) -> str:
-    """Everything that has a place in one of the two comparisons."""
+def by_flushing(kept: Mapping[str, PartResult], *, is_flushed: bool) -> str:
+    """All tables of one of the two comparisons."""
     text = [prose.FLUSHED if is_flushed else prose.UNFLUSHED]
     for name in ("broker", "limit", "three"):
         if name in kept and not (is_flushed and name == "limit"):
@@ -84,7 +111,7 @@ def by_flushing(kept: Mapping[str, Kept], *, is_flushed: bool) -> str:
     return "\n".join(text)
 
 
-def others(kept: Mapping[str, Kept]) -> str:
+def others(kept: Mapping[str, PartResult]) -> str:
     """Start and memory, failover, Spark."""
     text: list[str] = []
     for name, title in (("broker", "Start and memory, one broker"), ("three", "Memory, three brokers")):
@@ -92,8 +119,8 @@ def others(kept: Mapping[str, Kept]) -> str:
             text.append(_section(title, rows, level=2))
     if "peers" in kept:
         tables = [one for one in kept["peers"].found.get("tables", ()) if one["title"].startswith("Start")]
-        text += [_of_peers(one, "Start and memory, beside other systems") for one in tables]
-    for name, title in (("failover", "A broker of three goes; many partitions"), ("spark", "Spark")):
+        text += [_of_peers(one, "Start and memory, compared with other systems") for one in tables]
+    for name, title in (("failover", "Loss of one of three brokers; many partitions"), ("spark", "Spark")):
         if name in kept:
             text.append(_section(title, kept[name].rows, level=2))
     return "\n".join(text)
@@ -122,12 +149,12 @@ def _cell(systems: object, name: str) -> str:
     return text if one["qanat_to_it"] is None else f"{text}; {one['qanat_to_it']:.2f}×"
 
 
-def behind_anybody(found: Sequence[behind.Behind]) -> str:
+def behind_others(found: Sequence[behind.Behind]) -> str:
     rows = [one.cells for one in found]
     return f"{prose.BEHIND}\n{as_markdown_table(behind.HEADINGS, rows) if rows else 'Nowhere in this run.'}\n"
 
 
-def where_time_goes(kept: Mapping[str, Kept]) -> str:
+def where_time_goes(kept: Mapping[str, PartResult]) -> str:
     text = [prose.TIME]
     profiles = kept["profile"].found.get("profiles", {}) if "profile" in kept else {}
     for one in profiles.values():
@@ -147,8 +174,8 @@ def _shares(what: str, shares: Mapping[str, float], cpu_us: float) -> str:
     return as_markdown_table((what, "share", "µs a message"), rows)
 
 
-def costs_of(broker: Kept | None) -> str:
-    """What a message and a byte cost, fitted; and a request, measured."""
+def costs_of(broker: PartResult | None) -> str:
+    """The fitted cost of a message and a byte, and the measured cost of a request."""
     rows: list[Sequence[str]] = []
     show: Callable[[float], str] = lambda value: f"{max(value, 0.0):.2f}"  # noqa: E731
     for mode in ("produce", "consume"):

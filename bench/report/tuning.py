@@ -1,10 +1,10 @@
-"""A guide to tuning: which setting trades what, with figures of the run where it has them."""
+"""A guide to tuning: the trade-offs of settings, with figures of the run where there are any."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bench.report.kept import Kept
+from bench.report.part_results import PartResult
 from qanat.app.bench.figures import Row
 from qanat.app.bench.report import number
 
@@ -16,37 +16,41 @@ _PRODUCERS = (
     ),
     (
         "`compression.type` (lz4, zstd)",
-        "fewer bytes on network and disk for CPU time of clients; the broker does not open batches",
+        "fewer bytes on network and disk for CPU time of clients; the broker does not decompress batches",
         (("1 KB plain", "produce-1k", ""), ("lz4", "produce-1k-lz4", ""), ("zstd", "produce-1k-zstd", "")),
     ),
     (
         "`acks`",
-        "`all` waits for every copy in sync and for the disk; `1` for the leader; `0` for nobody, and nothing is told",
+        "`all` waits for every in-sync replica and for the disk; `1` for the leader; `0` for no response",
         (),
     ),
     (
         "`max.in.flight.requests.per.connection`",
-        "waiting for each answer costs a round trip per message",
+        "waiting for each response costs a round trip per message",
         (("pipelined", "single", ""), ("64 in flight", "single-64", ""), ("one at a time, p50", "sync", "p50")),
     ),
 )
 _CONSUMERS = (
     (
         "`fetch.min.bytes`, `fetch.wait.max.ms`",
-        "fewer, larger answers for latency; at the default of one byte a record goes out as it comes",
+        "fewer, larger responses for latency; at the default of one byte a record is sent as it arrives",
         (("p50 at 1,000/s", "end-to-end", "p50"), ("p50 at 50,000/s", "end-to-end-50k", "p50")),
     ),
     (
         "`fetch.message.max.bytes`, `max.partition.fetch.bytes`",
-        "more bytes an answer: less CPU time per GB for memory of the client",
+        "more bytes a response: less CPU time per GB for memory of the client",
         (("CPU per GB at 1 KB", "consume-1k", "per GB out"), ("at 10 KB", "consume-10k", "per GB out")),
     ),
-    ("`client.rack` with `replica.selector.class`", "reads from a copy nearby instead of the leader", ()),
+    (
+        "`client.rack` with `replica.selector.class`",
+        "fetches from a follower in the same rack instead of the leader",
+        (),
+    ),
 )
 _TOPICS = (
     (
         "`flush.messages`",
-        "1 (our default): acknowledged is on disk; at most (Kafka's default): a power cut takes what the kernel had",
+        "1 (Qanat's default): acknowledged is on disk; maximum (Kafka's default): a power cut loses unflushed records",
         (
             ("100 B without", "produce-100", ""),
             ("with", "fsync-100", ""),
@@ -56,23 +60,27 @@ _TOPICS = (
     ),
     (
         "partitions",
-        "consumers of a group side by side; each costs memory, files, and smaller batches",
+        "more consumers of a group in parallel; each partition costs memory, files, and smaller batches",
         (("1", "partitions-1", ""), ("100", "partitions-100", ""), ("5,000", "partitions-5000", "")),
     ),
     (
         "`replication.factor`, `min.insync.replicas`",
-        "what survives a broker, for copies over the network",
+        "records survive the loss of a broker, for copies over the network",
         (),
     ),
-    ("`segment.bytes`", "larger: fewer files; smaller: old records go sooner, less to check after a crash", ()),
+    (
+        "`segment.bytes`",
+        "larger: fewer files; smaller: old records are deleted sooner, less to check after a crash",
+        (),
+    ),
 )
 _BROKER = (
     (
         "connections",
-        "one loop serves all: many connections cost memory, and each request its turn",
+        "one event loop serves all: many connections cost memory, and each request its turn",
         (("1 client", "clients-1", ""), ("100", "clients-100", ""), ("1,000", "clients-1000", "")),
     ),
-    ("`data.dir` on a disk of its own", "fdatasync is what a synchronous producer waits for", ()),
+    ("`data.dir` on a disk of its own", "a synchronous producer waits for fdatasync", ()),
     ("`broker.session.timeout.ms`", "how soon a silent broker is replaced, and how soon a slow one is", ()),
     (
         "`QANAT_PURE` unset (a C compiler at installation)",
@@ -83,21 +91,21 @@ _BROKER = (
 _GROUPS = {"Producers": _PRODUCERS, "Consumers": _CONSUMERS, "Topics": _TOPICS, "Broker": _BROKER}
 
 
-def guide(kept: Mapping[str, Kept]) -> str:
+def guide(kept: Mapping[str, PartResult]) -> str:
     """The whole section."""
     lines = [
         "## A guide to tuning",
         "",
-        "What each setting trades, with figures of this run where it has them (Qanat, one broker).",
+        "The trade-off of each setting, with figures of this run where there are any (Qanat, one broker).",
     ]
     for title, settings in _GROUPS.items():
         lines += ["", f"### {title}", "", "| setting | trades | in this run |", "| --- | --- | --- |"]
         for setting, trade, figures in settings:
-            lines.append(f"| {setting} | {trade} | {_told(kept, figures) or '–'} |")
+            lines.append(f"| {setting} | {trade} | {_figures_of(kept, figures) or '–'} |")
     return "\n".join(lines) + "\n"
 
 
-def _told(kept: Mapping[str, Kept], figures: tuple[tuple[str, str, str], ...]) -> str:
+def _figures_of(kept: Mapping[str, PartResult], figures: tuple[tuple[str, str, str], ...]) -> str:
     broker = kept.get("broker")
     rows = [(label, broker.row(figure, ending)) for label, figure, ending in figures] if broker else []
     return "; ".join(f"{label}: {_figure(row)}" for label, row in rows if row is not None)

@@ -25,7 +25,7 @@ _TWICE, _MOST = 2.0, 0.6
 """What is wanted: so many times the connector, so much of the ceiling."""
 WORKLOADS = {"write": "write", "once": "write, exactly once", "read": "batch read", "stream": "stream read, running"}
 _IN_TURN = {"write": ("write", "once"), "read": ("read",), "stream": ("stream",)}
-"""What is measured in the same rounds. Only Qanat writes exactly once: that stands beside what comes nearest to it."""
+"""Workloads of the same rounds. Only Qanat writes exactly once: that is compared with the nearest workload."""
 QUICK_WORKLOADS = ("write", "read")
 _ALIKE = {"once": "write"}
 
@@ -74,7 +74,7 @@ def _run(given: argparse.Namespace) -> Result:
         with ExitStack() as stack:
             engines = []
             for side in chosen:
-                _tell(f"starting {side.what}")
+                _show(f"starting {side.what}")
                 place = Path(scratch) / side.name
                 engines.append(stack.enter_context(started(side, given.records, given.size, place)))
             for engine in engines:
@@ -93,7 +93,7 @@ def _run(given: argparse.Namespace) -> Result:
                         rows += _start_rows(taken[workload], names)
                 found_so_far()
         if given.backlog_gb > 0:
-            _tell(f"reading a backlog of {given.backlog_gb:g} GB")
+            _show(f"reading a backlog of {given.backlog_gb:g} GB")
             largest_mb = largest_worker(Path(scratch) / "backlog", given.backlog_gb)
             what = f"largest Python worker while {given.backlog_gb:g} GB of one partition are read"
             rows.append(row("backlog", what, "MB", [largest_mb]))
@@ -109,7 +109,7 @@ def _taking_turns(workloads: Sequence[str], engines: Iterable[Engine], rounds: i
     taken: dict[str, dict[str, list[Took]]] = {one: {} for one in workloads}
     for number in range(rounds + 1):
         what = "; ".join(WORKLOADS[one] for one in workloads)
-        _tell(f"{what}: round {number}" if number else f"{what}: warming up")
+        _show(f"{what}: round {number}" if number else f"{what}: warming up")
         for workload, engine in turns:
             took = engine.run(workload, number)
             if number:
@@ -120,15 +120,15 @@ def _taking_turns(workloads: Sequence[str], engines: Iterable[Engine], rounds: i
 def _rows(
     workload: str, taken: Mapping[str, Mapping[str, Sequence[Took]]], records: int, names: Mapping[str, str]
 ) -> list[Row]:
-    """Beside the connector, and beside what is possible at most."""
+    """The rows compared with the connector, and with the upper bound."""
     ours = [records / one.work_s for one in taken[workload]["qanat"]]
     alike = _ALIKE.get(workload, workload)
-    what = WORKLOADS[workload] + (f" (beside: {WORKLOADS[alike]})" if alike != workload else "")
+    what = WORKLOADS[workload] + (f" (compared with: {WORKLOADS[alike]})" if alike != workload else "")
     rows = []
     for name, bound in (("kafka", _TWICE), ("ceiling", _MOST)):
         if name in taken[alike]:
-            codec_worker = Limit([records / one.work_s for one in taken[alike][name]], names[name])
-            rows.append(row(f"spark-{workload}", what, "rows/s", ours, codec_worker, Required("ratio", ">=", bound)))
+            theirs = Limit([records / one.work_s for one in taken[alike][name]], names[name])
+            rows.append(row(f"spark-{workload}", what, "rows/s", ours, theirs, Required("ratio", ">=", bound)))
     return rows
 
 
@@ -142,7 +142,7 @@ def _start_rows(taken: Mapping[str, Sequence[Took]], names: Mapping[str, str]) -
     ]
 
 
-def _tell(text: str) -> None:
+def _show(text: str) -> None:
     print(f"measuring {text}", file=sys.stderr, flush=True)
 
 

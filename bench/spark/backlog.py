@@ -1,12 +1,12 @@
-"""A backlog of one partition, read by one task, and the worker that reads it looked at all the while."""
+"""A backlog of one partition, read by one task, and the memory of the worker that reads it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from tools.servers import qanat
 
-from bench.servers import qanat
 from bench.spark.memory import WorkerMemory
 from qanat.spark.session import session
 
@@ -18,7 +18,7 @@ def largest_worker(folder: Path, backlog_gb: float) -> float:
     records = int(backlog_gb * 1e9 / _SIZE)
     with qanat().running(folder) as running, WorkerMemory() as memory:
         spark = session("backlog", "local[2]", {"spark.ui.enabled": "false", "spark.driver.memory": "2g"})
-        # Whoever asks must stay until the answer is there.
+        # The producer must stay until its messages are acknowledged.
         admin = AdminClient({"bootstrap.servers": running.address})
         admin.create_topics([NewTopic("backlog", 1, 1)])["backlog"].result(60)
         access = {"kafka.bootstrap.servers": running.address}

@@ -1,4 +1,4 @@
-"""A data source and a sink in memory: the same columns, the same sizes, and nothing behind them."""
+"""A data source and a sink in memory: the same columns, the same sizes, and no broker."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Memory(DataSource):
 
 
 def _batches(options: dict[str, str], schema: StructType) -> Iterator[RecordBatch]:
-    """One batch, made once and given again and again."""
+    """One batch, made once and returned again and again."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 

@@ -1,4 +1,4 @@
-"""A program that runs workloads in one environment of Spark; it needs nothing of ours for Spark's own connector.
+"""A program that runs workloads in one environment of Spark; for Spark's own connector it imports nothing of Qanat.
 
 python engine.py WHICH BOOTSTRAP RECORDS SIZE SCRATCH [JARS]
 
@@ -8,7 +8,7 @@ workload, and prints its seconds: those of the work, then those before it began.
 is started once, and then runs for months. The end of the input is its end.
 
 Spark ends Python workers that were idle for a minute, and the turns of others may take longer; a pipeline keeps them
-busy. So every workload is run with a few rows first, which nobody times.
+busy. So every workload runs with a few rows first, without timing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FEW_MAX = 4_000
 
 
 class Workloads:
-    """What a side can be told to run. Each takes its number and how many rows."""
+    """The workloads of a side. Each takes its number and the number of rows."""
 
     def __init__(self, which: str, bootstrap: str, records: int, size: int, scratch: str, jars: str | None) -> None:
         builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")

@@ -7,13 +7,13 @@ import os
 import threading
 from pathlib import Path
 
-from verify.spark_fire.victims import SIGNS, below
+from tools.spark_processes import of_kind
 
 _PAUSE_S = 0.2
 
 
 class WorkerMemory:
-    """The largest resident size of any Python worker below this process, looked at again and again."""
+    """The largest resident size of any Python worker below this process, by sampling."""
 
     def __init__(self) -> None:
         self.largest_mb = 0.0
@@ -30,9 +30,8 @@ class WorkerMemory:
 
     def _watch(self) -> None:
         while not self._ended.wait(_PAUSE_S):
-            for pid, command in below(os.getpid()).items():
-                if SIGNS["worker"] in command:
-                    self.largest_mb = max(self.largest_mb, _resident_mb(pid))
+            for pid in of_kind(os.getpid(), "worker"):
+                self.largest_mb = max(self.largest_mb, _resident_mb(pid))
 
 
 def _resident_mb(pid: int) -> float:

@@ -1,4 +1,4 @@
-"""The sides: each a Spark session in a process of its own that waits for its turn, with the broker it talks to."""
+"""The sides: each a Spark session in a process of its own, with its broker."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tools.kafka_jars import JarsUnavailableError, have_jars
-from verify.connector.fetching import VERSION as CONNECTOR_VERSION
-from verify.connector.fetching import Connector, ConnectorUnavailableError, have_connector
+from tools.servers import Server, kafka, qanat
+from tools.spark_connector import VERSION as CONNECTOR_VERSION
+from tools.spark_connector import Connector, ConnectorUnavailableError, have_connector
 
 from bench.memory import have_memory
-from bench.servers import Server, kafka, qanat
 from bench.workloads import UNFLUSHED
 
 PARTITIONS = 4
 READ_TOPIC = "bench-read"
 _AROUND_BYTES = 12
-"""Of a record in a batch."""
+"""Overhead of a record in a batch."""
 _WRITES = ("write", "once", "fill")
 _COPIES = 4
-"""Of rows, as much memory is had at hand for a write: staged and in a log, and twice that, for the kernel does not
-always give first what was free last."""
+"""Memory that is used before a write, in multiples of the rows: staged and in a log, and twice that, because the kernel
+does not always return the pages that were freed last."""
 _TOPIC_S = 60.0
 _END_S = 60.0
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 class EngineFailedError(Exception):
-    """A Spark session did not do what it was told; says what it wrote last."""
+    """A Spark session failed; the message holds the end of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is compared: by name, with its broker and its connector where it has one."""
+    """One side: its name, its broker and its connector, where it has them."""
 
     name: str
     server: Server | None = None
@@ -48,14 +48,14 @@ class Side:
 
     @property
     def what(self) -> str:
-        """As a report names it."""
+        """Its name in a report."""
         if self.connector is not None:
             return f"Spark's connector {CONNECTOR_VERSION} on {self.server}"
         return f'format("qanat") on {self.server}' if self.server is not None else "a source and a sink in memory"
 
 
 def sides(is_connector_skipped: bool) -> tuple[list[Side], list[str]]:
-    """In the order of their turns, and a sentence on who cannot be had."""
+    """The sides in the order of their turns, and a sentence on each that is not available."""
     found, notes = [Side("ceiling"), Side("qanat", qanat())], []
     try:
         if is_connector_skipped:
@@ -74,12 +74,12 @@ class Took(NamedTuple):
 
 
 class Engine:
-    """A Spark session at work."""
+    """A running Spark session."""
 
     def __init__(
         self, side: Side, process: subprocess.Popen[str], address: str, complaints: Path, fills_bytes: int
     ) -> None:
-        """`fills_bytes`: as much memory as a write fills, in page cache above all."""
+        """`fills_bytes`: the memory that a write fills, mostly page cache."""
         self.side = side
         self._fills_bytes = fills_bytes
         self._process = process
@@ -87,12 +87,12 @@ class Engine:
         self._admin = AdminClient({"bootstrap.servers": address, "log_level": 0}) if side.server is not None else None
 
     def versions(self) -> dict[str, str]:
-        """What it says when it is there: to be asked once, before anything is run."""
-        told: dict[str, str] = self._answer()
-        return told
+        """Its versions, which it prints at its start: call this once, before any run."""
+        versions: dict[str, str] = self._answer()
+        return versions
 
     def run(self, workload: str, number: int) -> Took:
-        """On topics made for it; what it wrote is gone afterwards."""
+        """Run a workload on a topic of its own, which is deleted afterwards."""
         topic = {"write": f"bench-write-{number}", "once": f"bench-once-{number}", "fill": READ_TOPIC}.get(workload)
         if topic is not None:
             self._make(topic)
@@ -109,7 +109,7 @@ class Engine:
         return took
 
     def _make(self, topic: str) -> None:
-        """The same on both sides: when to write to disk is left to the kernel, Kafka's default and not Qanat's."""
+        """Create a topic, the same on both sides: flushing is left to the kernel, Kafka's default and not Qanat's."""
         if self._admin is not None:
             wanted = NewTopic(topic, PARTITIONS, 1, config=dict(UNFLUSHED))
             self._admin.create_topics([wanted])[topic].result(_TOPIC_S)
@@ -124,7 +124,7 @@ class Engine:
 
 @contextlib.contextmanager
 def started(side: Side, records: int, size: int, folder: Path) -> Iterator[Engine]:
-    """A session that is starting, and its broker; both are ended afterwards."""
+    """A starting session and its broker; both are ended afterwards."""
     folder.mkdir()
     complaints = folder / "complaints"
     with contextlib.ExitStack() as stack:
@@ -137,12 +137,12 @@ def started(side: Side, records: int, size: int, folder: Path) -> Iterator[Engin
         if side.connector is not None:
             python, command = str(side.connector.python), [*command, side.connector.class_path]
             del environment["PYTHONPATH"]
-        with complaints.open("w") as told:
+        with complaints.open("w") as errors:
             process = subprocess.Popen(
                 [python, *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=told,
+                stderr=errors,
                 text=True,
                 cwd=folder,
                 env=environment,

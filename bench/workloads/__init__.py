@@ -1,11 +1,11 @@
-"""What is measured: each workload with its client settings, its topic's settings, what is required and aimed at.
+"""The workloads: each with its client settings, its topic's settings, requirements and goals.
 
 - `settings`     of clients and topics
 - `form`         a workload, a sample, the figures of it
-- `bounds`       what is required of several
+- `bounds`       requirements of several workloads
 - `throughput`   batches in and out, by size and compression
 - `requests`     single records: pipelined, 64 at a time, one at a time, end to end
-- `growing`      a cold reader beside a writer; more and more partitions and clients
+- `growing`      a cold reader with a concurrent writer; more and more partitions and clients
 
 Counts are per round; `--quick` takes a part of them, of some workloads.
 """
@@ -61,6 +61,6 @@ START = "start"
 START_SECONDS = (at_most(0.2), at_most(0.1))
 IDLE_MEMORY = (at_most(0.25), at_most(0.15))
 LOADED_MEMORY = (at_most(0.3), at_most(0.2))
-"""What is required, and the goal."""
+"""Requirements and goals."""
 NAMES = (*(workload.name for workload in WORKLOADS), *(growth.name for growth in GROWTHS), START)
 QUICK_NAMES = (*(workload.name for workload in WORKLOADS if workload.is_quick), START)

@@ -1,4 +1,4 @@
-"""What a workload is, what a run of it gives, and the figures that are taken of that."""
+"""Workloads, the samples of their runs, and the figures of samples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of a sample, what its ratio to Kafka's must be, and what it should be."""
+    """One number of a sample, with requirement and goal of its ratio to Kafka's."""
 
     what: str
     unit: str
@@ -43,7 +43,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One way to use a broker."""
+    """One load on a broker."""
 
     name: str
     what: str
@@ -57,7 +57,7 @@ class Workload:
     is_filled: bool = False
     """Whether the topic is filled once, before the rounds, instead of being new in each."""
     filling: Mapping[str, str] | None = None
-    """What the client that fills it sets besides `BATCHED`."""
+    """Settings of the client that fills it, besides `BATCHED`."""
     is_kept: bool = False
     """Whether the topic is made once, before the rounds, and written to in each."""
     is_cold: bool = False
@@ -79,7 +79,7 @@ class Growth:
     of: str
     workloads: tuple[Workload, ...]
     needs_new_servers: bool = False
-    """Whether what it leaves behind would disturb others."""
+    """Whether its data would disturb others."""
 
     def quick(self) -> Growth:
         return replace(self, workloads=tuple(one.quick() for one in self.workloads))

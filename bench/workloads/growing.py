@@ -1,4 +1,4 @@
-"""A cold reader beside a writer, and more and more partitions and clients."""
+"""A cold reader with a concurrent writer, and more and more partitions and clients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench.workloads.settings import BATCHED, KIB, PACED, READING_ON, UNFLUSHED
 
 CATCH_UP = Workload(
     "catch-up",
-    "catch up on 1 KB from a cold disk beside 5,000 messages/s",
+    "catch up on 1 KB from a cold disk during 5,000 messages/s",
     "catchup",
     KIB,
     400_000,

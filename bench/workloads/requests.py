@@ -1,4 +1,4 @@
-"""Requests of one record: pipelined, sixty-four at a time, one at a time; and from one end to the other."""
+"""Requests of one record: pipelined, sixty-four at a time, one at a time; and end to end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def single(
     in_flight: int | None = None,
     is_quick: bool = False,
 ) -> Workload:
-    """Up to a thousand in flight on one connection, unless fewer are said."""
+    """Up to a thousand in flight on one connection, by default."""
     figures = (rate(required, goal), cpu(*cpu_bounds(topic)))
     client = ONE_BY_ONE if in_flight is None else {**ONE_BY_ONE, "max.in.flight": str(in_flight)}
     return Workload(name, what, "produce", SIZE, count, figures, client, topic, is_quick=is_quick)

@@ -52,7 +52,7 @@ def _consume(
 
 
 def _compressed(codec: str, size: int, label: str, count: int) -> tuple[Workload, Workload]:
-    """In and out; the client compresses, the broker need not look inside."""
+    """Produce and consume; the client compresses, the broker does not decompress."""
     client = {"compression.codec": codec, **METRICS}
     figures = (rate(goal=PAR), cpu(goal=PAR))
     what = f"{label} of metric lines, {codec}"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.app.processes import qanat
 from tests.interop.conftest import kafka_jars
-from tests.interop.kafka_broker import KafkaBroker
+from tools.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.long
 

@@ -28,10 +28,10 @@ def test_a_gap_counts_from_the_last_acknowledgement_before_the_leader_went() -> 
 
 def test_the_gap_is_judged_beside_kafkas() -> None:
     ours, kafkas = Losses((1.0, 2.0, 3.0), 100, 1, 0), Losses((8.0, 12.0), 100, 0, 0)
-    codec_worker = rows.of_kills_beside(ours, kafkas, "Apache Kafka")
+    compared = rows.of_kills_compared(ours, kafkas, "Apache Kafka")
     typical, worst, kept = rows.of_kills(ours)
 
-    assert (codec_worker.ours, codec_worker.limit, codec_worker.ratio, codec_worker.verdict) == (2.0, 10.0, 0.2, "met")
+    assert (compared.ours, compared.limit, compared.ratio, compared.verdict) == (2.0, 10.0, 0.2, "met")
     assert (typical.ours, worst.ours) == (2.0, 3.0)
     assert (kept.ours, kept.verdict) == (1, "NOT met")
 

@@ -26,8 +26,8 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("key", [key for key in systems.KEYS if key != "qanat"])
 def test_a_system_beside_qanat(key: str, tmp_path: Path) -> None:
     ours, _ = systems.found([systems.QANAT])
-    codec_worker, notes = systems.found([systems.KEYS[key]])
-    if not codec_worker:
+    others, notes = systems.found([systems.KEYS[key]])
+    if not others:
         pytest.skip(notes[0])
     written, folder = tmp_path / "result.json", tmp_path / "disk"
     folder.mkdir()
@@ -39,10 +39,10 @@ def test_a_system_beside_qanat(key: str, tmp_path: Path) -> None:
     for table, is_durable in zip(result["tables"], (False, True, False), strict=True):
         expected = {
             one.system.name
-            for one in (*ours, *codec_worker)
+            for one in (*ours, *others)
             if "Start" in table["title"] or not one.why_not(is_durable=is_durable)
         }
         assert table["figures"]
         assert all(set(figure["systems"]) == expected for figure in table["figures"])
-    assert str(codec_worker[0]) in result["settings"]
+    assert str(others[0]) in result["settings"]
     assert list(folder.iterdir()) == []

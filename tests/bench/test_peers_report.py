@@ -1,4 +1,4 @@
-"""Beside other systems: what is said of figures, of those that are missing, and of what cannot be compared."""
+"""The comparison with other systems: its figures, missing ones, and systems that cannot be compared."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bench.peers.driving import Arrivals, Asked, Found, Mode, main, paced
 from bench.peers.launching import Launch, launched
 from bench.peers.report import Line, Result, Table, as_json
 from bench.peers.rounds import lines_of
-from bench.servers import ServerFailedError
 from bench.workloads import Sample
+from tools.servers import ServerFailedError
 
 RATES = Line("sync", "publish", "messages/s", {"Qanat": [10.0, 20.0, 60.0], "Redis Streams": [20.0, 20.0, 20.0]})
 
@@ -46,13 +46,13 @@ def test_the_page_names_everybody_who_is_missing() -> None:
 
 
 def test_the_same_for_programs() -> None:
-    told = json.loads(as_json(_result()))
+    report = json.loads(as_json(_result()))
 
-    figure = told["tables"][0]["figures"][0]["systems"]
+    figure = report["tables"][0]["figures"][0]["systems"]
     assert figure["Redis Streams"] == {
         "median": 20.0, "lowest": 20.0, "highest": 20.0, "rounds": [20.0, 20.0, 20.0], "qanat_to_it": 1.0,
     }  # fmt: skip
-    assert told["tables"][0]["left_out"] == {"RabbitMQ streams 3.10.8": "no fsync"}
+    assert report["tables"][0]["left_out"] == {"RabbitMQ streams 3.10.8": "no fsync"}
 
 
 def test_figures_come_from_samples() -> None:

@@ -12,8 +12,8 @@ from bench.clients import DriverFailedError
 from bench.cold import in_memory, make_cold
 from bench.payloads_python import payloads_of
 from bench.rounds import Pair, Rounds
-from bench.servers import Running, ServerFailedError
 from bench.workloads import CLIENTS, WORKLOADS, Sample, Workload
+from tools.servers import Running, ServerFailedError
 
 from bench import bare
 from qanat.app.bench import machine

@@ -1,4 +1,4 @@
-"""`python -m bench.shares` and `bench.transactions` in short: both sides are measured, and a ratio is told."""
+"""`python -m bench.shares` and `bench.transactions` in short: both sides are measured, and a ratio is printed."""
 
 from __future__ import annotations
 

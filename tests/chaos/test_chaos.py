@@ -1,4 +1,4 @@
-"""Three real brokers under fire, in short. Longer: make chaos."""
+"""Three real brokers under faults, in short. Longer: `make chaos`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ FEW = 300
 
 def play(wanted: Wanted, folder: Path) -> Findings:
     try:
-        findings = asyncio.run(Run(wanted, folder, lambda _: None).play())
+        findings = asyncio.run(Run(wanted, folder, lambda _: None).run())
     except (NetworkUnavailableError, StoreUnavailableError) as fault:
         pytest.skip(str(fault))
     return findings
 
 
 def test_nothing_is_lost_doubled_or_out_of_place_under_faults_of_every_kind(tmp_path: Path) -> None:
-    # A disk that lies has the cluster to itself, and takes longer than its turn: half a minute in all.
+    # A lying disk is injected alone, and takes longer than its period: half a minute in all.
     wanted = Wanted(seed=1, seconds=len(KINDS), period_s=1, rate=FEW, least_rate=FEW / 10, least_faults=1)
 
     findings = play(wanted, tmp_path)

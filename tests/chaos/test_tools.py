@@ -14,9 +14,9 @@ from random import Random
 
 import pytest
 from verify.chaos.disk import Condition, Disk, build_failing_disk
+from verify.chaos.disk_damage import OldImage, flip_bit, is_repaired, remove_partition
 from verify.chaos.journal import Journal, identity_of, value_of
 from verify.chaos.judge import judge_partition, judge_transactions
-from verify.chaos.lies import OldImage, flip_bit, is_repaired, remove_partition
 from verify.chaos.network import HOST, Network, NetworkUnavailableError
 from verify.chaos.plan import KINDS, plan_faults
 from verify.chaos.replicas import await_same_copies
@@ -44,7 +44,7 @@ def test_a_value_says_who_wrote_it() -> None:
 
 
 class Story:
-    """Journals of one partition, written by hand: two records that were acknowledged and read by everybody."""
+    """Journals of one partition, written by hand: two records that were acknowledged and read by all."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,35 +67,35 @@ def test_a_good_story_is_good(tmp_path: Path) -> None:
     assert Story(tmp_path).problems() == []
 
 
-def test_a_record_that_was_acknowledged_and_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_record_that_was_acknowledged_and_is_gone_is_reported(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.read = story.read_by_the_group = [(1, 1, 1)]
 
     assert story.problems() == ["lost-write", "unread-by-group"]
 
 
-def test_a_record_that_is_there_twice_is_told(tmp_path: Path) -> None:
+def test_a_record_that_is_there_twice_is_reported(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.read = [(0, 1, 0), (1, 1, 1), (2, 1, 0)]
 
     assert "duplicate" in story.problems()
 
 
-def test_a_record_of_an_aborted_transaction_that_is_read_is_told(tmp_path: Path) -> None:
+def test_a_record_of_an_aborted_transaction_that_is_read_is_reported(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.sent[1] = (1, Outcome.FAILED, -1)
 
     assert story.problems() == ["G1a"]
 
 
-def test_records_that_changed_places_are_told(tmp_path: Path) -> None:
+def test_records_that_changed_places_are_reported(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.sent = [(0, Outcome.DONE, 1), (1, Outcome.DONE, 0)]
 
     assert {"wrong-offset", "nonmonotonic-send"} <= set(story.problems())
 
 
-def test_a_record_that_the_group_passed_over_is_told(tmp_path: Path) -> None:
+def test_a_record_that_the_group_passed_over_is_reported(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.read_by_the_group = [(0, 1, 0)]
 
@@ -109,7 +109,7 @@ def test_an_empty_story_shows_nothing(tmp_path: Path) -> None:
     assert story.problems() == ["empty"]
 
 
-def test_half_a_transaction_is_told(tmp_path: Path) -> None:
+def test_half_a_transaction_is_reported(tmp_path: Path) -> None:
     writer, final = Journal(tmp_path, "transactional-3"), Journal(tmp_path, "final-1")
     for partition in (0, 1):
         writer.note_send("ledger", partition, partition, Outcome.DONE, 0, transaction=5)
@@ -122,7 +122,7 @@ def test_half_a_transaction_is_told(tmp_path: Path) -> None:
     assert "1 of the 2 records" in problem
 
 
-def test_copies_that_differ_are_told(tmp_path: Path) -> None:
+def test_copies_that_differ_are_reported(tmp_path: Path) -> None:
     folders = [tmp_path / f"broker-{number}" for number in range(3)]
     for number, folder in enumerate(folders):
         log = folder / "steady-0"

@@ -7,24 +7,9 @@ the documentation shows that instead of a yes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
-
-CAPABILITIES: Mapping[str, str] = {
-    "create": "create a topic",
-    "describe": "describe a topic",
-    "acks": "acks 0, 1, all",
-    "compression": "compression",
-    "assignment": "consume by assignment",
-    "group": "consume by group",
-    "resume": "commit and resume",
-    "rebalance": "rebalance",
-    "timestamp": "look up by timestamp",
-    "delete": "delete a topic",
-    "transactions": "transactions",
-}
-"""Key, and the heading of its column."""
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = ("0", "1", "all")

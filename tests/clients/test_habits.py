@@ -161,7 +161,7 @@ def test_kafka_python_asks_for_a_producer_id_with_its_first_record(broker: Embed
     producer.send(topic, b"x", partition=0).get(SECONDS)
     producer.close()
 
-    assert list(log_of(broker, topic).producers.states), "it is idempotent unless it is told not to be"
+    assert list(log_of(broker, topic).producers.states), "it is idempotent by default"
 
 
 def log_of(broker: EmbeddedBroker, topic: str) -> PartitionLog:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from tests.clients.capabilities import CAPABILITIES
 from tests.clients.conftest import CANNOT, CLIENTS
+from tools.kafka_page import CAPABILITIES, PAGE, api_table, client_table, replaced
 
 
 def test_the_table_of_apis_is_what_the_broker_serves() -> None:
-    from tools.kafka_page import PAGE, api_table, replaced
-
     page = PAGE.read_text()
 
     assert replaced(page, "apis", api_table()) == page, "run: python -m tools.kafka_page"
 
 
 def test_the_table_of_clients_names_every_client_and_capability() -> None:
-    from tools.kafka_page import PAGE
-
     page = PAGE.read_text()
 
     assert [name for name in CLIENTS if f"| {name} |" not in page] == [], "run: make clients"
@@ -26,8 +22,6 @@ def test_the_table_of_clients_names_every_client_and_capability() -> None:
 
 
 def test_a_client_that_is_not_there_says_why_in_its_row() -> None:
-    from tools.kafka_page import client_table
-
     table = client_table({"other": {"unavailable": "there is no Ruby"}}, {"create": "create a topic"})
 
     assert table.splitlines()[-1] == "| other | not tried: there is no Ruby |  |"

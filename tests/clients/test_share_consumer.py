@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from qanat.testing import EmbeddedBroker
 
-PATIENCE_S = 40.0
+TIMEOUT_S = 40.0
 GROUP = "workers"
 
 
@@ -41,14 +41,14 @@ def configure(broker: EmbeddedBroker, **settings: str) -> None:
     resource = ConfigResource(ResourceType.GROUP, GROUP, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for outcome in admin.incremental_alter_configs([resource]).values():
-        outcome.result(PATIENCE_S)
+        outcome.result(TIMEOUT_S)
 
 
 def produce(broker: EmbeddedBroker, count: int) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(count):
         producer.produce("orders", b"%d" % number, b"key", headers=[("number", b"%d" % number)])
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
 
 
 def consumer(broker: EmbeddedBroker, mode: str = "explicit") -> ShareConsumer:
@@ -61,7 +61,7 @@ def consumer(broker: EmbeddedBroker, mode: str = "explicit") -> ShareConsumer:
 
 def work(share: ShareConsumer, handle: Callable[[Message], None], is_done: Callable[[], bool]) -> None:
     """Poll until the work is done, or patience is at its end."""
-    deadline = monotonic() + PATIENCE_S
+    deadline = monotonic() + TIMEOUT_S
     while not is_done():
         assert monotonic() < deadline, "waited in vain"
         for message in share.poll(0.3) or []:
@@ -87,11 +87,11 @@ def test_every_record_is_worked_on_once_and_never_again(broker: EmbeddedBroker) 
         return handle
 
     work(with_first, accept(with_first), lambda: len(seen) >= 300)
-    with_first.commit_sync(PATIENCE_S)
+    with_first.commit_sync(TIMEOUT_S)
     with_first.close()
     with_second = consumer(broker)
     work(with_second, accept(with_second), lambda: len(seen) == 500)
-    with_second.commit_sync(PATIENCE_S)
+    with_second.commit_sync(TIMEOUT_S)
     with_second.close()
     assert set(seen.values()) == {1}
     last = consumer(broker, mode="implicit")
@@ -121,15 +121,15 @@ def test_what_is_released_comes_again_and_what_is_rejected_lies_in_the_dead_lett
             accepted.add(number)
 
     work(share, handle, lambda: len(accepted) == 12 and all(deliveries[number] == 3 for number in (2, 7, 12, 17)))
-    share.commit_sync(PATIENCE_S)
-    letters = broker.wait_for("orders.dead", 8, PATIENCE_S)
+    share.commit_sync(TIMEOUT_S)
+    letters = broker.wait_for("orders.dead", 8, TIMEOUT_S)
     share.close()
     assert {number: deliveries[number] for number in (0, 1, 2, 3, 4)} == {0: 1, 1: 1, 2: 3, 3: 2, 4: 1}
-    told = {int(letter.value or b""): dict(letter.headers) for letter in letters}
-    assert sorted(told) == [1, 2, 6, 7, 11, 12, 16, 17]
-    assert told[6]["number"] == b"6"
-    assert told[6]["__dlq.errors.message"] == b"rejected"
-    assert told[7]["__dlq.errors.delivery.count"] == b"3"
+    letters_by_number = {int(letter.value or b""): dict(letter.headers) for letter in letters}
+    assert sorted(letters_by_number) == [1, 2, 6, 7, 11, 12, 16, 17]
+    assert letters_by_number[6]["number"] == b"6"
+    assert letters_by_number[6]["__dlq.errors.message"] == b"rejected"
+    assert letters_by_number[7]["__dlq.errors.delivery.count"] == b"3"
 
 
 def test_who_says_nothing_loses_the_record_to_another(broker: EmbeddedBroker) -> None:
@@ -146,7 +146,7 @@ def test_who_says_nothing_loses_the_record_to_another(broker: EmbeddedBroker) ->
         busy.acknowledge(message)
 
     work(busy, take, lambda: bool(taken))
-    busy.commit_sync(PATIENCE_S)
+    busy.commit_sync(TIMEOUT_S)
     assert (held[0].value(), taken[0].value()) == (b"0", b"0")
     for share in (idle, busy):
         share.close()

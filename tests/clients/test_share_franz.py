@@ -12,7 +12,7 @@ from tests.clients.test_share_consumer import GROUP, configure
 
 from qanat.testing import EmbeddedBroker
 
-PATIENCE_S = 40.0
+TIMEOUT_S = 40.0
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def franz(broker: EmbeddedBroker) -> Iterator[FranzGo]:
 def gathered(franz: FranzGo, member: str, verdict: str, is_enough: Callable[[list[str]], bool]) -> list[str]:
     """What a worker gets, as value/deliveries, saying the same of all of it, until it is enough."""
     found: list[str] = []
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not is_enough(found):
         assert time.monotonic() < deadline, found
         found += franz.ask("work", member=member, value=verdict)
@@ -70,7 +70,7 @@ def test_two_workers_share_a_topic_and_nothing_is_done_twice(broker: EmbeddedBro
         franz.ask("share", member=member, group=GROUP, topic="orders")
     franz.produce("orders", [str(number) for number in range(100)])
     done: list[str] = []
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while len(done) < 100:
         assert time.monotonic() < deadline, len(done)
         for member in ("1", "2"):

@@ -70,7 +70,7 @@ def produce(broker: EmbeddedBroker, topic: str, count: int) -> None:
 
 
 class Worker:
-    """A share consumer that does with each record what it is told to, and remembers."""
+    """A share consumer that acknowledges each record as configured, and remembers it."""
 
     def __init__(self, broker: EmbeddedBroker, group: str, topic: str, **options: Any) -> None:
         settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "log_level": 0}

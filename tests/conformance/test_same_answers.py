@@ -5,20 +5,20 @@ from __future__ import annotations
 import fnmatch
 
 import pytest
-from tests.conformance import nodes, page, script, table
-from tests.conformance.play import Play
+from verify.conformance import brokers, page, script, table
+from verify.conformance.play import Play
 
 from qanat.api.api_table import SERVED
 from qanat.model.errors import QanatError
 
 CONVERSATIONS = sorted(script.load())
 NOT_IN_KAFKA = ("GetReplicaLogInfo",)
-"""Between brokers, and later than the Kafka whose answers are kept (KIP-966)."""
+"""Between brokers, and newer than the recorded Kafka (KIP-966)."""
 
 
 def hold(name: str) -> tuple[list[table.Difference], list[BaseException]]:
-    """What differs in one conversation with a fresh node, and what the node reports as faults."""
-    with nodes.qanat() as (address, faults):
+    """The differences in one conversation with a fresh node, and the node's faults."""
+    with brokers.qanat() as (address, faults):
         play = Play(address, name)
         script.hold(play)
     return list(table.compare(name, table.read(name), play.steps)), faults
@@ -37,7 +37,7 @@ def test_the_same_answers(name: str) -> None:
         if pattern.split("|")[0] == name and not any(fnmatch.fnmatchcase(one.place, pattern) for one in differences)
     ]
     assert not unknown, "\n".join(unknown)
-    assert not unused, "listed, but the same: strike it off the list"
+    assert not unused, "listed, but the same: remove it from the list"
     assert [fault for fault in faults if not isinstance(fault, QanatError)] == []
 
 
@@ -65,4 +65,4 @@ def test_every_api_in_every_version_is_part_of_a_conversation() -> None:
 
 
 def test_the_page_about_differences_is_the_list() -> None:
-    assert page.PAGE.read_text() == page.rendered(), "run python -m tests.conformance.page"
+    assert page.PAGE.read_text() == page.rendered(), "run python -m verify.conformance.page"

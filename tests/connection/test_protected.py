@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from tests.connection.certificates import Certificates, certificates, tls_in_front
 from tests.interop.conftest import kafka_jars
-from tests.interop.kafka_broker import KafkaBroker
+from tools.kafka_broker import KafkaBroker
 
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.faults import UnreachableError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.interop.conftest import kafka_jars
-from tests.interop.kafka_broker import KafkaBroker
+from tools.kafka_broker import KafkaBroker
 
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.fetching import FetchLimits, fetch

@@ -1,4 +1,4 @@
-"""librdkafka as everybody's client: topics, plain and transactional messages, and reading it all back."""
+"""librdkafka as the client of both brokers: topics, plain and transactional messages, and reads of all of them."""
 
 from __future__ import annotations
 

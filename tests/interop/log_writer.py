@@ -1,4 +1,4 @@
-"""A log written by our code on real files, beside a plain account of what was written."""
+"""A log written by our code on real files, with a list of what was written."""
 
 from __future__ import annotations
 

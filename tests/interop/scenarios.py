@@ -1,4 +1,4 @@
-"""Logs with a past: written, crashed, cut, compacted. Each is made by our code and told by its account."""
+"""Logs with a past: written, crashed, truncated, compacted. Our code makes each, with a list of its records."""
 
 from __future__ import annotations
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conformance.play import Play
 from tests.groups.consumers import ClassicConsumer, Consumer, beat, join
 from tests.groups.shell import SECOND, Entry, Shell, subscription
-from tests.interop.kafka_broker import KafkaBroker
+from tools.kafka_broker import KafkaBroker
 from tools.kafka_dump import LIMIT_SECONDS, TOOL
 from tools.kafka_jars import java_command
+from verify.conformance.play import Play
 
 from qanat.groups.consumer.records import ConsumerGroupRecord, CurrentAssignmentRecord
 from qanat.groups.record_codec import decode_record

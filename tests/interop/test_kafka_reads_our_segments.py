@@ -218,7 +218,7 @@ def test_a_producers_last_batch_stays_when_all_its_records_are_gone(judged: Judg
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_batches_carry_the_leader_epochs_of_the_checkpoint(judged: Judged, name: str) -> None:
-    """The checkpoint's own format is compared with Kafka's in `test_kafka_and_we_share_a_log`."""
+    """The checkpoint's own format is compared with Kafka's in `test_shared_log`."""
     version, count, *lines = (judged.writers[name].folder / "leader-epoch-checkpoint").read_text().splitlines()
     starts = [tuple(map(int, line.split())) for line in lines]
 

@@ -1,4 +1,4 @@
-"""`kill -9` of a real broker process under load: nothing acknowledged is lost. Longer: python -m verify.restart kill."""
+"""`kill -9` of a real broker process under load: nothing acknowledged is lost. Longer: `make restart`."""
 
 from __future__ import annotations
 

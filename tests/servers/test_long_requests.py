@@ -17,9 +17,9 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from bench.holds.cases import Case
-from bench.holds.crowd import Crowd, settle
-from bench.holds.requests import cases
+from bench.stalls.cases import Case
+from bench.stalls.crowd import Crowd, settle
+from bench.stalls.requests import cases
 
 from qanat.api.api_table import SERVED
 from qanat.testing import EmbeddedBroker

@@ -1,20 +1,20 @@
-"""A queue worked by eight share consumers of which some are killed or frozen. Longer: python -m verify.share_queue."""
+"""A queue with eight share consumers of which some are killed or frozen. Longer: `make queue`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
-from verify.share_queue.conductor import LIMIT, LOCK_S, expected_letters, work_under_fire
+from verify.share_queue.conductor import LIMIT, LOCK_S, expected_letters, work_under_kills
 from verify.share_queue.judgement import Event, Judgement
 
 RECORDS = 1_000
 FETCH_S = 30.0
-"""What a busy machine may take to hand out again what is free."""
+"""How long a busy machine may take to deliver an available record again."""
 
 
 def test_every_record_is_accepted_once_or_a_dead_letter_while_workers_are_killed(tmp_path: Path) -> None:
-    outcome = work_under_fire(tmp_path, RECORDS, kills=4, broker_kills=1, seed=1)
+    outcome = work_under_kills(tmp_path, RECORDS, kills=4, broker_kills=1, seed=1)
 
     judgement = outcome.judgement
     assert judgement.problems() == []
@@ -24,17 +24,17 @@ def test_every_record_is_accepted_once_or_a_dead_letter_while_workers_are_killed
 
 
 def judged(*lines: str, letters: Counter[int] | None = None) -> list[str]:
-    """What is wrong with a history of record 0, in lines of `worker what detail`."""
+    """The problems of a history of record 0, in lines of `worker what detail`."""
     rows = [line.split() for line in lines]
     events = [Event(worker, what, 0, detail, float(at)) for at, (worker, what, detail) in enumerate(rows)]
     return Judgement(1, LIMIT, LOCK_S, events, {}, letters or Counter()).problems()
 
 
-def test_the_judge_tells_what_is_wrong() -> None:
+def test_the_judge_reports_problems() -> None:
     accepted = ("a got 1", "a doing accept", "a done accept")
 
     assert judged(*accepted) == []
-    assert judged("a got 1", "a doing accept") == [], "nobody knows whether it was taken"
+    assert judged("a got 1", "a doing accept") == [], "whether it was taken is unknown"
     assert judged() == ["1 lost, first 0"]
     assert judged("a got 1") == ["1 lost, first 0"]
     assert judged(*accepted, "b got 1", "b doing accept", "b done accept") == ["1 accepted twice, first 0"]
@@ -43,4 +43,4 @@ def test_the_judge_tells_what_is_wrong() -> None:
     assert "1 delivered too often, first 0" in judged(f"a got {LIMIT + 1}", "a doing accept", "a done accept")
     assert "1 held by two at once, first 0" in judged("a got 1", "b got 1", "a doing accept", "a done accept")
     late = ("a got 1", "b got 2", "b doing accept", "b done accept", "a doing accept", "a done accept")
-    assert judged(*late) == [], "the word of one who slept does not count"
+    assert judged(*late) == [], "a late acknowledgement does not count"

@@ -25,7 +25,7 @@ from qanat.wire.records import Record, encode_batch
 TOPIC = "t"
 AT = TopicPartition(TOPIC, 0)
 Script = Callable[["Stage"], Coroutine[Any, Any, None]]
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 class Stage(ClusterRun):
@@ -104,24 +104,24 @@ class Stage(ClusterRun):
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait; a script that waits in vain has failed."""
-        deadline = self._loop.time() + _PATIENCE_S
+        deadline = self._loop.time() + _TIMEOUT_S
         while not condition():
             assert self._loop.time() < deadline, f"in vain: {what}"
             await asyncio.sleep(0.05)
 
     async def whole_again(self) -> None:
-        """Wait until there is a leader, everybody is in sync, and all copies are equal."""
+        """Wait until there is a leader, all replicas are in sync, and all are equal."""
         await self.until(lambda: not agreement_problems(self.machines, TOPIC, 1), "all agree")
 
     # Using
 
     async def send(self, value: bytes, seconds: float = 20.0) -> int | None:
-        """Write one record with acks=all; its offset, or None where nobody acknowledged it in time."""
+        """Write one record with acks=all; returns its offset, or None where it was not acknowledged in time."""
         async with Cluster(self.bootstrap, "writer", seconds) as cluster:
             return await _send(cluster, value, seconds)
 
     async def send_to(self, machine: Machine, value: bytes, seconds: float = 3.0) -> int | None:
-        """The same by somebody who knows this one broker only, and believes it."""
+        """The same by a client that knows only this broker."""
         async with Cluster([(machine.host, PORT)], "writer", seconds) as cluster:
             return await _send(cluster, value, seconds)
 

@@ -13,12 +13,12 @@ from verify.clusters.bug_bank.bug import Bug, Patches
 
 QUICK = (
     "show_what_is_not_committed",
-    "join_by_asking",
+    "join_by_fetching",
     "mix_topics_of_one_name",
     "keep_an_epoch_when_the_leader_changes",
     "truncate_to_the_high_watermark",
 )
-"""Found in the first lives that are tried, whatever else has changed."""
+"""Found in the first runs of a search, whatever else has changed."""
 MOST_SEEDS = 5
 
 
@@ -36,8 +36,8 @@ def test_the_page_of_the_simulation_lists_them_all() -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_the_life_in_which_a_bug_was_found_is_still_one_that_may_show_it(bug: Bug) -> None:
-    """Where plans are drawn otherwise, the seed that is written down is another life: it must be looked for anew."""
+def test_the_seed_that_found_a_bug_may_still_show_it(bug: Bug) -> None:
+    """Where plans are drawn otherwise, the recorded seed is another run: search for the bug anew."""
     assert bug.found_at > 0, "one that was never found shows nothing"
     assert next(fitting_seeds(bug, bug.found_at)) == bug.found_at
 
@@ -46,7 +46,7 @@ def test_the_life_in_which_a_bug_was_found_is_still_one_that_may_show_it(bug: Bu
 def test_the_simulation_finds(bug: Bug) -> None:
     found = look_for(bug, MOST_SEEDS, bug.found_at)
 
-    assert found.report is not None, f"{bug.name} passes for nothing in {found.seeds} lives from seed {bug.found_at}"
+    assert found.report is not None, f"{bug.name} is not found in {found.seeds} runs from seed {bug.found_at}"
 
 
 def test_what_was_put_in_is_taken_out() -> None:

@@ -441,7 +441,7 @@ def test_c80_a_broker_that_hears_of_its_registration_last_leads_what_it_was_give
         other.kill()
         await stage.until(lambda: stage.state.in_sync_nodes == (last.node_id,), "one is left")
         last.kill()
-        await stage.until(lambda: stage.state.leader == NO_LEADER, "nobody leads")
+        await stage.until(lambda: stage.state.leader == NO_LEADER, "there is no leader")
         last.store.lost_changes = 1  # That of its own registration.
         await last.start()
         await stage.until(lambda: last.node is not None and AT in last.node.broker.partitions, "it leads again")
@@ -455,7 +455,7 @@ def test_c81_a_leader_whose_lease_was_taken_away_changes_no_in_sync_set_by_what_
         entry = stage._truth.peek(keys.broker(leader.node_id))
         assert entry is not None
         assert entry.lease is not None
-        leader.store.is_mute = True  # It is not told.
+        leader.store.is_mute = True  # It gets no response.
         await stage._truth.revoke(Lease(entry.lease, 0))
         _cut_off(stage, leader)
         await stage.until(lambda: stage.leader is not leader, "another one leads")

@@ -1,4 +1,4 @@
-"""C81: a broker whose renewals are not confirmed elects nobody and changes no in-sync set."""
+"""C81: a broker whose renewals are not confirmed elects no leader and changes no in-sync set."""
 
 from __future__ import annotations
 

@@ -28,13 +28,13 @@ HOUR_MS = 60 * 60 * 1000
 
 
 def _coordinator(stage: Stage) -> Machine:
-    """Whoever leads the partition of the transactions' topic that has the id."""
+    """The leader of the transaction topic's partition that has the id."""
     for machine in stage.machines:
         if machine.node is not None:
             topic = machine.node.broker.transactions.topic
             if TopicPartition(TRANSACTIONS_TOPIC, topic.partition_of(ID)) in machine.node.broker.partitions:
                 return machine
-    raise AssertionError("nobody coordinates")
+    raise AssertionError("there is no coordinator")
 
 
 def _stop_markers(machine: Machine, after: int) -> asyncio.Event:

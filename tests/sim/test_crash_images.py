@@ -21,7 +21,7 @@ from qanat.log.settings import CleanupPolicy, LogSettings
 from qanat.testing.simulation.disk import SimDisk
 
 GROUPS, SEEDS_PER_GROUP = 10, 7
-"""70 workloads, at least 5,000 images in all; `make sim` runs as many as it is told."""
+"""70 workloads, at least 5,000 images in all; `make sim-log` runs any number."""
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
@@ -65,7 +65,8 @@ def trace_hash(seed: int, hash_seed: str) -> str:
     source = str(Path(qanat.__file__).parents[1])
     environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": source}
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    root = Path(__file__).resolve().parents[2]
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("seed", [1, 14])
@@ -88,7 +89,7 @@ def test_the_program_fails_and_names_the_command(
     monkeypatch.setattr("verify.logs.crash_sweep.check_recovered", broken)
 
     assert main(["--seed", "5", "--cut", "10", "--variant", "drop_all"]) == 1
-    assert "python -m verify --seed 5 --cut 10 --variant drop_all" in capsys.readouterr().out
+    assert "python -m verify.logs --seed 5 --cut 10 --variant drop_all" in capsys.readouterr().out
 
 
 def test_the_program_stops_at_ctrl_c_with_the_report_so_far(
@@ -173,5 +174,5 @@ def test_a_log_that_goes_on_empty_elsewhere_remembers_nothing() -> None:
 
     check_recovered(rig.log, rig.history)
     rig.log.producers.states.update(states)
-    with pytest.raises(LogMismatchError, match="started afresh remembers"):
+    with pytest.raises(LogMismatchError, match="a restarted log remembers"):
         check_recovered(rig.log, rig.history)

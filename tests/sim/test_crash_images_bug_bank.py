@@ -167,7 +167,7 @@ def take_every_tail_for_torn(patch: MonkeyPatch) -> None:
 
 
 def leave_staged_batches_in_sight(patch: MonkeyPatch) -> None:
-    """A batch of a staged file is nobody's, and seen, if its new header is lost and the file's name is not."""
+    """A batch of a staged file has no producer, and is visible, if only the file's name survives its new header."""
     patch.setattr("verify.logs.log_rig.hide", _nothing)
     patch.setattr("qanat.log.segment_ingest.show", _nothing)
 

@@ -275,7 +275,7 @@ def test_c20_the_only_replica_in_sync_is_let_go_of_when_others_have_everything_a
         other.kill()
         await _reassign(stage, [other.node_id])
         await asyncio.sleep(5.0)
-        assert stage.state.leader == only, "nobody else has it"
+        assert stage.state.leader == only, "no other replica has it"
         await other.start()
         await stage.until(lambda: stage.state.replicas == (other.node_id,), "it is moved")
         await stage.whole_again()
@@ -314,7 +314,7 @@ def test_c21_where_a_log_starts_never_goes_back_when_the_leader_that_was_told_di
 
 
 def test_writers_hardly_feel_it_when_a_leader_stops_in_good_order() -> None:
-    """Some of these times, whoever follows hears of the election before the new leader does."""
+    """In some of these runs, a follower learns of the election before the new leader does."""
 
     async def script(stage: Stage) -> None:
         for _ in range(9):

@@ -1,4 +1,4 @@
-"""The failure detector on small simulated clusters: one bad link evicts nobody, a dead leader is replaced at once."""
+"""The failure detector on simulated clusters: one bad link evicts no broker, a dead leader is replaced at once."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_healthy_broker_that_two_cannot_reach_is_evicted_ever_more_seldom() ->
         assert 3 <= len(await _registrations(stage, leader, 90.0)) <= 5
 
     report = Stage(script).run()
-    assert all(problem.startswith("a living broker is evicted") for problem in report.problems), report.problems
+    assert all(problem.startswith("a live broker is evicted") for problem in report.problems), report.problems
     assert 2 <= len(report.problems) <= 4
 
 

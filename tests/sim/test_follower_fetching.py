@@ -33,7 +33,7 @@ class RackStage(Stage):
 
 
 class LeaderOnlyStage(RackStage):
-    """The same as Kafka does it unless told otherwise."""
+    """The same with Kafka's default."""
 
     selector = None
 

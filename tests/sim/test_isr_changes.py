@@ -96,7 +96,7 @@ def test_c81_a_leader_whose_registration_ended_before_the_set_was_stored_changes
             one for one in stage.machines if one.node is not None and one.node.broker.controller_loop.is_controller
         ]
         for one in controllers:
-            one.store.is_cut = True  # Nobody else changes the partition: its own compare would refuse the set, too.
+            one.store.is_cut = True  # No other broker changes the partition: its own compare would refuse the set, too.
         await _deregister(stage, leader)
         go_on.set()
         if leader in controllers:

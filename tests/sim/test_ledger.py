@@ -35,7 +35,7 @@ async def test_states_that_follow_each_other_are_in_order() -> None:
 async def test_an_epoch_that_goes_back_is_seen() -> None:
     (problem,) = await _problems(_STATE, replace(_STATE, leader_epoch=4))
 
-    assert problem.startswith("an epoch goes back")
+    assert problem.startswith("a leader epoch goes back")
 
 
 async def test_two_leaders_of_one_epoch_are_seen() -> None:

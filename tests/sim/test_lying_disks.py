@@ -113,7 +113,7 @@ def test_c70_a_disk_put_back_to_an_older_image_does_not_lead_and_catches_up() ->
             machine.lose_power("keep_all")
         old.disk, old.lied_at = image, stage.revision
         await start_all(stage)
-        await stage.until(lambda: stage.state.leader_epoch > epoch, "somebody is elected")
+        await stage.until(lambda: stage.state.leader_epoch > epoch, "a leader is elected")
         assert stage.leader is not old
         await stage.whole_again()
         assert await stage.read() == [b"%d" % number for number in range(10)]

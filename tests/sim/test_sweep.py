@@ -16,7 +16,7 @@ from verify.clusters.plan import Plan
 from verify.clusters.run import Report
 from verify.clusters.sweep import Notebook, reports
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def test_seeds_that_were_noted_are_passed_over(tmp_path: Path) -> None:
@@ -54,12 +54,12 @@ def test_no_process_outlives_a_sweep_that_is_ended(how: signal.Signals) -> None:
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as sweep:
         try:
             children = Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children")
-            deadline = time.monotonic() + PATIENCE_S
+            deadline = time.monotonic() + TIMEOUT_S
             while len(children.read_text().split()) < 2:
                 assert time.monotonic() < deadline, "the sweep has not started its processes"
                 time.sleep(0.01)
             sweep.send_signal(how)
-            _, said = sweep.communicate(timeout=PATIENCE_S)  # To the end of what all of them could say.
+            _, said = sweep.communicate(timeout=TIMEOUT_S)  # To the end of what all of them could say.
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(sweep.pid, signal.SIGKILL)

@@ -121,10 +121,10 @@ def test_a_new_leader_does_not_say_where_its_log_ends_before_it_knows() -> None:
     async def script(stage: Stage) -> None:
         new, partition = await _in_the_dark(stage)
         stamp = wall_ms() - 60_000
-        async with Cluster([(new.host, PORT)], "access", 20.0) as cluster:
+        async with Cluster([(new.host, PORT)], "test", 20.0) as cluster:
             link = await cluster.node_link(new.node_id, Deadline.after(20.0))
             assert await _list(link, _LATEST) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
-            assert await _list(link, stamp) == (ErrorCode.NONE, 0), "what is certainly committed may be told"
+            assert await _list(link, stamp) == (ErrorCode.NONE, 0), "a certainly committed offset may be answered"
             stage.network.heal()
             await stage.until(lambda: partition.log.high_watermark == partition.epoch_start, "it knows now")
             assert await _list(link, _LATEST) == (ErrorCode.NONE, 6)
@@ -140,7 +140,7 @@ def test_a_record_that_a_new_leader_hides_is_not_said_to_be_missing_when_looked_
         await asyncio.sleep(1.0)
         await stage.whole_again()
         new, partition = await _leads_in_the_dark(stage, AT, lambda: stage.send(b"acknowledged"))
-        async with Cluster([(new.host, PORT)], "access", 20.0) as cluster:
+        async with Cluster([(new.host, PORT)], "test", 20.0) as cluster:
             link = await cluster.node_link(new.node_id, Deadline.after(20.0))
             assert await _list(link, between) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
             stage.network.heal()

@@ -1,4 +1,4 @@
-"""Partitions moved at a limited rate, on a small simulated cluster: the copy is slow, nobody else is."""
+"""Partitions moved at a limited rate, on a small simulated cluster: the copy is slow, clients are not."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_replica_that_is_added_copies_no_faster_than_it_may_and_holds_up_nobod
             await asyncio.sleep(0.2)
             assert stage.loop.time() - begun < 20 * _SECONDS
         assert stage.loop.time() - begun >= _SECONDS
-        assert slowest < 1.0, "whoever writes does not wait for the copy"
+        assert slowest < 1.0, "producers do not wait for the copy"
         await stage.whole_again()
 
     _play(script, rates, configs)

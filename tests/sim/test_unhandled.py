@@ -1,4 +1,4 @@
-"""An exception that nobody handles is what is wrong with a simulated life, as long as its machine lives."""
+"""An unhandled exception is a problem of a simulated run, as long as its machine lives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _of(machine: Machine) -> Broker:
 
 
 def _found(stage: Stage) -> str:
-    """The one thing that is wrong with a life."""
+    """The one problem of a run."""
     (problem,) = stage.run().problems
     assert problem.startswith("unhandled exception on machine-")
     return problem

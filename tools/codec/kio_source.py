@@ -16,6 +16,7 @@ from typing import Any, get_args, get_origin
 
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
+
 from tools.codec.schema import Api, Default, Field, Layout, Message
 
 # Tiers 1 to 3 of what clients need, and what brokers say to each other.

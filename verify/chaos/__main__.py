@@ -1,4 +1,4 @@
-"""`python -m verify.chaos`: exit status 1 where anything is wrong, or where too little happened to show much."""
+"""`python -m verify.chaos`: exit status 1 where there is an anomaly, or where too little happened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from verify.chaos.run import Run, Wanted
 
 def main() -> int:
     given = _parser().parse_args()
-    # An interrupt is one also where a script that runs us in the background had switched it off.
+    # A script that runs this in the background may have switched interrupts off.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     kinds = tuple(given.kind or KINDS)
@@ -34,10 +34,10 @@ def main() -> int:
         group_protocol=given.group_protocol,
     )
     folder = Path(mkdtemp(prefix="qanat-chaos-", dir=given.folder))
-    run = Run(wanted, folder, _tell)
+    run = Run(wanted, folder, _show)
     is_good = False
     try:
-        findings = asyncio.run(run.play())
+        findings = asyncio.run(run.run())
         is_good = findings.is_good
         print(f"\r{findings.table()}")
     except (NetworkUnavailableError, StoreUnavailableError) as fault:
@@ -54,39 +54,41 @@ def main() -> int:
     return 0 if is_good else 1
 
 
-def _tell(line: str) -> None:
+def _show(line: str) -> None:
     end = "" if sys.stdout.isatty() else "\n"
     if sys.stdout.isatty() or not line.lstrip()[:1].isdigit() or _is_due():
         print(f"\r{line:<100}", end=end, flush=True)
 
 
-_told = 0
+_lines = 0
 
 
 def _is_due() -> bool:
-    """Into a file, one line in a hundred."""
-    global _told
-    _told += 1
-    return _told % 100 == 0
+    """Into a file, print one line in a hundred."""
+    global _lines
+    _lines += 1
+    return _lines % 100 == 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m verify.chaos", description="Three brokers in network namespaces, beaten up under real clients."
+        prog="python -m verify.chaos", description="Inject faults into three real brokers in network namespaces."
     )
-    parser.add_argument("--store", choices=("sqlite", "etcd"), default="sqlite", help="where metadata lives")
-    parser.add_argument("--seconds", type=float, default=1800.0, help="how long faults come (default 1800)")
+    parser.add_argument("--store", choices=("sqlite", "etcd"), default="sqlite", help="metadata store (default sqlite)")
+    parser.add_argument("--seconds", type=float, default=1800.0, help="duration of fault injection (default 1800)")
     parser.add_argument("--seed", type=int, default=1, help="of the plan of faults (default 1)")
     parser.add_argument("--period", type=float, default=5.0, help="seconds from one fault to the next (default 5)")
     parser.add_argument("--kind", choices=KINDS, action="append", help="only faults of this kind; may be repeated")
-    parser.add_argument("--group-protocol", choices=("classic", "consumer"), default="classic", help="of its readers")
-    parser.add_argument("--rate", type=int, default=7000, help="records a second that are tried (default 7000)")
-    parser.add_argument("--least-rate", type=float, default=5000.0, help="less between faults fails (default 5000)")
+    parser.add_argument("--group-protocol", choices=("classic", "consumer"), default="classic", help="of the consumers")
+    parser.add_argument("--rate", type=int, default=7000, help="records a second to produce (default 7000)")
     parser.add_argument(
-        "--least-faults", type=int, default=20, help="fewer of any kind fail (default 20, or what the time allows)"
+        "--least-rate", type=float, default=5000.0, help="required records a second between faults (default 5000)"
     )
-    parser.add_argument("--folder", help="where to keep what is written while it runs (default: the temporary folder)")
-    parser.add_argument("--keep", action="store_true", help="keep it also when all is well")
+    parser.add_argument(
+        "--least-faults", type=int, default=20, help="required faults of each kind (default 20, or as time allows)"
+    )
+    parser.add_argument("--folder", help="folder for data, logs and journals (default: the temporary folder)")
+    parser.add_argument("--keep", action="store_true", help="keep that folder also after success")
     return parser
 
 

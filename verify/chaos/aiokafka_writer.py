@@ -1,7 +1,7 @@
-"""Writes with aiokafka, idempotently. `python -m verify.chaos.aiokafka_writer …`
+"""An idempotent producer on aiokafka: `python -m verify.chaos.aiokafka_writer …`
 
-As with librdkafka: a value is handed over once. Where a record fails, the producer is thrown away, and what it had is
-of unknown outcome.
+As with librdkafka, a value is produced once. Where a record fails, the producer is discarded, and the outcome of its
+unsettled records is unknown.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _RUN = 20
 _LINGER_MS = 5
 
 
-class Life:
-    """One producer, and what it has not settled."""
+class TrackedProducer:
+    """One producer, and its unsettled records."""
 
     def __init__(self, task: Task, journal: Journal, reports: Reports) -> None:
         self._task, self._journal, self._reports = task, journal, reports
@@ -79,42 +79,44 @@ class Life:
 
 async def write(task: Task) -> None:
     orders, pace, reports, journal = Orders(), Pace(task.rate, _RUN), Reports(), Journal(task.folder, task.name)
-    numbers, lives = count(), deque[Life]()
+    numbers, producers = count(), deque[TrackedProducer]()
     while not orders.is_over:
-        life = Life(task, journal, reports)
+        producer = TrackedProducer(task, journal, reports)
         try:
-            await life.begin()
-            await _use(life, numbers, task, orders, pace, reports)
+            await producer.begin()
+            await _use(producer, numbers, task, orders, pace, reports)
         except (KafkaError, OSError) as fault:
-            life.fault = fault
-        if life.fault is not None:
-            reports.tell(note=f"{task.name}: another producer after {life.fault!r}")
-            await life.abandon()
+            producer.fault = fault
+        if producer.fault is not None:
+            reports.send(note=f"{task.name}: another producer after {producer.fault!r}")
+            await producer.abandon()
         else:
-            lives.append(life)
-    for life in lives:
-        await _finish(life, task, reports)
+            producers.append(producer)
+    for producer in producers:
+        await _finish(producer, task, reports)
     journal.close()
-    reports.tell_in_the_end()
+    reports.send_final()
 
 
-async def _use(life: Life, numbers: Iterator[int], task: Task, orders: Orders, pace: Pace, reports: Reports) -> None:
-    while not orders.is_over and life.fault is None:
-        for _ in range(pace.due() if len(life.unsettled) < task.rate else 0):
-            await life.send(next(numbers))
+async def _use(
+    producer: TrackedProducer, numbers: Iterator[int], task: Task, orders: Orders, pace: Pace, reports: Reports
+) -> None:
+    while not orders.is_over and producer.fault is None:
+        for _ in range(pace.due() if len(producer.unsettled) < task.rate else 0):
+            await producer.send(next(numbers))
             pace.sent(1)
         await asyncio.sleep(0.02)
-        reports.tell_now_and_then()
+        reports.send_periodically()
 
 
-async def _finish(life: Life, task: Task, reports: Reports) -> None:
+async def _finish(producer: TrackedProducer, task: Task, reports: Reports) -> None:
     deadline = asyncio.get_running_loop().time() + FINISH_S
-    while life.unsettled and life.fault is None and asyncio.get_running_loop().time() < deadline:
+    while producer.unsettled and producer.fault is None and asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(0.1)
-        reports.tell_now_and_then()
-    if life.unsettled and life.fault is None:
-        reports.tell(anomaly=f"{task.name}: {len(life.unsettled)} records were not settled {FINISH_S:.0f} s after")
-    await life.abandon()
+        reports.send_periodically()
+    if producer.unsettled and producer.fault is None:
+        reports.send(anomaly=f"{task.name}: {len(producer.unsettled)} records were not settled {FINISH_S:.0f} s after")
+    await producer.abandon()
 
 
 if __name__ == "__main__":

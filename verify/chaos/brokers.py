@@ -1,4 +1,4 @@
-"""The brokers' processes, each on a machine and a disk of its own."""
+"""The processes of the brokers, each on a machine and a disk of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from verify.chaos.network import Network
 
 PORT = 9092
 _INTER_BROKER_PORT = 19092
-_GIVEN_UP = b"data directory given up"
+_DIRECTORY_FAILED = b"data directory given up"
 SETTINGS = (
     "default.replication.factor=3",
     "min.insync.replicas=2",
@@ -29,11 +29,11 @@ SETTINGS = (
     "log.scrub.bytes.per.second=67108864",
     "group.initial.rebalance.delay.ms=0",
 )
-"""As by default, but for what would take longer than the faults last: who is silent for three seconds is missed."""
+"""The defaults, except for timeouts that are longer than the faults: a broker is missed after three silent seconds."""
 
 
 class Broker:
-    """`qanat start` on one machine, as often as wanted."""
+    """`qanat start` on one machine, started and killed any number of times."""
 
     def __init__(
         self, node_id: int, folder: Path, network: Network, library: Path | None, settings: Sequence[str]
@@ -44,32 +44,32 @@ class Broker:
         self.data = folder / "data" / self.machine
         self.log = folder / f"{self.machine}.log"
         self.disk = Disk(self.data, folder / f"{self.machine}.disk", library)
-        self._command = self._words(network, folder, settings)
+        self._command = self._command_line(network, folder, settings)
         self._process: subprocess.Popen[bytes] | None = None
-        self._life_starts_at = 0
+        self._run_starts_at = 0
 
-    def _words(self, network: Network, folder: Path, settings: Sequence[str]) -> list[str]:
+    def _command_line(self, network: Network, folder: Path, settings: Sequence[str]) -> list[str]:
         address = network.address(self.machine)
-        told = [*SETTINGS, f"inter.broker.port={_INTER_BROKER_PORT}", *settings]
+        all_settings = [*SETTINGS, f"inter.broker.port={_INTER_BROKER_PORT}", *settings]
         return [
             *network.inside(self.machine),
             *(sys.executable, "-m", "qanat.app", "start", "--host", address, "--port", str(PORT)),
             *("--node-id", str(self.node_id), "--data-dir", str(folder / "data")),
-            *(word for setting in told for word in ("-X", setting)),
+            *(word for setting in all_settings for word in ("-X", setting)),
         ]
 
     def start(self) -> None:
-        """Start it; it answers when it does."""
+        """Start the process; does not wait until it serves."""
         assert not self.is_running, f"broker {self.node_id} runs already"
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("QANAT_")}
-        self._life_starts_at = self.log.stat().st_size if self.log.exists() else 0
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("QANAT_")}
+        self._run_starts_at = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**kept, **self.disk.environment},
+                env={**environment, **self.disk.environment},
                 start_new_session=True,
             )
 
@@ -82,11 +82,11 @@ class Broker:
         return None if self._process is None else self._process.poll()
 
     @property
-    def has_given_up(self) -> bool:
-        """Whether its present life has said that it does not trust its disk any more."""
+    def has_failed_directory(self) -> bool:
+        """Whether the running process has logged that it gave its log directory up."""
         with self.log.open("rb") as log:
-            log.seek(self._life_starts_at)
-            return _GIVEN_UP in log.read()
+            log.seek(self._run_starts_at)
+            return _DIRECTORY_FAILED in log.read()
 
     def signal(self, number: signal.Signals) -> None:
         if self._process is not None:
@@ -94,13 +94,13 @@ class Broker:
                 self._process.send_signal(number)
 
     def kill(self) -> None:
-        """No word of warning, also for one that is paused."""
+        """Kill it with -9, also while it is paused."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def end(self) -> None:
-        """In order, or by force where it does not."""
+        """Shut it down cleanly, or kill it where that takes too long."""
         self.disk.become(Condition.WELL)
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)
@@ -110,7 +110,7 @@ class Broker:
         self.kill()
 
     def exceptions(self) -> Counter[str]:
-        """Faults that nobody in the broker was prepared for, by their last line, as all its lives have logged them."""
+        """Unexpected exceptions that the broker has logged in all its runs, by their last line."""
         found: Counter[str] = Counter()
         is_inside = False
         for line in self.log.read_text(errors="replace").splitlines():
@@ -121,6 +121,6 @@ class Broker:
                 found[line[:200]] += 1
         return found
 
-    def last_words(self) -> str:
+    def last_log_line(self) -> str:
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1][:300] if lines else "it said nothing"
+        return lines[-1][:300] if lines else "it logged nothing"

@@ -1,8 +1,8 @@
-"""What every client's process shares: what it is told, how it paces itself, what it reports, the order to finish.
+"""The parts that all client processes share: command line, pacing, reports, the order to finish.
 
-A client reads its orders from standard input: a line, or the end of it, means to finish. Readers are told with it how
-far everything acknowledged goes, because a broker that was asked might not know yet. It reports on standard output,
-a JSON object a line. It ends with 0 when it has finished; any other end is an anomaly.
+A client reads its orders from standard input: a line, or the end of the stream, means to finish. For consumers the line
+names the acknowledged end offsets, because a broker might not know them yet. It reports on standard output, a JSON
+object a line. It exits with 0 when it has finished; any other exit is an anomaly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 REPORT_S = 0.2
 _LEAST_OWED = 100
 FINISH_S = 120.0
-"""How long after healing everything that was sent must be settled, and readable."""
+"""How long after healing every sent record must be settled and readable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Task:
     topics: dict[str, int]
     """Names, with their number of partitions."""
     rate: int = 0
-    """Records a second; for writers."""
+    """Records a second; for producers."""
 
     @property
     def writer(self) -> int:
         return int(self.name.rsplit("-", 1)[1])
 
-    def words(self) -> list[str]:
+    def arguments(self) -> list[str]:
         topics = ",".join(f"{name}:{count}" for name, count in self.topics.items())
         return [self.name, self.bootstrap, str(self.folder), topics, str(self.rate)]
 
@@ -48,11 +48,11 @@ class Task:
 
 
 class Orders:
-    """Whether to finish."""
+    """The order to finish, read from standard input."""
 
     def __init__(self) -> None:
         self.ends: dict[str, dict[str, int]] = {}
-        """By topic and partition: after the last record that was acknowledged. For readers, once it is over."""
+        """The acknowledged end offsets, by topic and partition; for consumers, once they should finish."""
         self._finish = threading.Event()
         threading.Thread(target=self._listen, name="orders", daemon=True).start()
 
@@ -67,7 +67,7 @@ class Orders:
 
 
 class Pace:
-    """How many records are due, in runs of so many. A stall of more than a moment is not made up for."""
+    """The number of records that are due, in multiples of a run. Records of a long stall are not sent later."""
 
     def __init__(self, rate: int, run: int) -> None:
         self._rate, self._run = rate, run
@@ -85,7 +85,7 @@ class Pace:
 
 
 class Reports:
-    """Counts of what was acknowledged, told now and then; and what should not have happened, told at once."""
+    """Reports of a client: counts periodically, notes and anomalies at once."""
 
     def __init__(self) -> None:
         self.acknowledged = 0
@@ -99,19 +99,19 @@ class Reports:
         self._ends[partition] = max(self._ends.get(partition, 0), offset + 1)
 
     def count(self, records: int) -> None:
-        """Something was acknowledged just now."""
+        """So many records were acknowledged just now."""
         now_s = time.monotonic()
         self.longest_gap_s = max(self.longest_gap_s, now_s - self._last_s)
         self._last_s = now_s
         self.acknowledged += records
 
-    def tell_now_and_then(self) -> None:
+    def send_periodically(self) -> None:
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + REPORT_S
-            self.tell(acknowledged=self.acknowledged, gap_s=round(self.longest_gap_s, 3))
+            self.send(acknowledged=self.acknowledged, gap_s=round(self.longest_gap_s, 3))
 
-    def tell_in_the_end(self) -> None:
-        self.tell(acknowledged=self.acknowledged, gap_s=round(self.longest_gap_s, 3), ends=self._ends)
+    def send_final(self) -> None:
+        self.send(acknowledged=self.acknowledged, gap_s=round(self.longest_gap_s, 3), ends=self._ends)
 
-    def tell(self, **facts: object) -> None:
+    def send(self, **facts: object) -> None:
         print(json.dumps(facts), flush=True)

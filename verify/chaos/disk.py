@@ -1,4 +1,4 @@
-"""A broker's disk, as a library that is preloaded into its process and obeys a byte in a file."""
+"""A failing disk: a library that is preloaded into a broker and controlled by a byte in a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SOURCE = Path(__file__).with_name("failing_disk.c")
 
 
 class Condition(enum.IntEnum):
-    """How a disk is; the numbers are those of `failing_disk.c`."""
+    """The condition of a disk; the numbers are those of `failing_disk.c`."""
 
     WELL = 0
     FULL = 1
@@ -19,7 +19,7 @@ class Condition(enum.IntEnum):
 
 
 def build_failing_disk(folder: Path) -> Path | str:
-    """The library; or why it cannot be had."""
+    """The path of the library, or why it cannot be built."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return "there is no C compiler (cc), so disks neither fill up nor fail (Debian: apt install gcc libc6-dev)"
@@ -32,7 +32,7 @@ def build_failing_disk(folder: Path) -> Path | str:
 
 
 class Disk:
-    """What lies below one folder."""
+    """The disk below one folder."""
 
     def __init__(self, folder: Path, control: Path, library: Path | None) -> None:
         self._folder, self._control, self._library = folder, control, library
@@ -40,7 +40,7 @@ class Disk:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process is started with that uses it."""
+        """The environment variables of a process that uses it."""
         if self._library is None:
             return {}
         return {
@@ -50,6 +50,6 @@ class Disk:
         }
 
     def become(self, condition: Condition) -> None:
-        # Processes have it mapped: the byte is changed in place.
+        # Processes map the file: the byte is changed in place.
         with self._control.open("r+b" if self._control.exists() else "wb") as control:
             control.write(bytes([condition]))

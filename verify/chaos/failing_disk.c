@@ -1,7 +1,7 @@
-/* A disk that is full, or whose syncs fail, for as long as a byte in a control file says so.
+/* A disk that is full, or whose syncs fail, as long as a byte in a control file says so.
  *
- * Preloaded into a broker. Only files below CHAOS_DISK_FOLDER are touched. The control file is mapped, so that a look
- * at it costs nothing: 0 all is well, 1 writes fail with ENOSPC, 2 syncs fail with EIO. */
+ * Preloaded into a broker. Only files below CHAOS_DISK_FOLDER are affected. The control file is mapped, so that reading
+ * it costs nothing: 0 no fault, 1 writes fail with ENOSPC, 2 syncs fail with EIO. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ __attribute__((constructor)) static void open_control(void) {
     close(fd);
 }
 
-static int is_struck(int fd, int fault) {
+static int is_failing(int fd, int fault) {
     char link[64], path[PATH_MAX];
     if (control == NULL || *control != fault) return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -45,7 +45,7 @@ static int is_struck(int fd, int fault) {
     result name parameters {                                                         \
         static result(*real) parameters;                                             \
         if (real == NULL) real = (result(*) parameters)dlsym(RTLD_NEXT, #name);      \
-        if (is_struck(fd, fault)) {                                                  \
+        if (is_failing(fd, fault)) {                                                 \
             errno = error;                                                           \
             return -1;                                                               \
         }                                                                            \

@@ -1,7 +1,7 @@
-"""What clients did and saw, on disk: a file for each client and partition, in rows of fixed size.
+"""Journals: what clients sent and read, in a file for each client and partition, in rows of fixed size.
 
-A record's value begins with who wrote it and a number, which never comes twice: `3/12345 ....`. Journals keep the two
-numbers, and give back the value without its padding.
+A record's value begins with its writer and a unique number: `3/12345 ....`. Journals store the two numbers, and return
+the value without its padding.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def value_of(writer: int, number: int) -> bytes:
 
 
 def identity_of(value: bytes | None) -> tuple[int, int]:
-    """Who wrote a value, and its number; (0, -1) for one that none of us wrote."""
+    """The writer of a value, and its number; (0, -1) for a value that no client of ours wrote."""
     try:
         writer, number = (value or b"").split(b" ", 1)[0].split(b"/")
         return int(writer), int(number)
@@ -37,7 +37,7 @@ def identity_of(value: bytes | None) -> tuple[int, int]:
 
 
 class Journal:
-    """What one client writes down. Closed in the end, so that nothing stays in memory."""
+    """The journal of one client; `close` flushes it."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self._name = folder, name
@@ -66,7 +66,7 @@ class Journal:
 
 
 def read_sends(folder: Path, topic: str, partition: int) -> Iterator[Send]:
-    """What everybody sent to a partition. A writer's name ends with its number: `librdkafka-1`."""
+    """What all clients sent to a partition. A writer's name ends with its number: `librdkafka-1`."""
     for path in sorted(folder.glob(f"sends.{topic}.{partition}.*")):
         client = path.name.split(".", 3)[3]
         writer = int(client.rsplit("-", 1)[1])
@@ -77,7 +77,7 @@ def read_sends(folder: Path, topic: str, partition: int) -> Iterator[Send]:
 
 
 def read_polls(folder: Path, topic: str, partition: int) -> Iterator[Poll]:
-    """What everybody saw of a partition."""
+    """What all clients read from a partition."""
     for path in sorted(folder.glob(f"polls.{topic}.{partition}.*")):
         client = path.name.split(".", 3)[3]
         content, at = path.read_bytes(), 0
@@ -92,5 +92,5 @@ def read_polls(folder: Path, topic: str, partition: int) -> Iterator[Poll]:
 
 def _whole(path: Path, row_bytes: int) -> bytes:
     content = path.read_bytes()
-    assert len(content) % row_bytes == 0, f"{path} ends within a row: its client did not end in order"
+    assert len(content) % row_bytes == 0, f"{path} ends within a row: its client did not close it"
     return content

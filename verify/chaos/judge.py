@@ -1,4 +1,4 @@
-"""What the journals show, judged by the simulation's checker: partition by partition, then whole transactions."""
+"""The judge of a run: the simulation's checker on the journals, partition by partition, then on whole transactions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MEMBERS = ("member-a", "member-b")
 
 
 def judge(journals: Path, topics: dict[str, int]) -> list[str]:
-    """Everything that is wrong."""
+    """All anomalies of a run."""
     places = [(journals, topic, number) for topic, count in topics.items() for number in range(count)]
     with ProcessPoolExecutor(_PROCESSES, get_context("spawn")) as pool:
         found = [problem for problems in pool.map(judge_partition, places) for problem in problems]
@@ -35,11 +35,11 @@ def judge_partition(place: tuple[Path, str, int]) -> list[str]:
 
 
 def _unread_by_the_group(history: History) -> Iterator[str]:
-    """Members commit what they have read and nothing else, so that together they read everything."""
+    """Records that no member read. Members commit only what they have read, so together they read everything."""
     read = {value for poll in history.polls if poll.client in _MEMBERS for _, value in poll.seen}
     for send in history.sends:
         if send.outcome is Outcome.DONE and send.value not in read:
-            yield f"unread-by-group: no member was given {send.value.decode()}, at {send.partition}@{send.offset}"
+            yield f"unread-by-group: no member read {send.value.decode()}, at {send.partition}@{send.offset}"
 
 
 def judge_transactions(topic: tuple[Path, str, int]) -> list[str]:

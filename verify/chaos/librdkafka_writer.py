@@ -1,7 +1,7 @@
-"""Writes with librdkafka, idempotently. `python -m verify.chaos.librdkafka_writer …`
+"""An idempotent producer on librdkafka: `python -m verify.chaos.librdkafka_writer …`
 
-A value is given to the producer once and never again. Where the producer gives up, what it had is of unknown outcome,
-and another producer goes on with other values.
+A value is produced once. Where the producer gives up, the outcome of its unsettled records is unknown, and another
+producer continues with other values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from verify.chaos.journal import Journal, value_of
 from verify.clusters.history import Outcome
 
 _RUN = 50
-"""Records in a row to one partition: batches are worth sending then."""
+"""Consecutive records to one partition, so that batches are large enough."""
 _OPTIONS = {
     "enable.idempotence": True,
     "acks": "all",
@@ -31,8 +31,8 @@ _OPTIONS = {
 }
 
 
-class Life:
-    """One producer, and what it has not settled."""
+class TrackedProducer:
+    """One producer, and its unsettled records."""
 
     def __init__(self, task: Task, journal: Journal, reports: Reports) -> None:
         self._task, self._journal, self._reports = task, journal, reports
@@ -41,7 +41,7 @@ class Life:
         self.unsettled: dict[int, int] = {}
 
     def send(self, number: int) -> bool:
-        """Hand a value over; whether the producer had room for it. Raises `KafkaException` where it has given up."""
+        """Produce a value; returns whether the producer had room. Raises `KafkaException` where it has given up."""
         at = number // _RUN % self._partitions
         self.unsettled[number] = at
         try:
@@ -65,11 +65,11 @@ class Life:
             self._reports.reach(at, offset)
             self._reports.count(1)
         else:
-            self._reports.tell(note=f"{self._task.name}: a record was given up: {fault}")
+            self._reports.send(note=f"{self._task.name}: a record was given up: {fault}")
             self._journal.note_send(self._topic, at, number, Outcome.UNKNOWN)
 
     def abandon(self) -> None:
-        """Whatever is not settled never will be."""
+        """Record all unsettled records as of unknown outcome."""
         for number, at in self.unsettled.items():
             self._journal.note_send(self._topic, at, number, Outcome.UNKNOWN)
         self.unsettled.clear()
@@ -77,28 +77,28 @@ class Life:
 
 def write(task: Task) -> None:
     orders, pace, reports, journal = Orders(), Pace(task.rate, _RUN), Reports(), Journal(task.folder, task.name)
-    life, numbers = Life(task, journal, reports), count()
+    producer, numbers = TrackedProducer(task, journal, reports), count()
     while not orders.is_over:
         try:
-            for _ in range(pace.due() if len(life.unsettled) < task.rate else 0):
-                if not life.send(next(numbers)):
+            for _ in range(pace.due() if len(producer.unsettled) < task.rate else 0):
+                if not producer.send(next(numbers)):
                     break
                 pace.sent(1)
         except KafkaException as fault:
-            reports.tell(note=f"{task.name}: another producer after {fault}")
-            life.abandon()
-            life = Life(task, journal, reports)
-        life.poll(0.02)
-        reports.tell_now_and_then()
+            reports.send(note=f"{task.name}: another producer after {fault}")
+            producer.abandon()
+            producer = TrackedProducer(task, journal, reports)
+        producer.poll(0.02)
+        reports.send_periodically()
     deadline = time.monotonic() + FINISH_S
-    while life.unsettled and time.monotonic() < deadline:
-        life.poll(0.1)
-        reports.tell_now_and_then()
-    if life.unsettled:
-        reports.tell(anomaly=f"{task.name}: {len(life.unsettled)} records were not settled {FINISH_S:.0f} s after")
-    life.abandon()
+    while producer.unsettled and time.monotonic() < deadline:
+        producer.poll(0.1)
+        reports.send_periodically()
+    if producer.unsettled:
+        reports.send(anomaly=f"{task.name}: {len(producer.unsettled)} records were not settled {FINISH_S:.0f} s after")
+    producer.abandon()
     journal.close()
-    reports.tell_in_the_end()
+    reports.send_final()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A disk that lies while all brokers are down: kill all of them, change what one of them finds, start them again.
+"""Lying disks: kill all brokers, change one broker's disk, start all again.
 
-Rule 1: one disk lies at a time. The next one does not before all replicas are in sync and a flipped bit is repaired; a
-        bit that nobody has read yet keeps its disk the only one that may lie.
-Rule 2: a lie is a state in which a disk may be. A copy is taken while its process is stopped.
+Rule 1: one disk lies at a time. The next one lies only after all replicas are in sync and a flipped bit is repaired; as
+        long as no broker has read a flipped bit, only the same disk may lie again.
+Rule 2: a lie is a state in which a disk may be. An image is taken while its process is stopped.
 """
 
 from __future__ import annotations
@@ -15,58 +15,58 @@ from contextlib import contextmanager
 from random import Random
 
 from verify.chaos.brokers import Broker
-from verify.chaos.lies import Flip, OldImage, flip_bit, is_repaired, remove_partition
+from verify.chaos.convergence import Convergence
+from verify.chaos.disk_damage import Flip, OldImage, flip_bit, is_repaired, remove_partition
 from verify.chaos.plan import PlannedFault
-from verify.chaos.wholeness import Wholeness
 
 _WHOLE_S = 120.0
 _PAUSED, _KILLED = 0.4, 0.7
-"""How images are taken, as shares of 1; the rest after a controlled stop."""
+"""Shares of images: up to the first of a paused, up to the second of a killed process; the rest after a shutdown."""
 _LONGEST_SINCE_S = 3.0
-"""How much older an image is, at least, than the moment when all are killed."""
+"""The longest pause between the image and the kill of all brokers."""
 
 
 class LyingDisks:
-    """All lies of a run. Nothing else strikes during `strike`; brokers in `struck` are nobody else's."""
+    """All lies of a run. No other fault is active during `inject`, nor on the brokers in `busy`."""
 
-    def __init__(self, brokers: Sequence[Broker], wholeness: Wholeness, struck: set[int]) -> None:
-        self._brokers, self._wholeness, self._struck = brokers, wholeness, struck
+    def __init__(self, brokers: Sequence[Broker], convergence: Convergence, busy: set[int]) -> None:
+        self._brokers, self._convergence, self._busy = brokers, convergence, busy
         self._suspect: Broker | None = None
         self._flips: list[Flip] = []
         """Bits of the suspect's disk that may not be repaired yet."""
         self.longest_led_s = 0.0
-        """From the start of all brokers until every partition was led."""
-        self.longest_whole_s = 0.0
+        """From the start of all brokers until every partition had a leader."""
+        self.longest_in_sync_s = 0.0
         """From the end of all other faults until every replica was in sync."""
         self.lies: list[str] = []
         self.anomalies: list[str] = []
 
-    async def await_whole(self) -> bool:
+    async def await_in_sync(self) -> bool:
         """Wait until every replica of every partition is in sync; False, and an anomaly, where that takes too long."""
         began = time.monotonic()
-        wrong = await self._wholeness.until_whole(_WHOLE_S)
-        self.longest_whole_s = max(self.longest_whole_s, time.monotonic() - began)
+        wrong = await self._convergence.until_in_sync(_WHOLE_S)
+        self.longest_in_sync_s = max(self.longest_in_sync_s, time.monotonic() - began)
         if wrong:
             self.anomalies.append(f"not in sync after {_WHOLE_S:.0f} s: {', '.join(wrong)}; {self._last_lie()}")
         return not wrong
 
-    async def strike(self, fault: PlannedFault) -> None:
-        """Lie, all replicas being in sync; returns when every partition is led again."""
+    async def inject(self, fault: PlannedFault) -> None:
+        """Let a disk lie, all replicas being in sync; returns when every partition has a leader again."""
         broker, image = await self._liar(fault), None
         if fault.kind == "old image":
             image = await self._take_image(fault, broker)
             await asyncio.sleep(min(fault.lasts_s, _LONGEST_SINCE_S))
-            if not await self.await_whole():
+            if not await self.await_in_sync():
                 return
         await self._lie_while_all_are_down(fault, broker, image)
         began = time.monotonic()
-        wrong = await self._wholeness.until_led(_WHOLE_S)
+        wrong = await self._convergence.until_led(_WHOLE_S)
         self.longest_led_s = max(self.longest_led_s, time.monotonic() - began)
         if wrong:
             self.anomalies.append(f"no leader after {_WHOLE_S:.0f} s: {', '.join(wrong)}; {self._last_lie()}")
 
     async def _liar(self, fault: PlannedFault) -> Broker:
-        """Whose disk lies: as drawn, unless another has lied and nobody has noticed."""
+        """The broker whose disk lies: the drawn one, unless another one's flipped bit is not repaired yet."""
         suspect = self._suspect
         if suspect is not None:
             peers = [one.data for one in self._brokers if one is not suspect]
@@ -81,7 +81,7 @@ class LyingDisks:
             try:
                 lie = await asyncio.to_thread(self._lie, fault, broker, image)
                 self.lies.append(f"{fault.kind}, broker {broker.node_id}: {lie}")
-                # Half of them come back at once, before their sessions are over.
+                # Half of them restart at once, before their sessions expire.
                 await asyncio.sleep(fault.lasts_s if fault.detail < 0.5 else 0)
             finally:
                 for one in self._brokers:
@@ -99,7 +99,7 @@ class LyingDisks:
         return str(flip)
 
     async def _take_image(self, fault: PlannedFault, broker: Broker) -> OldImage:
-        """Of a process that is paused, killed, or has stopped in order."""
+        """An image of the disk while its process is paused, killed, or cleanly shut down."""
         image, choice = OldImage(broker.data), fault.detail * 10 % 1
         with self._held([broker]):
             if choice < _PAUSED:
@@ -117,13 +117,13 @@ class LyingDisks:
 
     @contextmanager
     def _held(self, brokers: Sequence[Broker]) -> Iterator[None]:
-        """Brokers that are not started by anybody else because they are down."""
+        """Mark brokers as busy, so that `keep_alive` does not start them."""
         held = {one.node_id for one in brokers}
-        self._struck |= held
+        self._busy |= held
         try:
             yield
         finally:
-            self._struck -= held
+            self._busy -= held
 
     def _last_lie(self) -> str:
         return self.lies[-1] if self.lies else "no disk has lied"

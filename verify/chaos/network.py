@@ -1,10 +1,10 @@
-"""A bridge, a network namespace for each machine, and directions in which nothing passes.
+"""The network of a run: a bridge, a network namespace for each machine, and directions that can be cut.
 
-Neighbours know each other's hardware addresses by heart. To cut a direction, the sender is given an address that nobody
-has: its packets vanish on the bridge without an error, in that direction only. This needs neither packet filter nor
-traffic control, which small kernels lack.
+Neighbour entries are permanent. To cut a direction, the sender gets a hardware address that no machine has: its packets
+vanish on the bridge without an error, in that direction only. This needs neither packet filter nor traffic control,
+which small kernels lack.
 
-Names carry the process id of whoever made them; what a dead process left behind is removed by the next.
+Names carry the id of the process that made them; the next run removes the leftovers of a dead process.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 HOST = "host"
-"""The machine at the bridge itself: where clients live."""
-_NOBODY = "02:71:00:00:00:ff"
+"""The machine at the bridge itself, where clients run."""
+_UNUSED_ADDRESS = "02:71:00:00:00:ff"
 _LEFTOVER = re.compile(r"qanat-chaos-(\d+)-")
 
 Direction = tuple[str, str]
@@ -28,11 +28,11 @@ Direction = tuple[str, str]
 
 
 class NetworkUnavailableError(Exception):
-    """Namespaces cannot be made here; the message says why."""
+    """Network namespaces are not possible here; the message says why."""
 
 
 class Network:
-    """Machines by name, each with an address. `close` removes everything, whatever state it is in."""
+    """Machines by name, each with an address. `close` removes everything, in any state."""
 
     def __init__(self, machines: Sequence[str]) -> None:
         self._mark = f"qanat-chaos-{os.getpid()}"
@@ -41,7 +41,7 @@ class Network:
         self._cut: Counter[Direction] = Counter()
 
     def open(self) -> None:
-        """Make it; raises `NetworkUnavailableError`."""
+        """Create the network; raises `NetworkUnavailableError`."""
         if os.geteuid() != 0:
             raise NetworkUnavailableError("network namespaces need root")
         if shutil.which("ip") is None:
@@ -86,14 +86,14 @@ class Network:
         return f"{self._prefix}.{1 + self._machines.index(machine)}"
 
     def inside(self, machine: str) -> tuple[str, ...]:
-        """What comes before a command so that it runs on a machine."""
+        """The prefix of a command that runs on a machine."""
         return ("ip", "netns", "exec", self._space(machine))
 
     def cut(self, directions: Iterable[Direction]) -> None:
-        """Let nothing pass any more; what is cut twice must be joined twice."""
+        """Cut directions; a direction that is cut twice must be joined twice."""
         for direction in directions:
             self._cut[direction] += 1
-            self._teach(*direction, _NOBODY)
+            self._teach(*direction, _UNUSED_ADDRESS)
 
     def join(self, directions: Iterable[Direction]) -> None:
         for sender, receiver in directions:
@@ -113,13 +113,13 @@ class Network:
         return _hardware(self._machines.index(machine))
 
 
-def both_ways(one: str, others: Iterable[str]) -> list[Direction]:
+def both_directions(one: str, others: Iterable[str]) -> list[Direction]:
     """Every direction between a machine and some others."""
     return [direction for other in others for direction in ((one, other), (other, one))]
 
 
 def remove_leftovers() -> None:
-    """Remove what processes have left behind that were killed themselves."""
+    """Remove the namespaces and links of processes that were killed."""
     for line in _ip("netns", "list", is_needed=False).splitlines():
         found = _LEFTOVER.match(line)
         if found and not _is_alive(int(found[1])):
@@ -150,7 +150,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _free_prefix() -> str:
-    """The first three numbers of addresses that no interface has."""
+    """The first three numbers of an unused network."""
     taken = _ip("-4", "addr", "show")
     for step in range(10_000):
         number = os.getpid() + step

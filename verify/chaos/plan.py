@@ -1,7 +1,7 @@
-"""Which faults come when, drawn from a seed: the same seed, the same plan.
+"""The plan of faults, drawn from a seed: the same seed gives the same plan.
 
-Kinds come in shuffled rounds, so that each has its share whenever a run ends. Most faults are over before the next
-begins; those that are not meet it on another broker.
+Kinds come in shuffled rounds, so that each has its share whenever a run ends. Most faults end before the next begins;
+where one does not, the next one hits another broker.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from random import Random
 
 LYING_KINDS = ("bit flip", "old image", "lost folder")
-"""All brokers are killed, and one finds another disk than it left. Nothing else strikes meanwhile."""
+"""All brokers are killed, and one finds a changed disk. No other fault is active meanwhile."""
 KINDS = ("kill", "pause", "partition", "one-way", "disk full", "fsync error", "store", "stop", *LYING_KINDS)
 DISK_KINDS = frozenset({"disk full", "fsync error"})
 _SHORTEST_S, _LONGEST_S = 0.3, 4.5
 _LASTING = 0.1
-"""How many faults go on while the next one strikes, and for how long."""
+"""Share of faults that last beyond the next one, and how long they last."""
 _LASTING_S = (6.0, 9.0)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
-    """One fault, decided but for what it meets."""
+    """One fault of the plan."""
 
     number: int
     kind: str
@@ -31,7 +31,7 @@ class PlannedFault:
     lasts_s: float
     broker: int
     detail: float
-    """Chosen from 0 to 1: what else there is to decide in a fault of this kind."""
+    """A number from 0 to 1 that decides the details of a fault of this kind."""
 
 
 def plan_faults(

@@ -1,11 +1,11 @@
-"""Reads what is committed, with librdkafka. `python -m verify.chaos.reader live|group|guest|final …`
+"""A read_committed consumer on librdkafka: `python -m verify.chaos.reader live|group|guest|final …`
 
 - `live`   is assigned every partition and reads along; it skips nothing and never goes back
 - `group`  is a member of a group, and commits what it has read; together the members read everything
-- `guest`  is another one, which leaves when it is told to finish
-- `final`  reads everything from the start, after all is healed
+- `guest`  is another member, which leaves on the order to finish
+- `final`  reads everything from the start, after healing
 
-When told to finish, everybody but the guest reads on until it has everything that was acknowledged.
+On the order to finish, all but the guest read on until they have every acknowledged record.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Place = tuple[str, int]
 
 
 class Reader:
-    """One consumer, and how far it is in each partition."""
+    """One consumer, and its position in each partition."""
 
     def __init__(self, task: Task, mode: str, group_protocol: str) -> None:
         self._task, self._mode = task, mode
@@ -70,7 +70,7 @@ class Reader:
         self._commit()
         self._journal.close()
         self._consumer.close()
-        self._reports.tell(read=self._reports.acknowledged)
+        self._reports.send(read=self._reports.acknowledged)
 
     def _read_to_the_ends(self) -> None:
         deadline = time.monotonic() + (FINISH_S if self._mode != "final" else 10 * FINISH_S)
@@ -78,32 +78,32 @@ class Reader:
         while (missing := self._missing(ends)) and time.monotonic() < deadline:
             self._step()
         if missing:
-            self._reports.tell(anomaly=f"unread: {self._task.name} does not come to the ends of {missing[:5]}")
+            self._reports.send(anomaly=f"unread: {self._task.name} does not reach the ends of {missing[:5]}")
 
     def _begin(self) -> None:
         if self._is_member:
-            # A partition that comes back is read from what was committed: skips and steps back are no news then.
-            self._consumer.subscribe(list(self._task.topics), on_assign=self._forget, on_revoke=self._let_go)
+            # A reassigned partition is read from the committed offset: skips and steps back are normal then.
+            self._consumer.subscribe(list(self._task.topics), on_assign=self._reset, on_revoke=self._release)
             return
         self._positions = dict.fromkeys(self._places, 0)
         self._consumer.assign([TopicPartition(topic, number, 0) for topic, number in self._places])
 
-    def _forget(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
+    def _reset(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
         for one in partitions:
             self._positions.pop((one.topic, one.partition), None)
             self._eofs.pop((one.topic, one.partition), None)
 
-    def _let_go(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
+    def _release(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._commit()
         for one in partitions:
             self._uncommitted.pop((one.topic, one.partition), None)
 
     def _ends(self) -> dict[Place, int]:
-        told = self._orders.ends
-        return {(topic, int(number)): end for topic, ends in told.items() for number, end in ends.items()}
+        topics = self._orders.ends
+        return {(topic, int(number)): end for topic, ends in topics.items() for number, end in ends.items()}
 
     def _missing(self, ends: dict[Place, int]) -> list[Place]:
-        """Which partitions we have not read to their ends."""
+        """The partitions that are not read to their ends."""
         return [place for place in self._places if self._eofs.get(place, -1) < ends.get(place, 0)]
 
     def _step(self) -> None:
@@ -124,13 +124,13 @@ class Reader:
             self._reports.count(len(seen))
         if time.monotonic() > self._next_commit_s:
             self._commit()
-        self._reports.tell_now_and_then()
+        self._reports.send_periodically()
 
     def _note(self, fault: KafkaError, message: Message, place: Place) -> None:
         if fault.code() == KafkaError._PARTITION_EOF:
             self._eofs[place] = message.offset() or 0
         elif fault.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            self._reports.tell(anomaly=f"truncated under a reader: {self._task.name} in {place}: {fault.str()}")
+            self._reports.send(anomaly=f"truncated under a reader: {self._task.name} in {place}: {fault.str()}")
 
     def _commit(self) -> None:
         self._next_commit_s = time.monotonic() + _COMMIT_S
@@ -143,7 +143,7 @@ class Reader:
             else:
                 self._consumer.commit(offsets=offsets, asynchronous=True)
         except KafkaException:
-            return  # Read again, by whoever has it next.
+            return  # The next owner of the partition reads them again.
         self._uncommitted.clear()
 
 

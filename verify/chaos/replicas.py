@@ -1,4 +1,4 @@
-"""Whether all copies of a partition are the same, byte by byte, as they lie on the brokers' disks."""
+"""Comparison of all replicas of a partition on the brokers' disks, byte by byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOK_S = 0.5
 
 
 async def await_same_copies(folders: Sequence[Path], topics: dict[str, int], seconds: float) -> list[str]:
-    """Wait until copies are the same; what still differs in the end."""
+    """Wait until all replicas are the same; returns what differs at the end."""
     missing = [(topic, number) for topic, count in topics.items() for number in range(count)]
     deadline = time.monotonic() + seconds
     while True:
@@ -30,7 +30,7 @@ def _look(folders: Sequence[Path], topic: str, number: int) -> list[str]:
 
 
 def _copy(folder: Path) -> str:
-    """Its end, and a digest of its batches."""
+    """The end offset of a replica, and a digest of its batches."""
     digest, end = hashlib.blake2b(digest_size=8), 0
     for path in sorted(folder.glob("*.log")):
         for _, header, batch in batches_of(path):

@@ -1,4 +1,4 @@
-"""What a run has shown: figures beside what they should be, and everything that is wrong."""
+"""The report of a run: figures, requirements and anomalies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SHOWN = 20
 
 @dataclass
 class Sample:
-    """A moment of the run."""
+    """The progress at one point in time."""
 
     at_s: float
     acknowledged: int
@@ -19,7 +19,7 @@ class Sample:
 
 @dataclass
 class Findings:
-    """All of it."""
+    """All figures of a run, and its anomalies."""
 
     store: str
     seed: int
@@ -30,21 +30,21 @@ class Findings:
     gaps_s: dict[str, float] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=dict)
     readable_after_s: float = 0.0
-    """From the end of the last fault until those who read along had read everything."""
+    """From the end of the last fault until the running consumers had read everything."""
     lies: list[str] = field(default_factory=list)
-    """What disks have lied about, one after the other."""
+    """The lies of disks, in order."""
     longest_led_s: float = 0.0
-    """From the start of all brokers, one with a lying disk, until every partition was led."""
-    longest_whole_s: float = 0.0
+    """From the start of all brokers, one with a lying disk, until every partition had a leader."""
+    longest_in_sync_s: float = 0.0
     """From the end of other faults until all replicas were in sync, so that a disk might lie."""
     anomalies: list[str] = field(default_factory=list)
     shortfalls: list[str] = field(default_factory=list)
-    """What the run was too weak to show."""
+    """Requirements on the run itself that it missed."""
     notes: list[str] = field(default_factory=list)
 
     @property
     def rate_between_faults(self) -> float:
-        """Acknowledged records a second while no fault was at work."""
+        """Acknowledged records a second while no fault was active."""
         seconds = records = 0.0
         for before, after in zip(self.samples, self.samples[1:], strict=False):
             if not before.is_under_fault and not after.is_under_fault:
@@ -57,7 +57,7 @@ class Findings:
         return not self.anomalies and not self.shortfalls
 
     def measure_against(self, kinds: list[str], least_rate: float, least_faults: int) -> None:
-        """Note where too little happened for the run to mean much."""
+        """Note where too few records or faults make the run weak."""
         if self.rate_between_faults < least_rate:
             self.shortfalls.append(
                 f"{self.rate_between_faults:,.0f} records/s between faults, {least_rate:,.0f} wanted"
@@ -81,8 +81,8 @@ class Findings:
             *self._rows_of_lies(),
             f"  {'anomalies':<34}{len(self.anomalies):>12,}",
         ]
-        told = {"ANOMALY": self.anomalies, "TOO LITTLE": self.shortfalls, "lie": self.lies, "note": self.notes}
-        for title, rows in told.items():
+        lists = {"ANOMALY": self.anomalies, "TOO LITTLE": self.shortfalls, "lie": self.lies, "note": self.notes}
+        for title, rows in lists.items():
             lines += [f"{title}: {row}" for row in rows[:_SHOWN]]
             if len(rows) > _SHOWN:
                 lines.append(f"{title}: … and {len(rows) - _SHOWN} more")
@@ -93,5 +93,5 @@ class Findings:
             return []
         return [
             f"  {'all led after a lie, longest':<34}{self.longest_led_s:>10.1f} s",
-            f"  {'all in sync before a lie, longest':<34}{self.longest_whole_s:>10.1f} s",
+            f"  {'all in sync before a lie, longest':<34}{self.longest_in_sync_s:>10.1f} s",
         ]

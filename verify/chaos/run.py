@@ -1,4 +1,4 @@
-"""One run, from nothing to nothing: a network, a store, three brokers, clients, faults; then healing and judgement."""
+"""One chaos run: network, store, three brokers, clients and faults; then healing, judgement and cleanup."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from verify.chaos.brokers import PORT, Broker
 from verify.chaos.client import FINISH_S
+from verify.chaos.convergence import Convergence
 from verify.chaos.disk import build_failing_disk
 from verify.chaos.faults import Faults
 from verify.chaos.judge import judge
@@ -21,41 +22,40 @@ from verify.chaos.plan import DISK_KINDS, KINDS, LYING_KINDS, plan_faults
 from verify.chaos.replicas import await_same_copies
 from verify.chaos.report import Findings, Sample
 from verify.chaos.stores import ETCD, Etcd, SqliteFile, Store
-from verify.chaos.wholeness import Wholeness
 from verify.chaos.workload import TOPICS, Workload
 
 BROKERS = 3
 _SAMPLE_S = 0.2
 _START_S = 60.0
 
-Tell = Callable[[str], None]
+Show = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a run should be like."""
+    """The settings of a run."""
 
     store: str = "sqlite"
     seed: int = 1
     seconds: float = 1800.0
     period_s: float = 5.0
-    """From one fault to the next."""
+    """Time from one fault to the next."""
     rate: int = 7000
-    """Records a second that writers try."""
+    """Records a second that producers send."""
     least_rate: float = 5000.0
     """Records a second that must be acknowledged between faults."""
     least_faults: int = 20
-    """Faults of every kind that there must be."""
+    """Required faults of each kind."""
     kinds: tuple[str, ...] = KINDS
     group_protocol: str = "classic"
-    """Of the group that reads along: `classic`, or `consumer` (KIP-848)."""
+    """Of the consumer group: `classic`, or `consumer` (KIP-848)."""
 
 
 class Run:
-    """`play` once; whatever happens, nothing is left behind but the folder."""
+    """One run: call `run` once. It leaves nothing behind but the folder, even after a failure."""
 
-    def __init__(self, wanted: Wanted, folder: Path, tell: Tell) -> None:
-        self._wanted, self._folder, self._tell = wanted, folder, tell
+    def __init__(self, wanted: Wanted, folder: Path, show: Show) -> None:
+        self._wanted, self._folder, self._show = wanted, folder, show
         self.findings = Findings(wanted.store, wanted.seed)
         machines = [f"broker-{number}" for number in range(BROKERS)]
         self._network = Network([*machines, ETCD] if wanted.store == "etcd" else machines)
@@ -63,22 +63,22 @@ class Run:
         self._store: Store | None = None
         self._workload: Workload | None = None
 
-    async def play(self) -> Findings:
+    async def run(self) -> Findings:
         """Raises `NetworkUnavailableError` or `StoreUnavailableError` where this machine cannot do it."""
         try:
             self._network.open()
             kinds = await self._start()
-            await self._under_fire(kinds)
+            await self._run_faults(kinds)
         finally:
             self._close()
-        self._tell("judging")
+        self._show("judging")
         assert self._workload is not None
         self.findings.anomalies += await asyncio.to_thread(judge, self._workload.journals, TOPICS)
         self.findings.measure_against(kinds, self._wanted.least_rate, self._wanted.least_faults)
         return self.findings
 
     async def _start(self) -> list[str]:
-        """Everything but faults; the kinds of faults that can be had here."""
+        """Start everything but the faults; returns the kinds of faults that are possible here."""
         library = build_failing_disk(self._folder)
         kinds = list(self._wanted.kinds)
         if isinstance(library, str):
@@ -117,35 +117,35 @@ class Run:
                 await asyncio.sleep(0.05)
             else:
                 return
-        raise RuntimeError(f"broker {broker.node_id} does not start: {broker.last_words()}")
+        raise RuntimeError(f"broker {broker.node_id} does not start: {broker.last_log_line()}")
 
     async def _await_first_records(self, workload: Workload) -> None:
         deadline = time.monotonic() + _START_S
         while not all(one.acknowledged for one in workload.writers):
             if time.monotonic() > deadline:
                 silent = [one.name for one in workload.writers if not one.acknowledged]
-                raise RuntimeError(f"nothing was acknowledged to {', '.join(silent)} in {_START_S:.0f} s")
+                raise RuntimeError(f"{', '.join(silent)} got no acknowledgement in {_START_S:.0f} s")
             await asyncio.sleep(0.1)
 
-    async def _under_fire(self, kinds: Sequence[str]) -> None:
+    async def _run_faults(self, kinds: Sequence[str]) -> None:
         assert self._store is not None
         assert self._workload is not None
         workload, findings = self._workload, self.findings
-        wholeness = Wholeness(self._bootstrap, BROKERS)
-        faults = Faults(self._brokers, self._network, self._store, wholeness)
+        convergence = Convergence(self._bootstrap, BROKERS)
+        faults = Faults(self._brokers, self._network, self._store, convergence)
         keeping = asyncio.create_task(faults.keep_alive())
         began = time.monotonic()
         sampling = asyncio.create_task(self._sample(faults, workload, began))
         try:
-            await self._strike(faults, kinds, began)
+            await self._inject(faults, kinds, began)
             findings.seconds = time.monotonic() - began
             sampling.cancel()
             healed = time.monotonic()
-            self._tell("healed; waiting for everybody to finish")
+            self._show("healed; waiting for all clients to finish")
             await workload.finish_writers()
             await workload.finish_readers()
             findings.readable_after_s = time.monotonic() - healed
-            self._tell("reading everything from the start")
+            self._show("reading everything from the start")
             await workload.read_everything()
             folders = [broker.data for broker in self._brokers]
             findings.anomalies += await await_same_copies(folders, TOPICS, FINISH_S)
@@ -158,19 +158,19 @@ class Run:
         if keeping.done() and not keeping.cancelled() and (fault := keeping.exception()):
             raise fault
 
-    async def _strike(self, faults: Faults, kinds: Sequence[str], began: float) -> None:
-        """Let the plan happen; returns when the last fault is undone.
+    async def _inject(self, faults: Faults, kinds: Sequence[str], began: float) -> None:
+        """Inject the plan's faults; returns when the last fault is healed.
 
-        A lying disk has the cluster to itself. Where that takes longer than its turn, everything else comes later.
+        A lying disk is injected alone. Where that takes longer than its period, the rest of the plan is delayed.
         """
         wanted = self._wanted
-        async with asyncio.TaskGroup() as striking:
+        async with asyncio.TaskGroup() as injecting:
             for fault in plan_faults(wanted.seed, wanted.seconds, BROKERS, wanted.period_s, kinds):
                 await asyncio.sleep(max(0.0, began + fault.at_s - time.monotonic()))
                 if fault.kind not in LYING_KINDS:
-                    striking.create_task(faults.strike(fault))
+                    injecting.create_task(faults.inject(fault))
                     continue
-                await faults.strike(fault)
+                await faults.inject(fault)
                 began += max(0.0, time.monotonic() - began - fault.at_s - wanted.period_s)
             await asyncio.sleep(max(0.0, began + wanted.seconds - time.monotonic()))
 
@@ -179,7 +179,7 @@ class Run:
             at_s = time.monotonic() - began
             self.findings.samples.append(Sample(at_s, workload.acknowledged, bool(faults.now)))
             names = "+".join(faults.now) or "-"
-            self._tell(
+            self._show(
                 f"{at_s:6.0f} s  {faults.done.total():4} faults  {workload.acknowledged:>11,} acknowledged  {names}"
             )
             await asyncio.sleep(_SAMPLE_S)
@@ -188,7 +188,7 @@ class Run:
         findings = self.findings
         findings.faults = faults.done
         findings.lies = faults.lying.lies
-        findings.longest_led_s, findings.longest_whole_s = faults.lying.longest_led_s, faults.lying.longest_whole_s
+        findings.longest_led_s, findings.longest_in_sync_s = faults.lying.longest_led_s, faults.lying.longest_in_sync_s
         findings.anomalies += faults.lying.anomalies
         findings.notes += faults.notes
         findings.acknowledged = {one.name: one.acknowledged for one in workload.writers}

@@ -1,4 +1,4 @@
-"""The metadata store of a cluster under fire: SQLite in a file, or an etcd on a machine of its own."""
+"""The metadata store of a run and its faults: SQLite in a file, or etcd on a machine of its own."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _CLIENT_PORT, _PEER_PORT = 2379, 2380
 
 
 class Store(Protocol):
-    """What can be done to it."""
+    """A metadata store that can fail."""
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """What brokers are told of it."""
+        """The brokers' settings for it."""
         ...
 
     @property
     def machine(self) -> str | None:
-        """Where it lives, if not on the brokers' own."""
+        """Its own machine, if it has one."""
         ...
 
     def start(self) -> None: ...
     def close(self) -> None: ...
     async def fail(self, seconds: float) -> None:
-        """Be out of reach for so long, then come back."""
+        """Be unavailable for so long."""
         ...
 
 
 class SqliteFile:
-    """One file that all brokers share. Its fault: somebody holds the lock of all writers."""
+    """One file that all brokers share. Its fault: another process holds the write lock."""
 
     settings: tuple[str, ...] = ()
     machine: str | None = None
@@ -46,7 +46,7 @@ class SqliteFile:
         self._path = path
 
     def start(self) -> None:
-        """The first broker makes it."""
+        """The first broker creates it."""
 
     def close(self) -> None:
         """It ends with its brokers."""
@@ -66,7 +66,7 @@ class SqliteFile:
 
 
 class Etcd:
-    """One member. Its fault: it is killed, and started again on its data."""
+    """One etcd member. Its fault: it is killed, and started again on its data."""
 
     machine: str | None = ETCD
 

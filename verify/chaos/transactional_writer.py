@@ -1,7 +1,7 @@
-"""Writes in transactions with librdkafka, of which some are aborted. `python -m verify.chaos.transactional_writer …`
+"""A transactional producer on librdkafka, with some aborts: `python -m verify.chaos.transactional_writer …`
 
-A transaction whose end is not known is of unknown outcome, as are its records; another producer with the same
-transactional id goes on.
+A transaction whose end has no known result is of unknown outcome, as are its records; another producer with the same
+transactional id continues.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from verify.clusters.history import Outcome
 
 _RECORDS_MAX = 100
 _PER_SECOND = 5
-"""Transactions, at least as long as they have fewer records than that."""
+"""Transactions a second, at least, as long as they have fewer records than the maximum."""
 _ABORTED = 0.1
 _STEP_S = 20.0
 _TRANSACTION_MS = 30_000
@@ -35,12 +35,8 @@ _OPTIONS = {
 }
 
 
-class GivenUpError(Exception):
-    """This producer cannot go on."""
-
-
 class Writer:
-    """One transactional id, through as many producers as it takes."""
+    """One transactional id, used by one producer after another."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -56,18 +52,18 @@ class Writer:
     def write(self) -> None:
         while not self._is_over:
             try:
-                self._live()
-            except (GivenUpError, KafkaException) as fault:
-                self.reports.tell(note=f"{self._task.name}: another producer after {fault}")
+                self._run_producer()
+            except KafkaException as fault:
+                self.reports.send(note=f"{self._task.name}: another producer after {fault}")
                 time.sleep(0.2)
         self._journal.close()
-        self.reports.tell_in_the_end()
+        self.reports.send_final()
 
     @property
     def _is_over(self) -> bool:
         return self.orders.is_over
 
-    def _live(self) -> None:
+    def _run_producer(self) -> None:
         options = {"bootstrap.servers": self._task.bootstrap, "transactional.id": self._task.name, **_OPTIONS}
         producer = Producer(options)
         self._persist(partial(producer.init_transactions, _STEP_S))
@@ -77,10 +73,10 @@ class Writer:
             else:
                 self._pace.sent(self._records)
                 self._transact(producer)
-            self.reports.tell_now_and_then()
+            self.reports.send_periodically()
 
     def _persist(self, step: Callable[[], object]) -> None:
-        """Take a step again for as long as librdkafka says that this is how to go on."""
+        """Repeat a step as long as librdkafka calls its error retriable."""
         deadline = time.monotonic() + FINISH_S
         while True:
             try:
@@ -115,11 +111,11 @@ class Writer:
         try:
             for one, at in rows.items():
                 value = value_of(self._task.writer, one)
-                producer.produce(self._topic, value, partition=at, on_delivery=partial(_keep, offsets, one))
+                producer.produce(self._topic, value, partition=at, on_delivery=partial(_record_offset, offsets, one))
             if is_committed:
                 self._persist(partial(producer.commit_transaction, _STEP_S))
                 return Outcome.DONE
-            producer.flush(_STEP_S)  # What is aborted should lie in the log, for readers to pass over.
+            producer.flush(_STEP_S)  # Aborted records should be in the log, for consumers to skip.
         except KafkaException as fault:
             error: KafkaError = fault.args[0]
             if not error.txn_requires_abort():
@@ -128,7 +124,7 @@ class Writer:
         return Outcome.FAILED
 
 
-def _keep(offsets: dict[int, int], number: int, fault: KafkaError | None, message: Message) -> None:
+def _record_offset(offsets: dict[int, int], number: int, fault: KafkaError | None, message: Message) -> None:
     if fault is None:
         offsets[number] = message.offset() or 0
 

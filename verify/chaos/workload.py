@@ -1,4 +1,4 @@
-"""The clients of a cluster under fire: real ones, each a process of its own on the host's side of the bridge."""
+"""The clients of a run: real clients, each a process on the host's side of the bridge."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 from verify.chaos.client import FINISH_S, Task
 
 TOPICS = {"steady": 16, "other": 4, "ledger": 4}
-"""Who writes with librdkafka, with aiokafka, in transactions; and how many partitions each has."""
+"""The topics of librdkafka, of aiokafka and of transactions, and their partitions."""
 _LINE_BYTES = 1 << 20
 _GRACE_S = 30.0
-"""Beyond what a client gives itself to finish."""
+"""Beyond a client's own limit to finish."""
 
 
 @dataclass
 class Client:
-    """A client's process, and what it has told."""
+    """A client's process, and its reports."""
 
     name: str
     process: asyncio.subprocess.Process
@@ -28,7 +28,7 @@ class Client:
     """Or read, by a reader."""
     gap_s: float = 0.0
     ends: dict[str, int] = field(default_factory=dict)
-    """By partition: after the last record that was acknowledged to it."""
+    """The acknowledged end offsets, by partition."""
     notes: list[str] = field(default_factory=list)
     anomalies: list[str] = field(default_factory=list)
     _listening: asyncio.Task[None] | None = None
@@ -39,15 +39,15 @@ class Client:
     async def _listen(self) -> None:
         assert self.process.stdout is not None
         async for line in self.process.stdout:
-            told = json.loads(line)
-            self.acknowledged = told.get("acknowledged", told.get("read", self.acknowledged))
-            self.gap_s = told.get("gap_s", self.gap_s)
-            self.ends = told.get("ends", self.ends)
-            self.notes += [told["note"]] if "note" in told else []
-            self.anomalies += [told["anomaly"]] if "anomaly" in told else []
+            report = json.loads(line)
+            self.acknowledged = report.get("acknowledged", report.get("read", self.acknowledged))
+            self.gap_s = report.get("gap_s", self.gap_s)
+            self.ends = report.get("ends", self.ends)
+            self.notes += [report["note"]] if "note" in report else []
+            self.anomalies += [report["anomaly"]] if "anomaly" in report else []
 
     async def finish(self, orders: object = None, seconds: float = FINISH_S + _GRACE_S) -> None:
-        """Tell it to finish, and wait until it has."""
+        """Order it to finish, and wait until it has."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(orders or {}).encode() + b"\n")
         try:
@@ -60,8 +60,8 @@ class Client:
         if self._listening is not None:
             await self._listening
         if code:
-            words = self.log.read_text(errors="replace").strip().splitlines()
-            self.anomalies.append(f"{self.name} ended with {code}: {words[-1] if words else ''}")
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+            self.anomalies.append(f"{self.name} ended with {code}: {lines[-1] if lines else ''}")
 
     def kill(self) -> None:
         if self.process.returncode is None:
@@ -112,7 +112,7 @@ class Workload:
         return {topic: writer.ends for topic, writer in zip(topics, self.writers, strict=True)}
 
     async def read_everything(self) -> None:
-        """From the start, by somebody who was not there before."""
+        """Read everything from the start with new consumers."""
         halves = [{"steady": TOPICS["steady"]}, {name: count for name, count in TOPICS.items() if name != "steady"}]
         for number, topics in enumerate(halves):
             task = Task(f"final-{number}", self._bootstrap, self.journals, topics)
@@ -127,7 +127,7 @@ class Workload:
         path = self._folder / f"{task.name}.log"
         with path.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", f"verify.chaos.{program}", *words, *task.words()),
+                *(sys.executable, "-m", f"verify.chaos.{program}", *words, *task.arguments()),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

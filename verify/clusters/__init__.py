@@ -1,21 +1,21 @@
-"""Whole clusters from a seed: the product's own brokers on a simulated clock, network, disk and store.
+"""Simulated clusters: the product's own brokers on a seeded clock, network, disk and store.
 
-- `loop`       an event loop whose clock jumps, and whose callbacks belong to machines
-- `network`    connections: delayed, cut, reset, silent
-- `store`      the metadata store as one machine sees it
-- `machine`    a host: a disk, and a broker that is started and killed
-- `plan`       what a seed stands for
-- `faults`     what is done to the machines, the network, the store and the disks: `FAULTS`
-- `run`        one life from one seed
-- `clients`    they send, read and note down what they were told (`history`)
-- `bystanders` a group that commits, an operator, topics that come and go
-- `checker`    what a history may not show
-- `checks`     what must hold inside the machines
-- `unhandled`  exceptions that the product leaves unhandled: each is a failure
-- `ledger`     what was ever committed or stored, and may not be gone back on
-- `sweep`      many lives; `python -m verify.clusters` runs them
-- `growth`     what the metadata plane costs from 3 brokers to 100; `python -m verify.clusters.growth`
-- `bug_bank`   known bugs, put back into the product: all of this must find them
+- `plan`            the cluster's size, load and faults, drawn from a seed
+- `run`             one run from one seed
+- `store`           the metadata store as one machine sees it
+- `machine`         a host: a disk, and a broker that is started and killed
+- `faults`          fault injection into machines, network, store and disks: `FAULTS`
+- `clients`         producers and consumers, which record a `history`
+- `background_load` a group that commits, an operator, topics that are created and deleted
+- `checker`         anomalies that a history may not show
+- `checks`          invariants inside the machines
+- `ledger`          committed offsets and stored states, which the cluster may never revoke
+- `unhandled`       exceptions that the product leaves unhandled: each is a failure
+- `sweep`           many runs; `python -m verify.clusters` runs them
+- `growth`          the cost of the metadata plane from 3 brokers to 100; `python -m verify.clusters.growth`
+- `bug_bank`        known bugs, put back into the product: the simulation must find each
 
-Rule: one seed, one history, as everywhere in `sim`.
+The seeded event loop, network and disk are in `qanat.testing.simulation`.
+
+Rule: one seed, one history. Nothing here reads the wall clock, iterates a set or depends on `hash()`.
 """

@@ -1,13 +1,13 @@
-"""`python -m verify.clusters`: clusters from seeds, hurt and healed, until time, seeds or patience run out.
+"""`python -m verify.clusters`: simulated clusters under faults, from seeds, until the time or the seeds run out.
 
-    python -m verify.clusters --seconds 600          as many seeds as fit, from a place of its own
-    python -m verify.clusters --seeds 1-200          these
+    python -m verify.clusters --seconds 600          as many seeds as fit, from --first on
+    python -m verify.clusters --seeds 1-200          these seeds
     python -m verify.clusters --seeds 17 --twice     one seed again, and whether it gives one trace
     python -m verify.clusters --seeds 1-10000 --notes FILE
-                                                        a long sweep, which goes on where it was stopped
+                                                     a long sweep, which resumes where it was stopped
 
-Exit status 1 where a seed failed. Ctrl-C and SIGTERM end the sweep with all its processes, and what was done so far is
-reported.
+Exit status 1 where a seed failed. Ctrl-C and SIGTERM end the sweep with all its processes, and the report covers the
+runs so far.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     totals, notebook = Totals(), Notebook(options.notes)
     for report in notebook.reports:
         totals.add(report)
-    gc.freeze()  # What is imported stays: no life has to look at it when it is buried.
+    gc.freeze()  # Imported modules stay: no run's collection has to visit them.
     started = time.monotonic()
     try:
         seconds = options.seconds if options.seconds is not None or options.seeds is not None else _DEFAULT_SECONDS
@@ -51,12 +51,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m verify.clusters", description="Hurt and heal clusters.")
+    parser = argparse.ArgumentParser(
+        prog="python -m verify.clusters", description="Run simulated clusters under seeded faults."
+    )
     parser.add_argument("--seconds", type=float, help="how long (default 30 without --seeds)")
     parser.add_argument("--seeds", type=_range, help="which, as 1-200 or 17")
     parser.add_argument("--first", type=int, default=1, help="the first seed of a sweep by time")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--notes", type=Path, help="where to note what came of each seed; those noted are passed over")
+    parser.add_argument("--notes", type=Path, help="file of reports; seeds that are in it are skipped")
     parser.add_argument("--twice", action="store_true", help="run each seed two times and compare")
     return parser
 

@@ -1,11 +1,11 @@
-"""What a history of sends and polls may not show.
+"""The history checker: anomalies that a history of sends and polls may not show.
 
-The names are those of Jepsen's queue analyses. Each check reads the whole history and returns what is wrong with it, in
-words. A history in which nothing was acknowledged is wrong as well: it has shown nothing.
+The names of anomalies are those of Jepsen's queue analyses. Each check reads the whole history and returns its problems
+as text. A history without an acknowledged record is a problem as well: it shows nothing.
 
 Rule: an operation whose outcome is unknown may have happened, or not, or not yet; it never counts as failed.
 
-Real clusters (`verify.chaos`) are judged by the same checks, partition by partition: their histories are long.
+`verify.chaos` applies the same checks to real clusters, one partition at a time: their histories are long.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from verify.clusters.history import History, Outcome, Poll, Send
 
 
 def problems(history: History) -> list[str]:
-    """Everything that is wrong with a history."""
+    """All problems of a history."""
     return [*partition_problems(history), *transaction_problems(history)]
 
 
 def partition_problems(history: History) -> list[str]:
-    """What can be wrong within a partition: the history may be that of one, or of all."""
+    """Problems within partitions; the history may be that of one partition, or of all."""
     checks = (
         _empty,
         _inconsistent_offsets,
@@ -41,7 +41,7 @@ def _empty(history: History) -> Iterator[str]:
     if not history.acknowledged:
         yield "empty: nothing was acknowledged, so nothing is shown"
     if not any(poll.is_final for poll in history.polls):
-        yield "empty: nobody read everything in the end"
+        yield "empty: no consumer read everything in the end"
 
 
 def _inconsistent_offsets(history: History) -> Iterator[str]:
@@ -55,11 +55,11 @@ def _inconsistent_offsets(history: History) -> Iterator[str]:
 
 
 def _wrong_offsets(history: History) -> Iterator[str]:
-    """A value is seen elsewhere than its sender was told."""
-    told = {(send.partition, send.value): send.offset for send in history.sends if send.outcome is Outcome.DONE}
+    """A value is read at another offset than its acknowledgement names."""
+    offsets = {(send.partition, send.value): send.offset for send in history.sends if send.outcome is Outcome.DONE}
     for poll in history.polls:
         for offset, value in poll.seen:
-            acknowledged = told.get((poll.partition, value), offset)
+            acknowledged = offsets.get((poll.partition, value), offset)
             if acknowledged not in (offset, -1):
                 yield f"wrong-offset: {_show(value)} was acknowledged at {acknowledged} and is at {offset}"
 
@@ -88,7 +88,7 @@ def _duplicates(history: History) -> Iterator[str]:
 
 
 def _lost_and_unseen(history: History) -> Iterator[str]:
-    """An acknowledged value that the final read does not have."""
+    """The final read lacks an acknowledged value, or one that was read before."""
     final = [poll for poll in history.polls if poll.is_final]
     seen = _seen(final)
     last: dict[int, int] = {}
@@ -106,7 +106,7 @@ def _lost_and_unseen(history: History) -> Iterator[str]:
 
 
 def transaction_problems(history: History) -> Iterator[str]:
-    """Some of a transaction is read, and some of it is not. Needs every partition that it wrote to."""
+    """A transaction is read in part. The history must hold every partition that it wrote to."""
     seen = _seen(poll for poll in history.polls if poll.is_final)
     transactions: dict[int, list[Send]] = {}
     for send in history.sends:
@@ -119,7 +119,7 @@ def transaction_problems(history: History) -> Iterator[str]:
 
 
 def _skips_and_steps_back(history: History) -> Iterator[str]:
-    """A consumer that reads on by itself skips nothing that is there, and never goes back."""
+    """A consumer skips a record that is there, or goes back."""
     known: dict[int, list[int]] = {}
     for poll in history.polls:
         known.setdefault(poll.partition, []).extend(offset for offset, _ in poll.seen)
@@ -139,7 +139,7 @@ def _skips_and_steps_back(history: History) -> Iterator[str]:
 
 
 def _sends_out_of_order(history: History) -> Iterator[str]:
-    """What one client sends to one partition, one after another, has growing offsets."""
+    """Records that a client sends to a partition one after another do not have growing offsets."""
     last: dict[tuple[str, int], Send] = {}
     for send in sorted(history.sends, key=lambda send: send.invoked):
         if send.outcome is not Outcome.DONE or send.offset < 0:

@@ -1,4 +1,4 @@
-"""What must hold in a simulated cluster, seen from outside: by whoever can look into every machine at once."""
+"""Invariants of a simulated cluster, checked by an observer who sees all machines at once."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from verify.clusters.machine import Machine
 def believed_leader_problems(
     machines: Sequence[Machine], truth: MemoryStore, topic: str, *, is_synced: bool
 ) -> list[str]:
-    """StrongIsr (C24): whoever believes to lead, what it calls committed is on every member of the true in-sync set.
+    """StrongIsr (C24): records that a believed leader counts as committed are on every member of the true ISR.
 
-    But for members that have lost it, or may have, and are yet to be judged for that (`is_vouched_for`).
+    Members that have lost them, or may have, and that the controller has not judged yet, are exempt (`is_vouched_for`).
     """
     found = []
     for machine in machines:
@@ -36,7 +36,7 @@ def believed_leader_problems(
 def committing_problems(
     machine: Machine, log: PartitionLog, machines: Sequence[Machine], truth: MemoryStore, *, is_synced: bool
 ) -> list[str]:
-    """The same for one leader, at the moment in which it counts something as committed."""
+    """The same for one leader, when it counts something as committed."""
     partition = None if machine.node is None else machine.node.broker.partitions.get(log.topic_partition)
     if partition is None or partition.leader is None or partition.log is not log:
         return []
@@ -44,32 +44,32 @@ def committing_problems(
 
 
 def eviction_problems(machines: Sequence[Machine], operations: Iterable[Operation]) -> list[str]:
-    """C18: nobody removes the registration of another broker that is alive, as long as one link at a time refuses."""
+    """C18: no broker removes the registration of a live broker while one link at a time refuses."""
     problems = []
     for operation in operations:
         parsed = keys.parse(operation.key) if isinstance(operation, Delete) else None
         if isinstance(parsed, keys.BrokerKey):
             machine = next(one for one in machines if one.node_id == parsed.node_id)
             if machine.is_up and OWNER.get() is not machine.owner:
-                problems.append(f"a living broker is evicted: {machine.host} by {OWNER.get().name}")
+                problems.append(f"a live broker is evicted: {machine.host} by {OWNER.get().name}")
     return problems
 
 
 def is_steady(truth: MemoryStore, member: values.Member) -> bool:
-    """Whether the process is the one that was found to have everything; others are yet to be judged."""
+    """Whether the member's process is the one that joined the ISR; the controller has yet to judge a later one."""
     entry = truth.peek(keys.broker(member.node_id))
     return entry is not None and entry.create_revision <= member.since
 
 
 def has_its_disk(truth: MemoryStore, machine: Machine, member: values.Member) -> bool:
-    """Whether it has the data that it had when it was found to have everything."""
+    """Whether the member still has the disk with which it joined the ISR."""
     entry = truth.peek(keys.node_directory(member.node_id))
     return entry is not None and max(entry.mod_revision, machine.lied_at) <= member.since
 
 
 def is_vouched_for(truth: MemoryStore, machine: Machine, member: values.Member, *, is_synced: bool) -> bool:
-    """Whether it must have what it had; not where its disk, or what was not flushed, may be lost, and the store has not
-    been told to drop it: a controller that cannot reach the store drops nobody."""
+    """Whether the member must still have its records. It need not where its disk or unflushed records may be lost and
+    the controller has not dropped it yet: without the store, a controller drops no member."""
     return is_steady(truth, member) or (is_synced and has_its_disk(truth, machine, member))
 
 
@@ -110,7 +110,10 @@ def _problems_of(
 
 
 def _true_state(truth: MemoryStore, topic: values.Topic, number: int) -> values.PartitionState | None:
-    """As the store has it: before the first change, the first replica and everybody. None where the topic is gone."""
+    """The partition's state in the store; before the first change, the first replica leads and all are in sync.
+
+    None where the topic is deleted.
+    """
     if (made := truth.peek(keys.topic_id(topic.identity))) is None:
         return None
     entry = truth.peek(keys.partition(topic.identity, number))
@@ -123,7 +126,7 @@ def _true_state(truth: MemoryStore, topic: values.Topic, number: int) -> values.
 
 @lru_cache(256)
 def decoded_state(value: bytes) -> values.PartitionState:
-    """A state as the store has it: few are new, and all are looked at many times a second."""
+    """A decoded state of the store, cached: few are new, and each is checked many times a second."""
     return values.decode(values.PartitionState, value)
 
 
@@ -132,13 +135,13 @@ def epoch_at(log: PartitionLog, offset: int) -> int:
 
 
 def agreement_problems(machines: Sequence[Machine], topic: str, partitions: int) -> list[str]:
-    """What keeps a healed cluster from being whole: leaders, copies, transactions."""
+    """What a healed cluster lacks: leaders, replicas that agree, completed transactions."""
     problems = []
     for number in range(partitions):
         at = TopicPartition(topic, number)
         leaders = [one for one in machines if one.node is not None and at in one.node.broker.partitions]
         if len(leaders) != 1:
-            problems.append(f"{at} is led by {[one.host for one in leaders] or 'nobody'}")
+            problems.append(f"{at} is led by {[one.host for one in leaders] or 'no broker'}")
             continue
         node = leaders[0].node
         assert node is not None
@@ -162,7 +165,7 @@ def _disagreements(at: TopicPartition, led: Partition, machines: Sequence[Machin
     content = _content(log)
     for host, copy in copies.items():
         if copy is not None and copy is not log and _content(copy) != content:
-            problems.append(f"{at} is another on {host}: {copy!r} beside {log!r}")
+            problems.append(f"{at} differs on {host}: {copy!r}, and the leader has {log!r}")
     return problems
 
 

@@ -1,7 +1,7 @@
-"""Clients of a simulated cluster: they send, read and note down what they were told.
+"""Clients of a simulated cluster: they produce, transact and consume, and record every outcome in the history.
 
-They are the product's own small client (`connection`), which speaks real frames. Every value is unique. A producer
-whose last request has no known outcome is thrown away, as a program that was restarted would be.
+They use the product's own client (`qanat.connection`) with real frames. Every value is unique. A producer whose last
+request has an unknown outcome is discarded, as a restarted program would be.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from verify.clusters.machine import wall_ms
 _OPERATION_S = 8.0
 _TRANSACTION_MS = 3000
 _HESITATES = 0.02
-"""How often somebody falls asleep in the middle of a transaction, for longer than the coordinator waits."""
+"""Share of writes after which a producer sleeps for longer than its transaction's timeout."""
 
 
 class Clients:
-    """Everybody who uses the cluster in one run."""
+    """All producers and consumers of one run."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class Clients:
         self._topic = topic
         self._partitions = partitions
         self._random = Random(f"clients {seed}")
-        self._nearby = Random(f"nearby {seed}") if reads_from_followers else None
-        """Draws which broker is asked for records, where it is not the leader."""
+        self._replica_choice = Random(f"nearby {seed}") if reads_from_followers else None
+        """Draws the broker to fetch from, where it need not be the leader. The text decides what a seed draws."""
         self._numbers = count()
         self._transactions = count()
         self.history = History()
@@ -58,7 +58,7 @@ class Clients:
     # Producing
 
     async def produce(self, name: str) -> None:
-        """Send single batches, one after another, each counted once."""
+        """Produce batches idempotently, one after another."""
         partition = self._random.randrange(self._partitions)
         while not self.is_over:
             async with self._cluster(name) as cluster:
@@ -90,8 +90,8 @@ class Clients:
         return sends
 
     async def transact(self, name: str) -> None:
-        """Send to several partitions at once, or not at all. Clients of one name, but for what follows a dash, believe
-        to be one and the same, and fence each other."""
+        """Produce to several partitions in transactions. Clients whose names differ only after a dash share a
+        transactional id, and fence each other."""
         transactional_id = name.partition("-")[0]
         while not self.is_over:
             async with self._cluster(name) as cluster:
@@ -102,7 +102,7 @@ class Clients:
                         await self._transaction(name, producer)
                         await asyncio.sleep(self._random.expovariate(1 / 0.1))
                 except QanatError:
-                    pass  # The next life takes the transactional id over.
+                    pass  # The next producer takes the transactional id over.
             await asyncio.sleep(self._random.uniform(0.01, 0.2))
 
     async def _transaction(self, name: str, producer: Producer) -> None:
@@ -124,7 +124,7 @@ class Clients:
     # Consuming
 
     async def consume(self, name: str) -> None:
-        """Read every partition from its start, on and on."""
+        """Consume every partition from its start, until the run is over."""
         positions = dict.fromkeys(range(self._partitions), 0)
         while not self.is_over:
             async with self._cluster(name) as cluster:
@@ -138,11 +138,11 @@ class Clients:
     async def _poll(
         self, name: str, cluster: Cluster, positions: dict[int, int], timeout_s: float, *, is_final: bool = False
     ) -> int:
-        """One fetch from every leader, or from whoever is asked instead; how many records came."""
+        """Fetch once from every leader, or from other replicas; returns the number of records."""
         deadline = Deadline.after(timeout_s)
         asked = dict((await cluster.topic(self._topic, deadline)).leaders)
-        if self._nearby is not None and not is_final:
-            asked = {number: self._nearby.randrange(len(self._bootstrap)) for number in asked}
+        if self._replica_choice is not None and not is_final:
+            asked = {number: self._replica_choice.randrange(len(self._bootstrap)) for number in asked}
         found = 0
         for node_id in dict.fromkeys(asked.values()):
             link = await cluster.node_link(node_id, deadline)
@@ -159,7 +159,7 @@ class Clients:
         return found
 
     async def read_everything(self, ends: dict[int, int]) -> None:
-        """The last look: from the start to these ends. Raises `TimeoutError` where that takes too long."""
+        """The final read, from the start to these end offsets; raises `TimeoutError` where it takes too long."""
         positions = dict.fromkeys(range(self._partitions), 0)
         async with asyncio.timeout(60), self._cluster("final") as cluster:
             while any(positions[number] < end for number, end in ends.items()):

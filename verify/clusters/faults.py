@@ -1,8 +1,9 @@
-"""What is done to a simulated cluster while it is used: `FAULTS`, by name.
+"""Fault injection into a simulated cluster: `FAULTS`, by name.
 
 Rule 1: a fault ends by itself, or with `heal`.
-Rule 2: nothing is done of which the product says that it may cost records: every copy of a partition lost at once, or
-        the power of machines whose topics are not flushed before they are acknowledged, unless others have everything.
+Rule 2: no fault is one for which the documentation allows the loss of records: all replicas of a partition lost at
+        once, or a power loss of machines whose topics are not flushed before they are acknowledged, unless other
+        replicas have everything.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ if TYPE_CHECKING:
     from verify.clusters.plan import Plan
 
 _RETURNS_APART = 0.3
-"""How often a machine that comes back cannot reach the others at first."""
-_SUSPECTED_S = 4.0
-"""For longer than so no suspicion is kept."""
+"""Share of restarts in which a machine cannot reach the others at first."""
+_FAILURE_REPORT_S = 4.0
+"""No report of the failure detector lives longer."""
 _QUIET_S = 5.0
-"""How long a fault of the whole cluster waits for a moment in which nothing else is done to it."""
+"""How long a fault of the whole cluster waits until no other fault is active."""
 _FLIPS_IN_LOGS = 0.8
-"""How often a flipped bit is one of records, and not of the files beside them."""
+"""Share of flipped bits that are in records, and not in indexes and other files."""
 _SETTLED_S = 3.0
-"""How long a machine that lost something is left alone afterwards."""
+"""How long a machine that lost data meets no other fault."""
 
 
 class Faults:
-    """Hurts and heals the machines of one run."""
+    """Injects and heals the faults of one run."""
 
     def __init__(
         self, loop: SimLoop, network: SimNetwork, truth: MemoryStore, machines: list[Machine], plan: Plan, seed: int
@@ -51,12 +52,12 @@ class Faults:
         self._plan = plan
         self._random = Random(f"faults {seed}")
         self._busy: set[int] = set()
-        """Machines to which something is being done."""
+        """Machines with an active fault."""
         self._has_refused_link = False
         self.counts: dict[str, int] = {}
 
-    async def strike(self) -> None:
-        """Do what the plan has in store, for as long as it says."""
+    async def inject(self) -> None:
+        """Inject the plan's faults for the plan's time."""
         end = self._loop.time() + self._plan.seconds
         doing: list[asyncio.Task[None]] = []
         while self._loop.time() < end:
@@ -67,7 +68,7 @@ class Faults:
         await asyncio.gather(*doing)
 
     async def heal(self) -> None:
-        """Let everything work again."""
+        """End all faults and start all machines."""
         self._network.heal()
         for machine in self._machines:
             machine.store.heal()
@@ -79,7 +80,7 @@ class Faults:
     # Machines
 
     def _victim(self) -> Machine | None:
-        """A machine to which nothing is being done; a majority is left alone most of the time."""
+        """A machine without an active fault; most of the time a majority has none."""
         free = [machine for machine in self._machines if machine.node_id not in self._busy and machine.is_up]
         if not free or (len(self._busy) >= (len(self._machines) + 1) // 2 and self._random.random() < 0.8):
             return None
@@ -100,12 +101,12 @@ class Faults:
         if self._random.random() >= _RETURNS_APART:
             await self._start(machine)
             return
-        # The store and clients find it before the other machines do.
+        # The store and clients reach it before the other machines do.
         others = [other.host for other in self._machines if other is not machine]
-        ways = self._network.cut_off(machine.host, others)
+        directions = self._network.cut_off(machine.host, others)
         starting = asyncio.create_task(self._start(machine))
         await asyncio.sleep(self._random.uniform(0.2, 2.5))
-        self._network.heal(ways)
+        self._network.heal(directions)
         await starting
 
     async def _start(self, machine: Machine) -> None:
@@ -164,7 +165,7 @@ class Faults:
     # The network
 
     async def partition(self) -> None:
-        """Cut one machine, or one way, or the cluster in two."""
+        """Cut off one machine, in one direction or both, or split the cluster in two."""
         names = [machine.host for machine in self._machines]
         some = self._random.sample(names, self._random.randint(1, len(names)))
         is_one_way = self._random.random() < 0.4
@@ -181,7 +182,7 @@ class Faults:
         self._network.reset_some(self._random.uniform(0.1, 1.0))
 
     async def refused_link(self) -> None:
-        """One machine is refused by another that is healthy, as by a firewall; there is one such link at a time."""
+        """One healthy machine refuses another's connections, as a firewall does; there is one such link at a time."""
         if self._has_refused_link or len(self._machines) < 2:
             return
         source, target = self._random.sample([machine.host for machine in self._machines], 2)
@@ -189,14 +190,14 @@ class Faults:
         self._network.refuse(source, target)
         await asyncio.sleep(self._random.uniform(0.5, 5.0))
         self._network.accept(source, target)
-        # A suspicion outlives its link: another broker that is refused meanwhile is a second witness.
-        await asyncio.sleep(_SUSPECTED_S)
+        # A failure report outlives its link: another broker that is refused meanwhile is a second witness.
+        await asyncio.sleep(_FAILURE_REPORT_S)
         self._has_refused_link = False
 
     # The store
 
     async def store_cut(self) -> None:
-        """The store cannot be reached, by some or by all; or it hears them, and they do not hear it."""
+        """Some or all machines cannot reach the store; or it gets their requests, and its responses are lost."""
         some = self._random.sample(self._machines, self._random.randint(1, len(self._machines)))
         is_one_way = self._random.random() < 0.5
         for machine in some:
@@ -213,17 +214,17 @@ class Faults:
             machine.store.loses_answers = False
 
     async def store_falls_silent(self) -> None:
-        """Somebody's next commit is taken, and from then on nothing comes back."""
+        """The store takes the next commit of some machines, and sends them nothing from then on."""
         for machine in self._random.sample(self._machines, self._random.randint(1, len(self._machines))):
             machine.store.silence_s = self._random.uniform(0.2, 4.0)
 
     async def watch_gap(self) -> None:
-        """Some changes are never told to those who watch."""
+        """Some changes never reach the watchers."""
         for machine in self._random.sample(self._machines, self._random.randint(1, len(self._machines))):
             machine.store.lost_changes = self._random.randint(1, 3)
 
     async def lease_lost(self) -> None:
-        """The store forgets a broker's lease before its time."""
+        """The store ends a broker's lease before its time."""
         machine = self._random.choice(self._machines)
         entry = self._truth.peek(keys.broker(machine.node_id))
         if entry is not None and entry.lease is not None:
@@ -232,7 +233,7 @@ class Faults:
     # Disks
 
     async def disk_error(self) -> None:
-        """An fsync fails: the directory is given up, and somebody replaces the process after a while."""
+        """An fsync fails: the broker gives the log directory up, and is restarted after a while."""
 
         async def act(machine: Machine) -> None:
             machine.disk.fail_next("sync")
@@ -245,15 +246,15 @@ class Faults:
 
         if self._plan.is_synced:
             await self._with_victim(act)
-        else:  # What was never flushed is gone with the pages that could not be.
+        else:  # Unflushed records are lost with the pages that could not be written.
             await self._where_others_have_everything(act)
 
     async def lost_disk(self) -> None:
-        """A machine comes back empty, as a new one would."""
+        """A machine restarts with an empty disk, as a new one would."""
         await self._lose(Machine.lose_disk)
 
     async def lying_disk(self) -> None:
-        """All lose power, and one disk comes back damaged, as it was a while ago, or without one of its folders."""
+        """All machines lose power; one disk returns damaged, in an older state, or without a folder."""
         if not await self._is_quiet():
             return
         machine, lie = self._random.choice(self._machines), self._random.choice(("flip", "flip", "older", "folder"))
@@ -266,7 +267,7 @@ class Faults:
             self.counts[f"lie: {lie}"] = self.counts.get(f"lie: {lie}", 0) + 1
             for one in self._machines:
                 one.lose_power(self._random.choice(("drop_all", "random")))
-            machine.lied_at = self._truth.revision + 1  # Members of this very revision are of before.
+            machine.lied_at = self._truth.revision + 1  # Members of this very revision joined before the lie.
             if lie == "older":
                 machine.disk = older
             else:
@@ -279,7 +280,7 @@ class Faults:
             self._busy.clear()
 
     async def _is_quiet(self) -> bool:
-        """Whether nothing is being done to any machine, soon."""
+        """Wait until no machine has an active fault; returns whether that came in time."""
         deadline = self._loop.time() + _QUIET_S
         while self._busy or not all(machine.is_up for machine in self._machines):
             if self._loop.time() > deadline:
@@ -313,7 +314,7 @@ class Faults:
         await self._where_others_have_everything(act)
 
     async def _where_others_have_everything(self, act: Callable[[Machine], Coroutine[Any, Any, None]]) -> None:
-        """Take from a machine what it has, one at a time."""
+        """Take data from one machine at a time, and only where other replicas have all of it."""
         if self._plan.replicas < 3 or self._busy:
             return
 
@@ -325,7 +326,7 @@ class Faults:
         await self._with_victim(carefully)
 
     def _in_sync_besides(self, victim: Machine) -> list[int]:
-        """Those besides the victim that every partition counts as in sync, now; nobody where one has no leader."""
+        """The other nodes that are in sync in every partition, now; none where a partition has no leader."""
         common = {machine.node_id for machine in self._machines if machine.is_up and machine is not victim}
         held: set[TopicPartition] = set()
         led: set[TopicPartition] = set()
@@ -337,7 +338,7 @@ class Faults:
                     if partition.leader is not None:
                         common &= set(partition.leader.in_sync)
         if held - led:
-            return []  # Who has everything is known once somebody leads.
+            return []  # Only a leader knows which replicas have everything.
         return sorted(common)
 
 
@@ -360,5 +361,5 @@ FAULTS: dict[str, Callable[[Faults], Coroutine[Any, Any, None]]] = {
     "lying disk": Faults.lying_disk,
 }
 DRAWN_APART = {"refused link": 0.2, "lying disk": 0.5}
-"""Faults that came later, and how many lives meet each: what every seed meets besides stays as it was."""
+"""Faults that were added later, and the share of runs that meet each: the other draws of a seed stay the same."""
 NEED_FSYNC = ("power loss of all",)

@@ -1,9 +1,9 @@
-"""`python -m verify.clusters.growth`: what the metadata plane costs as a cluster grows, on simulated machines.
+"""`python -m verify.clusters.growth`: the cost of the metadata plane as a simulated cluster grows.
 
-The product's own brokers, with its own defaults, on a network and a store without faults. For each size: brokers are
-started, topics made, a minute goes by in which nothing happens, a broker is killed (its connections break) and started
-again, and another one loses its power (nobody is told). Counted is what all brokers together ask of the store and
-are told by it; time is the simulated clock's, except for the processor's.
+The product's own brokers with its defaults, on a network and a store without faults. For each size: all brokers start,
+topics are created, a minute passes without load, a broker is killed (its connections break) and restarted, and another
+one loses power (its connections fall silent). Requests to the store and its notifications are counted for all brokers
+together; times are the simulated clock's, except for CPU time.
 
     python -m verify.clusters.growth                     3, 10, 30 and 100 brokers, 100 partitions for each
     python -m verify.clusters.growth --sizes 30:3000     one size
@@ -50,20 +50,20 @@ SIZES = ((3, 300), (10, 1000), (30, 3000), (100, 10_000))
 _REPLICAS = 3
 _PARTITIONS_OF_A_TOPIC = 100
 _IDLE_S = 60.0
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 _RECONCILE_S = 30.0
 """As in the product."""
 
 
 class Bill(Struct):
-    """What was asked of the store, by all brokers together."""
+    """Requests to the store and their bytes, of all brokers together."""
 
     commits: int = 0
     refused: int = 0
     lists: int = 0
     renewals: int = 0
     changes: int = 0
-    """Times that somebody who watches was told something."""
+    """Notifications to watchers."""
     read_bytes: int = 0
     written_bytes: int = 0
 
@@ -72,7 +72,7 @@ class Bill(Struct):
 
 
 class CountingStore(SimStore):
-    """A way to the store that keeps the bill."""
+    """A connection to the store that counts requests and bytes."""
 
     def __init__(self, truth: MemoryStore, seed: str, bill: Bill) -> None:
         super().__init__(truth, seed)
@@ -110,13 +110,13 @@ def _size(entry: Entry) -> int:
 
 
 class Phase(Struct, frozen=True):
-    """What one of the things that happen took."""
+    """The cost of one phase."""
 
     name: str
     seconds: float
-    """Of the simulated clock, until the cluster is as it should be."""
+    """Of the simulated clock, until the cluster has converged."""
     cpu_s: float
-    """Of this computer's processor, for all brokers together."""
+    """CPU time of this computer, for all brokers together."""
     bill: Bill
 
 
@@ -155,7 +155,7 @@ class Growth:
         async with self._phase("start"):
             await asyncio.gather(*(machine.start() for machine in self._machines))
             await self._until(self._all_know_all)
-        async with self._phase("topics made"):
+        async with self._phase("topics created"):
             await self._create_topics()
             await self._until(lambda: self._led() == self.partitions)
         async with self._phase("a quiet minute"):
@@ -177,7 +177,7 @@ class Growth:
             port=PORT,
             inter_broker_port=INTER_BROKER_PORT,
             default_replication_factor=_REPLICAS,
-            # Nothing is written: how often followers ask for nothing is no part of this.
+            # Nothing is written: empty fetches of followers are not what is measured.
             replica_fetch_wait_max_ms=10_000,
             auto_leader_rebalance_enable=False,
         )
@@ -193,10 +193,10 @@ class Growth:
         )
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        deadline = self._loop.time() + _PATIENCE_S
+        deadline = self._loop.time() + _TIMEOUT_S
         while not condition():
             if self._loop.time() > deadline:
-                raise TimeoutError(f"{self.brokers} brokers, {self.partitions} partitions: not within {_PATIENCE_S} s")
+                raise TimeoutError(f"{self.brokers} brokers, {self.partitions} partitions: not within {_TIMEOUT_S} s")
             await asyncio.sleep(0.01)
 
     async def _create_topics(self) -> None:
@@ -210,7 +210,7 @@ class Growth:
                 if answer.topics[0].error_code:
                     raise RuntimeError(f"not created: {answer.topics[0]}")
 
-    # How it stands
+    # The cluster's state
 
     def _all_know_all(self) -> bool:
         return all(
@@ -219,18 +219,18 @@ class Growth:
         )
 
     def _led(self) -> int:
-        """Partitions that somebody leads, and knows it."""
+        """Partitions with a leader that knows that it leads."""
         return sum(len(machine.node.broker.partitions) for machine in self._machines if machine.node is not None)
 
     def _all_in_sync(self) -> bool:
         node = self._machines[0].node
-        assert node is not None, "it is never hurt"
+        assert node is not None, "it is never killed"
         states = node.broker.metadata.image.partition_states.values()
         return all(set(state.in_sync_nodes) == set(state.replicas) for state in states)
 
 
 def table(brokers: int, partitions: int, phases: Sequence[Phase]) -> str:
-    """Rows for a page."""
+    """Rows of a Markdown table."""
     rows = []
     for phase in phases:
         bill = phase.bill
@@ -243,13 +243,15 @@ def table(brokers: int, partitions: int, phases: Sequence[Phase]) -> str:
 
 
 HEAD = (
-    "| brokers | partitions | what | virtual s | CPU s | commits (refused) | lists | renewals | changes told | "
+    "| brokers | partitions | what | virtual s | CPU s | commits (refused) | lists | renewals | notifications | "
     "KiB read | KiB written |\n| --: | --: | --- | --: | --: | --: | --: | --: | --: | --: | --: |"
 )
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m verify.clusters.growth", description="Let a cluster grow.")
+    parser = argparse.ArgumentParser(
+        prog="python -m verify.clusters.growth", description="Measure the metadata plane of growing clusters."
+    )
     parser.add_argument("--sizes", type=_size_of, nargs="+", default=SIZES, help="brokers:partitions, as 30:3000")
     options = parser.parse_args(arguments)
     sys.stdout.write(f"{HEAD}\n")

@@ -1,4 +1,4 @@
-"""What clients did and saw, in the order in which it happened."""
+"""The history of a run: what clients sent and read, in order."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ class Outcome(Enum):
 
     DONE = "done"
     FAILED = "failed"
-    """Certainly not: it was refused, or its transaction was aborted."""
+    """It certainly did not happen: the broker refused it, or its transaction was aborted."""
     UNKNOWN = "unknown"
-    """No answer, or one that leaves it open."""
+    """No response, or one that leaves the outcome open."""
 
 
 class Send(Struct):
-    """One value on its way into one partition."""
+    """One value sent to one partition."""
 
     client: str
     partition: int
     value: bytes
     invoked: int
-    """Number of the operation; later ones have larger numbers."""
+    """Number of the operation; later operations have larger numbers."""
     outcome: Outcome = Outcome.UNKNOWN
     offset: int = -1
     transaction: int = -1
-    """Which transaction it is part of; -1 for none."""
+    """The transaction that it is part of; -1 for none."""
 
 
 class Poll(Struct):
-    """What one look at one partition brought, in order."""
+    """The records of one fetch from one partition, in order."""
 
     client: str
     partition: int
     position: int
-    """Where it looked."""
+    """The offset that the consumer asked for."""
     seen: list[tuple[int, bytes]]
     is_final: bool = False
-    """Whether it was made after everything was healed, by somebody who reads everything."""
+    """Whether it belongs to the last read of everything, after healing."""
 
 
 class History(Struct):
-    """All of it."""
+    """All operations of all clients."""
 
     sends: list[Send] = field(default_factory=list)
     polls: list[Poll] = field(default_factory=list)

@@ -1,12 +1,12 @@
-"""What was ever committed, and every state that the store has taken: what a simulated cluster may not go back on.
+"""The ledger of a simulated cluster: committed offsets and stored partition states, which the cluster may never revoke.
 
-Looked at from outside, at the very moment: whenever a leader counts something as committed, and whenever
-the store takes another state of a partition. A fault that would cost records only if the wrong machine
-died next is found without that machine's death.
+An observer outside of the cluster checks it whenever a leader counts something as committed, and whenever the store
+takes another state of a partition. So a bug that would cost records only if the wrong machine died next is found
+without that machine's death.
 
-- Whoever is in sync, or eligible, has everything that any leader ever counted as committed.
-- An epoch never goes back, and is another one when the leader is.
-- Whoever leads is in sync.
+- Every in-sync and every eligible replica has everything that any leader ever counted as committed.
+- A leader epoch never goes back, and changes with the leader.
+- The leader is in sync.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from verify.clusters.machine import Machine
 
 
 class Ledger:
-    """One topic's past."""
+    """The ledger of one topic."""
 
     def __init__(self, machines: Sequence[Machine], truth: MemoryStore, topic: str, *, is_synced: bool) -> None:
         self._machines = machines
@@ -32,11 +32,11 @@ class Ledger:
         self._topic = topic
         self._is_synced = is_synced
         self._committed: dict[TopicPartition, tuple[int, int]] = {}
-        """Up to where, and the epoch of the last record."""
+        """The end offset, and the leader epoch of the last record."""
         self._states: dict[TopicPartition, PartitionState] = {}
 
     def committed(self, machine: Machine, log: PartitionLog) -> list[str]:
-        """A machine counts something as committed; what is wrong with that."""
+        """Note that a machine counts something as committed; returns the problems."""
         at = log.topic_partition
         partition = None if machine.node is None else machine.node.broker.partitions.get(at)
         if at.topic != self._topic or partition is None or partition.log is not log:
@@ -47,7 +47,7 @@ class Ledger:
         return committing_problems(machine, log, self._machines, self._truth, is_synced=self._is_synced)
 
     def stored(self, operations: Iterable[Operation]) -> list[str]:
-        """The store has taken these; what is wrong with them."""
+        """Note what the store has taken; returns the problems."""
         problems = []
         for operation in operations:
             if isinstance(operation, Put) and (at := self._partition_of(operation.key)) is not None:
@@ -59,7 +59,7 @@ class Ledger:
         return problems
 
     def all_missing(self) -> list[str]:
-        """What is missing anywhere, now."""
+        """Committed records that any replica lacks now."""
         return [problem for at, state in self._states.items() for problem in self.missing(at, state)]
 
     def _partition_of(self, key: str) -> TopicPartition | None:
@@ -79,13 +79,13 @@ class Ledger:
         if before is None:
             return problems
         if after.leader_epoch < before.leader_epoch:
-            problems.append(f"an epoch goes back: {at} from {before.leader_epoch} to {after.leader_epoch}")
+            problems.append(f"a leader epoch goes back: {at} from {before.leader_epoch} to {after.leader_epoch}")
         if after.leader != before.leader and after.leader_epoch <= before.leader_epoch:
             problems.append(f"two leaders of one epoch: {at}, {before.leader} and {after.leader}")
         return problems
 
     def missing(self, at: TopicPartition, state: PartitionState) -> list[str]:
-        """What those lack who count as having everything."""
+        """Committed records that an in-sync or eligible replica lacks."""
         end_offset, epoch = self._committed.get(at, (0, -1))
         problems = []
         members = [(member, "in sync") for member in state.in_sync if is_steady(self._truth, member)]
@@ -98,7 +98,7 @@ class Ledger:
             if log.end_offset < end_offset:
                 problems.append(f"lacks what is committed: {at} to {end_offset}, {member} is {standing}: {log!r}")
             elif end_offset and epoch_at(log, end_offset - 1) != epoch:
-                problems.append(f"two histories: {at}@{end_offset - 1} was committed otherwise than {member} has it")
+                problems.append(f"two histories: {at}@{end_offset - 1} has another epoch on {member} than committed")
         return problems
 
     def _has_its_disk(self, member: Member) -> bool:

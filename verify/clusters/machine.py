@@ -1,7 +1,7 @@
-"""One simulated host: a disk that may lose power, a way to the store, and a broker that is started and killed.
+"""One simulated host: a disk that may lose power, a connection to the store, and a broker that is started and killed.
 
-The broker is the product's own (`app.node.node`): the same modules, real frames, on a simulated loop, network, disk and
-store.
+The broker is the product's own (`qanat.app.node.node`): the same modules and real frames, on a simulated loop, network,
+disk and store.
 """
 
 from __future__ import annotations
@@ -34,20 +34,19 @@ from qanat.transactions.settings import TransactionSettings
 from verify.clusters.store import SimStore
 
 EPOCH_MS = 1_700_000_000_000
-"""What the wall clock shows when a simulation begins."""
+"""The wall clock when a simulation begins."""
 PORT, INTER_BROKER_PORT = 9092, 19092
 _COORDINATORS = 3
-"""Partitions of each internal topic: few, so that each sees much."""
-
-
+"""Partitions of each internal topic: few, so that each gets many records."""
 _RECONCILE_S = 5.0
-"""A life of some seconds has no room for the product's half a minute."""
+"""Instead of the product's half a minute: a run takes some seconds."""
 _SETTLED_S = 1.0
-"""Nor for its ten seconds."""
+"""Instead of the product's ten seconds."""
 
 
 class SimEngine:
-    """Files on a simulated disk. The catalogue of a clean stop is lost with the process, which costs only time."""
+    """A storage engine on a simulated disk. The catalogue of a clean shutdown is lost with the process, which costs
+    only time."""
 
     def __init__(self, disk: SimDisk) -> None:
         self.files: Files = disk
@@ -57,21 +56,21 @@ class SimEngine:
 
 
 class SimLogs:
-    """A data directory at work on a simulated loop."""
+    """A log directory with its runtime on a simulated loop."""
 
     def __init__(self, directory: LogDirectory) -> None:
         self.runtime = LogRuntime(directory, wall_ms, SimFsyncThread())
-        self.upkeep = Maintenance(self.runtime, _no_pause)
+        self.maintenance = Maintenance(self.runtime, _no_pause)
 
     async def __aenter__(self) -> LogRuntime:
         await self.runtime.start()
-        self.upkeep.start()
+        self.maintenance.start()
         return self.runtime
 
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.upkeep.close()
+        await self.maintenance.close()
         await self.runtime.close()
 
 
@@ -80,11 +79,11 @@ def wall_ms() -> int:
 
 
 def _no_pause(seconds: float) -> None:
-    """Work on a thread takes the time that the loop gives it."""
+    """The loop decides how long work on a thread takes."""
 
 
 class Machine:
-    """A host by the name under which others connect to it."""
+    """A host, and the broker that runs on it."""
 
     def __init__(
         self,
@@ -97,7 +96,7 @@ class Machine:
         topic_defaults: Mapping[str, str],
         reconcile_s: float = _RECONCILE_S,
     ) -> None:
-        cooperative_yield.clock = loop.time  # How much work is one piece must not hang on how fast this computer is.
+        cooperative_yield.clock = loop.time  # When a handler yields must not depend on how fast this computer is.
         image_watcher.RECONCILE_S = reconcile_s
         controller_loop.SETTLED_S = _SETTLED_S
         self.host = f"machine-{node_id}"
@@ -113,14 +112,14 @@ class Machine:
         self.node: Node | None = None
         self.starts = 0
         self.lied_at = 0
-        """The store's revision when the disk last came back otherwise than it was: earlier members may lack records."""
+        """The store's revision when the disk last returned changed: earlier ISR members may lack records."""
 
     @property
     def is_up(self) -> bool:
         return self.node is not None and not self.owner.is_dead
 
     async def start(self) -> None:
-        """Boot the broker; returns when it serves, or could not."""
+        """Start the broker; returns when it serves, raises where it cannot."""
         self.starts += 1
         self.owner = Owner(self.host)
         context = copy_context()
@@ -153,22 +152,22 @@ class Machine:
         self.node = node
 
     def _on_fault(self, connection: KafkaConnection, fault: BaseException) -> None:
-        """A client was cut off: its own doing, or a bug."""
+        """The broker closed a client's connection: because of the client, or because of a bug."""
         if not isinstance(fault, QanatError):
             self._loop.call_exception_handler({"message": "bug while serving a client", "exception": fault})
 
     async def stop(self) -> None:
-        """Stop in good order."""
+        """Shut the broker down cleanly."""
         node, self.node = self.node, None
         if node is not None:
             context = copy_context()
             context.run(OWNER.set, self.owner)
-            with suppress(QanatError):  # Its disk may have failed: then it stops without having written all down.
+            with suppress(QanatError):  # Its disk may have failed: then it stops without writing everything.
                 await self._loop.create_task(node.__aexit__(), context=context)
             self._end(is_silent=False)
 
     async def scrub(self) -> None:
-        """Compare all checksums now, as upkeep does some time after every start."""
+        """Verify all checksums now, as maintenance does some time after every start."""
         if self.node is not None:
             context = copy_context()
             context.run(OWNER.set, self.owner)
@@ -177,17 +176,17 @@ class Machine:
                 await self._loop.create_task(scrubbing, context=context)
 
     def kill(self) -> None:
-        """End the process: what it had written is still there, its connections are reset."""
+        """Kill the process: its written data stays, its connections are reset."""
         self._end(is_silent=False)
         self.disk = self.disk.crash("keep_all")
 
     def lose_power(self, mode: CrashMode) -> None:
-        """Everything that was not flushed may be lost; nobody is told that the connections are gone."""
+        """Cut the power: unflushed data may be lost, and peers do not learn that the connections are gone."""
         self._end(is_silent=True)
         self.disk = self.disk.crash(mode)
 
     def lose_disk(self) -> None:
-        """The machine comes back with a new, empty disk."""
+        """Kill the process and replace the disk with an empty one."""
         self._end(is_silent=False)
         self.disk = SimDisk(f"{self._seed} {self.node_id} {self.starts}", is_traced=False)
 
@@ -198,5 +197,5 @@ class Machine:
 
 
 def hash_free_seed(seed: int | str, node_id: int, starts: int) -> int:
-    """A number that does not hang on `hash()`."""
+    """A seed that does not depend on `hash()`."""
     return int.from_bytes(f"{seed} {node_id} {starts}".encode()[-7:])

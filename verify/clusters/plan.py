@@ -1,4 +1,4 @@
-"""What a seed stands for: how large a cluster, how it is used, and what it meets."""
+"""The plan of a run, drawn from its seed: the cluster's size, its load and its faults."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from msgspec import Struct
 from verify.clusters.faults import DRAWN_APART, FAULTS, NEED_FSYNC
 
 _FEW_KINDS = 0.3
-"""How often a life meets few kinds of faults, and each of them often."""
+"""Share of runs with few kinds of faults, each of them often."""
 
 
 class Plan(Struct, frozen=True):
-    """What a seed stands for."""
+    """Everything that a seed decides before the run."""
 
     brokers: int
     replicas: int
@@ -26,24 +26,24 @@ class Plan(Struct, frozen=True):
     producers: int
     transactors: int
     has_operator: bool
-    """Whether somebody moves partitions, and makes and deletes topics."""
+    """Whether an operator moves partitions, and creates and deletes topics."""
     has_group: bool
-    """Whether somebody commits offsets."""
+    """Whether a consumer group commits offsets."""
     rivals: int
-    """How many more there are who believe to be the first of the transactors."""
+    """Further producers with the transactional id of the first one."""
     slow_share: float
-    """How many of all connections are slow."""
+    """Share of connections that are slow."""
     work_s: float
-    """Mean time of a flush, and of whatever else is done on a thread."""
+    """Mean time of a flush, and of other work on a thread."""
     reads_from_followers: bool = False
-    """Whether consumers read from whichever replica chance gives them, and not from leaders."""
+    """Whether consumers fetch from a random replica instead of the leader."""
 
     @staticmethod
     def of(seed: int) -> Plan:
         random = Random(f"plan {seed}")
         brokers = random.choice((1, 2, 3, 3, 3, 3, 4, 5))
         replicas = min(random.choice((1, 2, 3, 3, 3)), brokers)
-        # Without fsync before an acknowledgement, losing power may lose what was acknowledged: that is the bargain.
+        # Without fsync before an acknowledgement, a power loss may lose acknowledged records: that is documented.
         is_synced = random.random() < 0.8
         kinds = [name for name in FAULTS if name not in DRAWN_APART and (is_synced or name not in NEED_FSYNC)]
         faults = tuple(name for name in kinds if random.random() < 0.5) or (random.choice(kinds),)

@@ -1,9 +1,8 @@
-"""One simulated life of a cluster, from one seed: it is started, used and hurt, then healed, and must be whole again.
+"""One run of a simulated cluster from one seed: start, load and faults, then healing and convergence.
 
-Which faults there are, how many brokers, how many replicas, how large a segment: all drawn from the seed.
-While faults strike, nothing that was acknowledged may be lost (safety). After the last one is healed, every
-partition must have a leader and every replica must agree within `CONVERGED_S` (liveness). The history that
-clients saw goes to `checker`.
+The seed decides the faults, the number of brokers and replicas, and the segment size. During faults, no acknowledged
+record may be lost (safety). After the last fault, every partition must have a leader and all replicas must agree within
+`CONVERGED_S` (liveness). `checker` judges the history that clients saw.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from qanat.testing.simulation.loop import NO_OWNER, OWNER, Owner, SimLoop
 from qanat.testing.simulation.network import SimNetwork
 from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from qanat.wire.kafka.registry import ApiKey
-from verify.clusters.bystanders import Bystanders
+from verify.clusters.background_load import BackgroundLoad
 from verify.clusters.checker import problems
 from verify.clusters.checks import agreement_problems, believed_leader_problems, eviction_problems
 from verify.clusters.clients import Clients
@@ -44,11 +43,11 @@ _TOPIC = "t"
 _CHECK_S = 0.05
 _PROBLEMS_KEPT = 10
 _LOOKS = 40
-"""How often is looked whether clients get anything done in a healed cluster."""
+"""Times that a run checks whether clients make progress in a healed cluster."""
 
 
 class Report(Struct):
-    """What came of it."""
+    """The result of one run."""
 
     seed: int
     plan: Plan
@@ -62,30 +61,30 @@ class Report(Struct):
 
 
 class ClusterRun:
-    """One seed."""
+    """The run of one seed."""
 
     def __init__(self, seed: int, plan: Plan | None = None, *, stops_early: bool = False) -> None:
         self.seed = seed
         self._stops_early = stops_early
-        """Whether the first thing that is wrong inside the machines is enough."""
+        """Whether the run ends at the first problem inside the machines."""
         self.plan = plan or Plan.of(seed)
         self.report = Report(seed, self.plan)
         self.machines: list[Machine] = []
         self._enough = asyncio.Event()
         self.topic_configs: dict[str, str] = {}
-        """What else is set for the topic."""
+        """Further settings of the topic."""
 
     def run(self) -> Report:
         loop = SimLoop(self.seed, self.plan.work_s)
         unhandled = UnhandledExceptions(self._note_unhandled)
         loop.set_exception_handler(unhandled.on_loop)
         asyncio.set_event_loop(loop)
-        gc.disable()  # A life is short, and `abandon` collects what it leaves.
+        gc.disable()  # A run is short, and `abandon` collects its garbage.
         try:
             with self._watching_commits(), unhandled:
                 loop.run_until_complete(self._live_until_enough(loop))
                 loop.report_failed(NO_OWNER)
-        except Exception as fault:  # noqa: BLE001 - whatever ends a life is what is wrong with it
+        except Exception as fault:  # noqa: BLE001 - any exception that ends a run is a problem of the run
             self.report.problems.append(f"ended by {type(fault).__name__}: {fault}")
         finally:
             self.report.virtual_s = loop.time()
@@ -104,7 +103,7 @@ class ClusterRun:
             living.result()
 
     async def _boot(self, loop: SimLoop) -> list[Address]:
-        """Start every machine and make the topic."""
+        """Start every machine and create the topic."""
         self._loop = loop
         self._network = loop.network = SimNetwork(loop, self.seed, slow_share=self.plan.slow_share)
         self._truth = MemoryStore()
@@ -123,27 +122,27 @@ class ClusterRun:
         working += [self._client(clients.transact, f"x{number}") for number in range(plan.transactors)]
         working += [self._client(clients.transact, f"x0-{number}") for number in range(plan.rivals)]
         working += [self._client(clients.consume, "c0")]
-        bystanders = Bystanders(bootstrap, _TOPIC, plan.partitions, plan.replicas, self.seed)
+        background_load = BackgroundLoad(bootstrap, _TOPIC, plan.partitions, plan.replicas, self.seed)
         if plan.has_group:
-            working.append(self._client(bystanders.commit, "g0"))
+            working.append(self._client(background_load.commit, "g0"))
         if plan.has_operator:
-            working += [self._client(bystanders.move, "o0"), self._client(bystanders.recreate, "o1")]
+            working += [self._client(background_load.move, "o0"), self._client(background_load.recreate, "o1")]
         watching = asyncio.create_task(self._watch())
         faults = Faults(loop, self._network, self._truth, self.machines, plan, self.seed)
         self.report.faults = faults.counts
-        await faults.strike()
+        await faults.inject()
         await faults.heal()
         await asyncio.sleep(1.0)
         for _ in range(_LOOKS):
             if clients.history.acknowledged:
                 break
-            await asyncio.sleep(0.5)  # They wait for the answer of a machine that is gone, or has just come back.
-        clients.is_over = bystanders.is_over = True
+            await asyncio.sleep(0.5)  # Clients wait for a response of a machine that is down, or has just restarted.
+        clients.is_over = background_load.is_over = True
         await asyncio.wait(working)
         await self._converge(clients)
-        await bystanders.look_at_the_end()
+        await background_load.check_at_the_end()
         watching.cancel()
-        self.report.problems += bystanders.problems
+        self.report.problems += background_load.problems
         self._judge(clients.history)
 
     def _machine(self, node_id: int) -> Machine:
@@ -190,7 +189,7 @@ class ClusterRun:
                 answer = await cluster.call_controller(ApiKey.CREATE_TOPICS, request, Deadline.after(30.0))
                 if not answer.topics[0].error_code:
                     return
-                await asyncio.sleep(0.1)  # Whoever was asked does not know all brokers yet.
+                await asyncio.sleep(0.1)  # The controller does not know all brokers yet.
         raise AssertionError(f"the topic was not created: {answer.topics[0]}")
 
     def _client(self, act: Callable[[str], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
@@ -204,10 +203,8 @@ class ClusterRun:
 
     async def _converge(self, clients: Clients) -> None:
         for machine in self.machines:
-            if (
-                machine.lied_at
-            ):  # Sealed segments are not read after a crash: what rotted in them is found by scrubbing.
-                await machine.scrub()
+            if machine.lied_at:
+                await machine.scrub()  # Recovery does not read sealed segments: scrubbing finds damage in them.
         deadline = self._loop.time() + CONVERGED_S
         while found := agreement_problems(self.machines, _TOPIC, self.plan.partitions):
             if self._loop.time() > deadline:
@@ -216,14 +213,14 @@ class ClusterRun:
             await asyncio.sleep(0.2)
         ends = {}
         for machine in self.machines:
-            assert machine.node is not None, "everybody was started"
+            assert machine.node is not None, "every machine was started"
             for at, partition in machine.node.broker.partitions.items():
                 if at.topic == _TOPIC:
                     ends[at.partition] = partition.log.last_stable_offset
         await clients.read_everything(ends)
 
     async def _watch(self) -> None:
-        """Whoever believes to lead must be right about what is committed, at every moment."""
+        """Check repeatedly: a broker that believes to lead is right about what is committed."""
         while True:
             await asyncio.sleep(_CHECK_S)
             is_synced = self.plan.is_synced
@@ -234,7 +231,7 @@ class ClusterRun:
 
     @contextmanager
     def _watching_commits(self) -> Iterator[None]:
-        """The same at every step in which a high watermark moves (C24)."""
+        """Check the same at every step in which a high watermark moves (C24)."""
         advance = PartitionLog.advance_high_watermark
 
         def advanced(log: PartitionLog, offset: int) -> None:
@@ -267,10 +264,10 @@ class ClusterRun:
         self.report.problems += problems(history)
         self.report.acknowledged = history.acknowledged
         self.report.seen = sum(len(poll.seen) for poll in history.polls)
-        told = hashlib.sha256()
+        trace = hashlib.sha256()
         for send in history.sends:
-            told.update(f"{send.client} {send.partition} {send.outcome.value} {send.offset}\n".encode() + send.value)
+            trace.update(f"{send.client} {send.partition} {send.outcome.value} {send.offset}\n".encode() + send.value)
         for poll in history.polls:
-            told.update(f"{poll.client} {poll.partition} {poll.position} {poll.seen}\n".encode())
-        told.update(f"{self._loop.time():.6f} {self._loop.steps}".encode())
-        self.report.trace = told.hexdigest()
+            trace.update(f"{poll.client} {poll.partition} {poll.position} {poll.seen}\n".encode())
+        trace.update(f"{self._loop.time():.6f} {self._loop.steps}".encode())
+        self.report.trace = trace.hexdigest()

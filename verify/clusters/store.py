@@ -1,8 +1,7 @@
-"""The metadata store as one machine sees it: slow, out of reach, or silent about whether it did what it was asked.
+"""The metadata store as one machine sees it: slow, unreachable, or silent about whether it took a commit.
 
-Behind all machines stands one `MemoryStore`, which is the truth. What a machine is told may be wrong in the
-ways that a real store's answers are: a commit that happened is reported as failed (rule 4 of the port), a
-watch ends, a renewal does not get through.
+All machines share one `MemoryStore`, which holds the true state. A machine's responses may be wrong as those of a real
+store may: a commit that happened is reported as failed (rule 4 of the port), a watch ends, a renewal is lost.
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ _LOST_ANSWERS = 0.02
 
 
 class SimStore:
-    """One machine's way to the store."""
+    """One machine's connection to the store."""
 
     def __init__(self, truth: MemoryStore, seed: int | str) -> None:
         self._truth = truth
         self._random = Random(f"store {seed}")
         self.is_cut = False
-        """Whether nothing gets through."""
+        """Whether neither requests nor responses get through."""
         self.loses_answers = False
-        """Whether some commits happen without the asker being told."""
+        """Whether the responses to some commits are lost."""
         self.is_mute = False
-        """Whether what is asked is done, and nothing comes back."""
+        """Whether requests get through, and responses do not."""
         self.silence_s = 0.0
         """For how long it is mute from the next commit on."""
         self.on_stored: Callable[[Sequence[Operation]], None] | None = None
-        """Told of whatever the store takes, at once."""
+        """Called with the operations of every commit that the store takes."""
         self.lost_changes = 0
-        """How many changes are yet to be lost on their way to whoever watches."""
+        """How many further changes do not reach the watcher."""
 
     def heal(self) -> None:
         self.is_cut = self.is_mute = self.loses_answers = False
@@ -108,13 +107,13 @@ class SimStore:
         await self._truth.revoke(lease)
 
     async def close(self) -> None:
-        """The truth outlives everybody."""
+        """The shared store outlives every machine."""
 
     def _fall_silent(self) -> None:
-        """What was asked for is done, and whoever asked for it is not told."""
+        """The commit is taken, and the machine gets no response."""
         if self.silence_s:
             self.is_mute = True
-            # Whatever becomes of the machine meanwhile, the silence ends.
+            # The silence ends whether or not the machine lives.
             asyncio.get_running_loop().call_later(self.silence_s, self._speak_again, context=Context())
             self.silence_s = 0.0
 

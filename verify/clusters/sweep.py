@@ -1,4 +1,4 @@
-"""Many lives of clusters: as many seeds as there is time for, in several processes, over several evenings."""
+"""Sweeps over seeds: as many runs as time allows, in several processes, resumable from a file."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from msgspec.json import Decoder, encode
 from verify.clusters.run import ClusterRun, Report
 
 _AHEAD = 4
-"""Seeds handed out for every process."""
+"""Seeds queued for each process."""
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Totals(Struct):
-    """What a sweep has done."""
+    """The sums over the runs of a sweep."""
 
     seeds: int = 0
     virtual_s: float = 0.0
@@ -44,7 +44,7 @@ class Totals(Struct):
 
 
 class Notebook:
-    """What came of the seeds so far, a line for each in a file: a sweep that was stopped goes on where it was."""
+    """The reports so far, a line for each seed in a file: a sweep that was stopped resumes there."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -69,7 +69,7 @@ def run_seed(seed: int) -> Report:
 
 
 def run_twice(seed: int) -> Report:
-    """Run a seed two times: two traces are a failure as well."""
+    """Run a seed twice: two different traces are a failure as well."""
     first, second = run_seed(seed), run_seed(seed)
     if first.trace != second.trace:
         second.problems.append(f"two traces of one seed: {first.trace[:16]} and {second.trace[:16]}")
@@ -79,7 +79,7 @@ def run_twice(seed: int) -> Report:
 def reports(
     act: Callable[[int], Report], seeds: Iterable[int], seconds: float | None, jobs: int
 ) -> Generator[Report, None, None]:
-    """What came of these seeds, until the time is up."""
+    """The reports of these seeds, until the time is up."""
     started = time.monotonic()
     left = iter(seeds)
 
@@ -94,7 +94,7 @@ def reports(
         return
     with _processes(jobs) as pool:
         while not is_over() and (piece := list(islice(left, jobs * _AHEAD))):
-            # Not `map`: it cancels what nobody waits for any more, and a pool whose processes end stumbles over that.
+            # Not `map`: it cancels futures without a waiter, and a pool whose processes end fails on that.
             with _undisturbed():
                 handed_out = [pool.submit(act, seed) for seed in piece]
             for future in handed_out:
@@ -103,20 +103,20 @@ def reports(
 
 @contextmanager
 def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that end when they are not wanted any more, or when this one ends, be it killed."""
+    """A pool whose processes end with the sweep, and with this process, even where it is killed."""
     word, held = Pipe(duplex=False)
     with word, held, ProcessPoolExecutor(jobs, initializer=_end_with, initargs=(word, held)) as pool:
         try:
             yield pool
         except BaseException:
-            held.close()  # Nobody waits for the seeds that they are at.
+            held.close()  # The seeds that they run are not wanted any more.
             raise
 
 
 def _end_with(word: Connection, held: Connection) -> None:
-    """In a process of the pool: end at once when nobody but such processes holds the other end of a pipe."""
+    """In a process of the pool: exit at once when only such processes hold the other end of the pipe."""
     held.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to everybody; the first process decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one handles it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
@@ -129,7 +129,7 @@ def _end_with(word: Connection, held: Connection) -> None:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Signals that end a sweep come afterwards: while processes are made, one may be lost, or leave half a pool."""
+    """Defer the signals that end a sweep: during a fork, a signal may get lost or leave half a pool."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield

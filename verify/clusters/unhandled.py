@@ -1,11 +1,10 @@
-"""Exceptions that nobody handles in a simulated cluster: each is a bug, with its traceback.
+"""Unhandled exceptions in a simulated cluster: each is a bug, reported with its traceback.
 
-They come from the loop (a callback that failed, a task or a future whose exception was never looked at), from a
-connection that the product cut off because of a bug of its own, and from whatever it logs with a traceback.
+They come from the loop (a failed callback, a task or future whose exception was never retrieved), from connections that
+the product closed because of a bug of its own, and from log events with a traceback.
 
-Rule 1: only those of a living machine count. A process that was killed leaves tasks behind that would have been
-        looked at.
-Rule 2: a task that failed and that its owner keeps counts when its machine ends, or the run does (`SimLoop.kill`).
+Rule 1: only exceptions of a live machine count. A killed process leaves tasks whose results it would have retrieved.
+Rule 2: a failed task that its owner still references counts when its machine ends, or the run does (`SimLoop.kill`).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class UnhandledExceptions(logging.Handler):
         _LOGGER.removeHandler(self)
 
     def on_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What a loop's exception handler is told."""
+        """The exception handler of a loop."""
         owner = _owner_of(context)
         if owner is not None and not owner.is_dead:
             self._found(context["message"], context.get("exception"), owner)
@@ -51,8 +50,8 @@ class UnhandledExceptions(logging.Handler):
 
 
 def _owner_of(context: dict[str, Any]) -> Owner | None:
-    """Whose exception it is. A future does not say: it belongs to the machine that drops it, and to none where it is
-    dropped from outside, with a machine that is ended."""
+    """The machine whose exception it is. A future does not say: it belongs to the machine that drops it, and to none
+    where it is dropped from outside, together with a machine that has ended."""
     waited_for, handle = context.get("task") or context.get("future"), context.get("handle")
     if isinstance(waited_for, OwnedTask):
         return waited_for.owner

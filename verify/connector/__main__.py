@@ -1,4 +1,4 @@
-"""`python -m verify.connector`: ask, compare, tell; exits with 1 where an answer differs."""
+"""`python -m verify.connector`: run all cases and compare; exits with 1 where an answer differs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.servers import kafka, qanat
 from tools.kafka_jars import JarsUnavailableError, have_jars
+from tools.servers import kafka, qanat
+from tools.spark_connector import Connector, ConnectorUnavailableError, have_connector
 
 from qanat.spark.session import require_java
 from verify.connector.cases import BATCHES, DELIBERATE, REFUSED, STREAMS, WRITES, placed
 from verify.connector.data import WRITTEN, fill
-from verify.connector.fetching import Connector, ConnectorUnavailableError, have_connector
 
 Answers = dict[str, Any]
 FORMATS = ("kafka", "qanat")
@@ -29,12 +29,12 @@ def main() -> int:
     try:
         connector = have_connector()
     except ConnectorUnavailableError as fault:
-        print(f"skipped: Spark's Kafka connector cannot be had here: {fault}")
+        print(f"skipped: Spark's Kafka connector is not available here: {fault}")
         return 0
     try:
         servers = [kafka(have_jars()), qanat()]
     except JarsUnavailableError as fault:
-        print(f"without Apache Kafka, whose jars cannot be had here: {fault}")
+        print(f"without Apache Kafka, whose jars are not available here: {fault}")
         servers = [qanat()]
     with TemporaryDirectory(prefix="connector-") as scratch, ExitStack() as stack:
         answers = {}
@@ -43,36 +43,37 @@ def main() -> int:
             address = stack.enter_context(server.running(folder)).address
             fill(address, [topic for name in FORMATS for topic in _own_topics(name).values()])
             for name in FORMATS:
-                told = f"{'connector' if name == 'kafka' else 'data source'} on {server}"
-                print(f"asking the {told} ...", flush=True)
+                side = f"{'connector' if name == 'kafka' else 'data source'} on {server}"
+                print(f"running the {side} ...", flush=True)
                 try:
-                    answers[told] = _ask(name, address, folder, connector)
-                except UnansweredError as fault:
-                    print(f"the {told} did not answer: {fault}")
+                    answers[side] = _run(name, address, folder, connector)
+                except FailedRunError as fault:
+                    print(f"the {side} did not answer: {fault}")
                     return 1
     return _compare(answers)
 
 
-class UnansweredError(Exception):
-    """A format that could not be asked; says why."""
+class FailedRunError(Exception):
+    """A format's program failed; the message says why."""
 
 
 def _own_topics(name: str) -> dict[str, str]:
-    """The topic of each write, by case: what one format wrote is not in the other's way."""
+    """The topic of each write, by case: each format has its own."""
     return {case: f"write-{name}-{number}" for number, case in enumerate(WRITES)}
 
 
-def _ask(name: str, address: str, folder: Path, connector: Connector) -> Answers:
-    questions: dict[str, Any] = {"batches": BATCHES, "streams": STREAMS, "refused": REFUSED}
-    questions["writes"] = {case: placed(WRITES[case], topic) for case, topic in _own_topics(name).items()}
+def _run(name: str, address: str, folder: Path, connector: Connector) -> Answers:
+    cases: dict[str, Any] = {"batches": BATCHES, "streams": STREAMS, "refused": REFUSED}
+    cases["writes"] = {case: placed(WRITES[case], topic) for case, topic in _own_topics(name).items()}
     if name == "kafka":
-        questions["written"] = {WRITTEN: _WRITTEN_RECORDS}
-    asked, answered = folder / f"{name}-questions.json", folder / f"{name}-answers.json"
-    asked.write_text(json.dumps(questions))
+        cases["written"] = {WRITTEN: _WRITTEN_RECORDS}
+    cases_file, answers_file = folder / f"{name}-cases.json", folder / f"{name}-answers.json"
+    cases_file.write_text(json.dumps(cases))
     require_java()
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
     python = sys.executable
-    command = [str(Path(__file__).with_name("asking.py")), name, address, str(asked), str(answered), str(folder / name)]
+    command = [str(Path(__file__).with_name("spark_job.py")), name, address]
+    command += [str(cases_file), str(answers_file), str(folder / name)]
     if name == "kafka":
         python = str(connector.python)
         command.append(connector.class_path)
@@ -82,15 +83,15 @@ def _ask(name: str, address: str, folder: Path, connector: Connector) -> Answers
             [python, *command], capture_output=True, text=True, timeout=_LIMIT_S, env=environment, check=False
         )
     except subprocess.TimeoutExpired:
-        raise UnansweredError(f"not within {_LIMIT_S / 60:.0f} minutes; is the machine busy?") from None
+        raise FailedRunError(f"not within {_LIMIT_S / 60:.0f} minutes; is the machine busy?") from None
     if done.returncode:
-        raise UnansweredError(done.stderr[-3000:])
-    found: Answers = json.loads(answered.read_text())
+        raise FailedRunError(done.stderr[-3000:])
+    found: Answers = json.loads(answers_file.read_text())
     return found
 
 
 def _compare(answers: dict[str, Answers]) -> int:
-    """Hold every answer against the first, which is right."""
+    """Compare every answer with the first, which is right."""
     (right_name, right), *others = answers.items()
     print(f"\nright is the {right_name}, Spark {right['spark']}")
     differing = 0
@@ -109,7 +110,7 @@ def _compare(answers: dict[str, Answers]) -> int:
 
 def _is_same(case: str, right: Any, found: Any) -> bool:
     if "broker's time" in case:
-        # The brokers have stamped at different moments; everything else must agree.
+        # The brokers' timestamps differ; everything else must agree.
         return [row[:5] + row[6:] for row in right["rows"]] == [row[:5] + row[6:] for row in found["rows"]]
     if isinstance(right, dict) and isinstance(found, dict) and "fault" in right:
         return "fault" in found

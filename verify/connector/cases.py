@@ -1,4 +1,4 @@
-"""What is asked of both: options of reads, and rows that are written, by name."""
+"""The cases of the comparison: options of reads, and rows to write, by name."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ STREAMS: dict[str, Options] = {
     "committed only": {"subscribe": TRANSACTED, "startingOffsets": "earliest", **COMMITTED},
     "since a time": _mixed(startingTimestamp=str(BASE_MS + 20_500)),
 }
-"""Streams that end with what is there."""
+"""Streams that end at the current end offsets."""
 REFUSED: dict[str, Options] = {
     "no topic": {},
     "two ways to say it": {"subscribe": MIXED, "subscribePattern": "mixed-.*"},
@@ -71,7 +71,7 @@ REFUSED: dict[str, Options] = {
 }
 """Batch reads that fail."""
 DELIBERATE = {"refused: an empty assignment": "a read of nothing is more likely a mistake, so it is refused"}
-"""Where we differ on purpose, and why."""
+"""Deliberate differences, and their reasons."""
 
 
 def _write(*columns: str, **options: str) -> Write:
@@ -107,11 +107,11 @@ WRITES: dict[str, Write] = {
     "no topic in a row": _write(_VALUE, "if(id = 7, null, 'TOPIC') topic", topic=""),
     "a topic that is a number": _write(_VALUE, "id topic", topic=""),
 }
-"""Writes of ids 0 to 19, good and bad. TOPIC stands for the case's own topic; an empty `topic` means no such option."""
+"""Writes of ids 0 to 19, valid and invalid. TOPIC is the case's own topic; an empty `topic` means no such option."""
 
 
 def placed(write: Write, topic: str) -> Write:
     """A write to a topic of its own."""
     options = {"topic": topic, **write["options"]}
     columns = [one.replace("TOPIC", topic) for one in write["columns"]]
-    return {"topic": topic, "columns": columns, "options": {name: told for name, told in options.items() if told}}
+    return {"topic": topic, "columns": columns, "options": {name: value for name, value in options.items() if value}}

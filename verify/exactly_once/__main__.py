@@ -1,4 +1,4 @@
-"""`python -m verify.exactly_once`: the long form of the copy; exits with 1 where a record is missing or doubled."""
+"""`python -m verify.exactly_once`: the long run of the copy; exits with 1 where a record is missing or doubled."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from verify.exactly_once.conductor import copy_under_fire
+from verify.exactly_once.conductor import copy_under_kills
 
 
 def main() -> int:
@@ -18,10 +18,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     with TemporaryDirectory(prefix="exactly-once-") as folder:
-        outcome = copy_under_fire(Path(folder), given.records, given.batch, given.kills, given.seed)
+        outcome = copy_under_kills(Path(folder), given.records, given.batch, given.kills, given.seed)
     problems = outcome.problems(given.records)
-    fired = ", ".join(f"{count} x {what}" for what, count in outcome.kills.items())
-    print(f"seed {given.seed}: {len(outcome.copies)} of {given.records} records in {outcome.seconds:.0f} s; {fired}")
+    kills = ", ".join(f"{count} x {what}" for what, count in outcome.kills.items())
+    print(f"seed {given.seed}: {len(outcome.copies)} of {given.records} records in {outcome.seconds:.0f} s; {kills}")
     for problem in problems:
         print(f"  {problem}")
     return 1 if problems else 0

@@ -1,4 +1,4 @@
-"""Who fills the source, kills copier and broker, starts them again, and counts what came out."""
+"""The conductor of the copy: fills the source, kills copier and broker, restarts them, and counts the copies."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from verify.restart.kill import BrokerProcess
 
 SOURCE, SINK = "source", "sink"
 PARTITIONS = 4
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 _LONGEST_DELAY_S = 0.03
-"""After a transaction was seen to commit, a kill comes at a drawn moment of the next."""
+"""A kill comes at a random time after a transaction has committed, within the next one."""
 
 
 @dataclass
 class Outcome:
-    """What was done, and what came of it."""
+    """The kills, and the copies."""
 
     kills: Counter[str] = field(default_factory=Counter)
     copies: Counter[int] = field(default_factory=Counter)
@@ -37,13 +37,13 @@ class Outcome:
     def problems(self, records: int) -> list[str]:
         missing = [number for number in range(records) if number not in self.copies]
         repeated = [number for number, count in self.copies.items() if count > 1]
-        foreign = [number for number in self.copies if not 0 <= number < records]
-        found = {"missing": missing, "more than once": repeated, "from nowhere": foreign}
+        unknown = [number for number in self.copies if not 0 <= number < records]
+        found = {"missing": missing, "more than once": repeated, "never sent": unknown}
         return [f"{len(numbers)} {what}, first {numbers[0]}" for what, numbers in found.items() if numbers]
 
 
 class CopierProcess:
-    """A copier, with its progress as it is printed."""
+    """A copier's process, and the progress that it prints."""
 
     def __init__(self, folder: Path, address: str, records: int, batch: int) -> None:
         line = [sys.executable, "-m", "verify.exactly_once.copier", address, SOURCE, SINK]
@@ -67,8 +67,8 @@ class CopierProcess:
         self.process.stdout.close()
 
 
-def copy_under_fire(folder: Path, records: int, batch: int, kills: int, seed: int) -> Outcome:
-    """Copy so many records in transactions of `batch`, with so many kills on the way."""
+def copy_under_kills(folder: Path, records: int, batch: int, kills: int, seed: int) -> Outcome:
+    """Copy so many records in transactions of `batch` records, with so many kills."""
     random, outcome, began = Random(seed), Outcome(), time.monotonic()
     broker = BrokerProcess(folder)
     copier: CopierProcess | None = None
@@ -103,10 +103,10 @@ def copy_under_fire(folder: Path, records: int, batch: int, kills: int, seed: in
 
 
 def _watch(copier: CopierProcess, transactions: int) -> int | None:
-    """Wait for so many transactions; the copier's exit code where it ends before."""
-    deadline = time.monotonic() + _PATIENCE_S
+    """Wait for so many transactions; returns the copier's exit code where it ends before."""
+    deadline = time.monotonic() + _TIMEOUT_S
     while transactions > 0:
-        assert time.monotonic() < deadline, "the copier does not get on"
+        assert time.monotonic() < deadline, "the copier makes no progress"
         try:
             copier.progress.get(timeout=0.1)
             transactions -= 1
@@ -121,23 +121,23 @@ def _watch(copier: CopierProcess, transactions: int) -> int | None:
 def _fill(address: str, records: int) -> None:
     admin = AdminClient({"bootstrap.servers": address})
     for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (SOURCE, SINK)]).values():
-        future.result(_PATIENCE_S)
+        future.result(_TIMEOUT_S)
     producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 5})
     for number in range(records):
         producer.produce(SOURCE, str(number).encode(), partition=number % PARTITIONS)
         if number % 10_000 == 0:
-            producer.flush(_PATIENCE_S)
-    assert producer.flush(_PATIENCE_S) == 0
+            producer.flush(_TIMEOUT_S)
+    assert producer.flush(_TIMEOUT_S) == 0
 
 
 def _copies(address: str) -> Counter[int]:
-    """What a reader with read_committed finds in the sink, to its end."""
+    """How often a consumer with read_committed finds each record in the sink."""
     options = {"bootstrap.servers": address, "group.id": "judge", "enable.auto.commit": False}
     consumer = Consumer({**options, "isolation.level": "read_committed", "enable.partition.eof": True})
     consumer.assign([TopicPartition(SINK, number, 0) for number in range(PARTITIONS)])
     found: Counter[int] = Counter()
     ended: set[int] = set()
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while len(ended) < PARTITIONS:
         assert time.monotonic() < deadline, "the sink cannot be read to its end"
         for message in consumer.consume(1000, 0.5):

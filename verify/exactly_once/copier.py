@@ -1,8 +1,8 @@
-"""A copier: from one topic to another, with its own position, in transactions. `python -m verify.exactly_once.copier …`
+"""A copier from one topic to another, with its offsets, in transactions: `python -m verify.exactly_once.copier …`
 
-It has one partition assignment and no group membership: its transactional id alone fences its predecessor, as
-with one task of a stream processor. A line on stdout per committed transaction says how far it is. It ends with
-0 when everything is copied, and with 3 where its transaction cannot go on: then another one is started.
+It assigns its partitions and joins no group: its transactional id alone fences its predecessor, as with one task of a
+stream processor. It prints its progress after each committed transaction. It exits with 0 when everything is copied,
+and with 3 where its transaction cannot continue: then the conductor starts another one.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import sys
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 GROUP = TRANSACTIONAL_ID = "copier"
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 UNABLE = 3
 
 
 def copy(address: str, source: str, sink: str, partitions: int, total: int, batch: int) -> int:
-    """Copy until `total` records of the source are behind us."""
-    # librdkafka 2.16 waits for ever for a coordinator that it knew before it bootstrapped anew: it is told not to.
+    """Copy until `total` records of the source are copied."""
+    # librdkafka 2.16 waits for ever for a coordinator that it knew before it bootstrapped anew, hence "none".
     options = {"bootstrap.servers": address, "log_level": 0, "metadata.recovery.strategy": "none"}
     producer = Producer(
         {**options, "transactional.id": TRANSACTIONAL_ID, "transaction.timeout.ms": 60_000, "linger.ms": 1}
     )
-    producer.init_transactions(PATIENCE_S)
+    producer.init_transactions(TIMEOUT_S)
     consumer = Consumer(
         {**options, "group.id": GROUP, "enable.auto.commit": False, "isolation.level": "read_committed"}
     )
     asked = [TopicPartition(source, number) for number in range(partitions)]
-    positions = {one.partition: max(one.offset, 0) for one in consumer.committed(asked, PATIENCE_S)}
+    positions = {one.partition: max(one.offset, 0) for one in consumer.committed(asked, TIMEOUT_S)}
     consumer.assign([TopicPartition(source, number, offset) for number, offset in positions.items()])
     while sum(positions.values()) < total:
         messages = [one for one in consumer.consume(batch, 1.0) if one.error() is None]
@@ -54,8 +54,8 @@ def _copy_batch(
         producer.produce(sink, message.value(), partition=partition)
         positions[partition] = offset + 1
     offsets = [TopicPartition(source, number, offset) for number, offset in positions.items()]
-    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), PATIENCE_S)
-    producer.commit_transaction(PATIENCE_S)
+    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT_S)
+    producer.commit_transaction(TIMEOUT_S)
 
 
 def main(arguments: list[str]) -> int:

@@ -1,10 +1,10 @@
-"""`python -m verify`: power losses without end, until time, seeds or patience run out.
+"""`python -m verify.logs`: power cuts at every operation of seeded workloads, until the time or the seeds run out.
 
-    python -m verify --seconds 60                             as many workloads as fit
-    python -m verify --seeds 1-200                            these
-    python -m verify --seed 17 --cut 45 --variant random-1    one image again, with its traceback
+    python -m verify.logs --seconds 60                             as many workloads as fit
+    python -m verify.logs --seeds 1-200                            these seeds
+    python -m verify.logs --seed 17 --cut 45 --variant random-1    one image again, with its traceback
 
-Exit status 1 where an image failed. Ctrl-C ends the sweep and reports what was done so far.
+Exit status 1 where an image failed. Ctrl-C ends the sweep with a report of the images so far.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from verify.logs.crash_sweep import VARIANTS, Failure, Outcome, Sweep
 
 _DEFAULT_SECONDS = 30.0
 _SHOWN = 10
-"""Failures printed in full; the rest is counted."""
+"""Failures printed in full; the others are counted."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the sweep that the arguments ask for."""
+    """Run the sweep that the arguments describe."""
     options = _parser().parse_args(arguments)
     if options.cut is not None and options.seed is None:
         _parser().error("--cut needs the --seed of the workload that it cuts")
@@ -39,11 +39,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m verify", description="Cut a log's power at every operation.")
+    parser = argparse.ArgumentParser(prog="python -m verify.logs", description="Cut a log's power at every operation.")
     parser.add_argument("--seconds", type=float, help=f"how long (default {_DEFAULT_SECONDS:g} without --workloads)")
-    parser.add_argument("--workloads", type=int, help="how many")
-    parser.add_argument("--seeds", type=_range, help="which, as 1-200")
-    parser.add_argument("--seed", type=int, help="the first, or the only one to replay with --cut")
+    parser.add_argument("--workloads", type=int, help="number of workloads")
+    parser.add_argument("--seeds", type=_range, help="seeds, as 1-200")
+    parser.add_argument("--seed", type=int, help="the first seed, or the only one to replay with --cut")
     parser.add_argument("--cut", type=int, help="only the image after this many operations")
     parser.add_argument("--variant", choices=VARIANTS, help="only this kind of image")
     return parser

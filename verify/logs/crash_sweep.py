@@ -1,14 +1,12 @@
-"""Power cut at every operation of a log's life: all images that are left behind are recovered and checked.
+"""Crash sweep: a power cut at every operation of a workload; every crash image is recovered and checked.
 
-A workload runs once on a seeded disk. Before every change of the disk, the power
-"goes out" in several variants: images are taken beside the running workload
-(`SimDisk.crash` is pure), so that one run gives them all. A failure names seed,
-cut and variant, and a sweep of only these takes the same image again.
+A workload runs once on a seeded disk. Before every change of the disk, the sweep takes crash images in several
+variants (`SimDisk.crash` is pure), so that one run gives them all. A failure names seed, cut and variant, and a sweep
+of only these takes the same image again.
 
-What is asked of each image: recovery does not raise; the log is what its history
-allows (`log_checks`); opening it a second time, even after losing power again,
-changes nothing; appending goes on. In some images recovery itself loses
-power, at each of its own operations.
+Each image must satisfy: recovery does not raise; the log is what its history allows (`log_checks`); a second recovery,
+even after another power cut, changes nothing; appending continues. In some images recovery itself loses power, at each
+of its own operations.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from verify.logs.log_rig import AT, DIRECTORY, FIRST_MS, Content, LogRig
 from verify.logs.log_workload import STEPS, LogWorkload
 
 VARIANTS = ("keep_all", "drop_all", "random-0", "random-1", "unordered-0", "unordered-1")
-"""How the power goes out. `unordered` is a disk that keeps no order among names."""
+"""Kinds of crash images. `unordered` is a disk that preserves no order among names."""
 UNCUT = "uncut"
 """The workload itself failed, without any power loss."""
 _INTERRUPTED_EVERY = 40
@@ -39,7 +37,7 @@ _PROBE = Content(((b"key 0", b"after the crash", 0),))
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An image that is not what it should be."""
+    """A crash image that fails the checks."""
 
     seed: int
     cut: int
@@ -49,14 +47,14 @@ class Failure:
 
     @property
     def command(self) -> str:
-        """The one command that replays it."""
+        """The command that replays it."""
         variant = "" if self.variant == UNCUT else f" --variant {self.variant}"
-        return f"python -m verify --seed {self.seed} --cut {self.cut}{variant}"
+        return f"python -m verify.logs --seed {self.seed} --cut {self.cut}{variant}"
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a sweep saw."""
+    """Counts and failures of a sweep."""
 
     workloads: int = 0
     images: int = 0
@@ -66,24 +64,24 @@ class Outcome:
 
 @dataclass(slots=True)
 class Sweep:
-    """One workload's images, all of them or one."""
+    """The crash images of one workload, all of them or one."""
 
     seed: int
     only_cut: int | None = None
     only_variant: str | None = None
     per_cut: int = len(VARIANTS)
-    """How many variants of each cut are looked at, in turn."""
+    """How many variants of each cut are checked, in turn."""
     steps: int = STEPS
-    """Where the workload ends; what comes before is the same for any number."""
+    """Number of the workload's operations; the first ones are the same for any number."""
     stops_early: bool = False
-    """Whether one failure is enough."""
+    """Whether the sweep ends at the first failure."""
     outcome: Outcome = field(default_factory=Outcome)
     disk: SimDisk = field(init=False)
     workload: LogWorkload = field(init=False)
     _is_watching: bool = False
 
     def run(self) -> Outcome:
-        """Run the workload and everything that could have become of it."""
+        """Run the workload, and check its crash images."""
         self.disk = SimDisk(self.seed)
         self.disk.before_change = self._cut
         self.outcome.workloads += 1
@@ -91,7 +89,7 @@ class Sweep:
             self.workload = LogWorkload(self.seed, self.disk, self.steps)
             self._is_watching = True
             self.workload.run()
-        except Exception as error:  # noqa: BLE001 - whatever stops the workload is a finding
+        except Exception as error:  # noqa: BLE001 - any exception that stops the workload is a failure
             self._report(UNCUT, error)
         self.outcome.operations += self.disk.operations
         return self.outcome
@@ -128,7 +126,7 @@ class Sweep:
 
 
 def crashed(disk: SimDisk, variant: str) -> SimDisk:
-    """What this disk may be after a power loss now."""
+    """A disk as it may be after a power cut now."""
     name, _, number = variant.partition("-")
     if name == "unordered":
         before, disk.faults = disk.faults, replace(disk.faults, keeps_name_order=False)
@@ -140,20 +138,20 @@ def crashed(disk: SimDisk, variant: str) -> SimDisk:
 
 
 def check_image(image: SimDisk, rig: LogRig) -> None:
-    """Recover, look, lose power again, recover again, go on."""
+    """Recover, check, cut the power again, recover again, append."""
     log = _opened(image, rig, rig.checkpoint)
     check_recovered(log, rig.history)
     known, content = summary(log, rig.history), log_files(image, DIRECTORY)
     again = image.crash("drop_all")
     log = _opened(again, rig, rig.checkpoint)
-    require(log_files(again, DIRECTORY) == content, "what recovery left changes when it is recovered again")
+    require(log_files(again, DIRECTORY) == content, "a second recovery changes the files")
     seen = summary(log, rig.history)
     require(seen == known, f"a second recovery sees {seen}, the first saw {known}")
     _append_probe(log)
 
 
 def _recover_interrupted(image: SimDisk, rig: LogRig) -> None:
-    """Power goes out at each operation of the recovery itself."""
+    """Cut the power at each operation of the recovery itself."""
 
     def cut(act: Act) -> None:
         for variant in ("drop_all", "random-0", "unordered-0"):
@@ -168,10 +166,10 @@ def _opened(disk: SimDisk, rig: LogRig, checkpoint: Checkpoint) -> PartitionLog:
 
 
 def _append_probe(log: PartitionLog) -> None:
-    """A recovered log takes a batch, flushes it and gives it back."""
+    """Append a batch to a recovered log, flush it and read it back."""
     batch = _PROBE.encoded(_LATER_MS, None)
     appended = log.append(admit(batch, log.settings, _LATER_MS, 1 << 20), 99, _LATER_MS)
     run_now(begin_flush(log))
     content = b"".join(bytes(view) for view in log.read(appended.base_offset, 1 << 20).views())
-    require(content[16:] == batch[16:], f"what was appended at {appended.base_offset} is not read back")
-    require(log.flushed_offset == log.end_offset, f"{log} says that it is not flushed")
+    require(content[16:] == batch[16:], f"what was appended at {appended.base_offset} cannot be read back")
+    require(log.flushed_offset == log.end_offset, f"{log} reports that it is not flushed")

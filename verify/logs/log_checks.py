@@ -1,4 +1,4 @@
-"""Whether a log holds what its history says: the questions asked after every crash.
+"""Checks of a recovered log against its history.
 
 Every check raises `LogMismatchError` with one sentence; nothing is repaired or returned.
 """
@@ -19,7 +19,7 @@ _LIMIT_BYTES = 1 << 26
 
 
 class LogMismatchError(AssertionError):
-    """The log is not what its history allows."""
+    """The log holds something that its history does not allow, or lacks something."""
 
 
 def require(is_so: bool, otherwise: str) -> None:
@@ -28,7 +28,7 @@ def require(is_so: bool, otherwise: str) -> None:
 
 
 def check_recovered(log: PartitionLog, history: History) -> None:
-    """A log that was opened after a crash, against everything that it had been told."""
+    """Compare a log that was opened after a crash with its whole history."""
     found = list(stored_batches(log))
     check_bounds(log)
     require(not log.damage, f"sound data is taken for damage: {log.damage}")
@@ -37,14 +37,14 @@ def check_recovered(log: PartitionLog, history: History) -> None:
     _check_extent(log, history)
     _check_batches(log, history, found)
     if history.restart_at is not None:
-        return  # What is left of the old log is on its way out, and so is what was known about it.
+        return  # The rest of the old log is about to be removed, with its epochs and producers.
     _check_producers(log, history)
     _check_aborted(log, history, found)
     _check_epochs(log, history)
 
 
 def check_bounds(log: PartitionLog) -> None:
-    """The order of a log's offsets, and segments that follow each other."""
+    """Offsets are in order, and segments follow each other."""
     bounds = (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.end_offset)
     require(list(bounds) == sorted(bounds), f"start, stable, high watermark, end are {bounds}")
     require(log.flushed_offset <= log.end_offset, f"{log} is flushed beyond its end")
@@ -63,15 +63,15 @@ def stored_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
 
 
 def _is_restarted(log: PartitionLog, history: History, found: list[tuple[BatchHeader, bytes]]) -> bool:
-    """Whether a restart that was under way has come through: the log is empty and goes on there."""
+    """Whether a restart in progress was completed: the log is empty and continues at its offset."""
     is_there = log.segments[0].base_offset == log.end_offset == history.restart_at and not found
     if is_there and history.is_empty_at_restart:
-        # Where it was empty already, nothing tells after from before: what it remembers is all or nothing.
+        # Where it was empty already, before and after look the same: its producers are all there, or none is.
         if log.producers.states:
             _check_producers(log, history)
     elif is_there:
-        require(not log.epochs.entries, f"a log that was started afresh remembers {log.epochs}")
-        require(not log.producers.states, f"a log that was started afresh remembers {log.producers.states}")
+        require(not log.epochs.entries, f"a restarted log remembers {log.epochs}")
+        require(not log.producers.states, f"a restarted log remembers {log.producers.states}")
     return is_there
 
 
@@ -103,17 +103,13 @@ def _check_batches(log: PartitionLog, history: History, found: list[tuple[BatchH
             require(not shown, f"offsets {shown} were compacted away and are back")
     for entry in expected.values():
         require(
-            history.may_be_gone(entry) or _is_held_by_nothing(entry),
+            history.may_be_gone(entry) or not entry.records,
             f"the batch at {entry.base_offset} is missing",
         )
 
 
-def _is_held_by_nothing(entry: Entry) -> bool:
-    return not entry.records
-
-
 def _check_reduced(entry: Entry, content: bytes, history: History) -> None:
-    """A batch that is not as it was appended must have lost records to compaction, and nothing else."""
+    """A batch that differs from the appended one must have lost records to compaction, and nothing else."""
     require(history.is_compacted, f"the batch at {entry.base_offset} has other bytes than were appended")
     records = {record.offset: record for record in decode_records(content, _LIMIT_BYTES)}
     for record in entry.records:
@@ -131,10 +127,10 @@ def _check_epochs(log: PartitionLog, history: History) -> None:
     if history.log_starts:
         starts += [*history.log_starts, *(segment.base_offset for segment in log.segments)]
         if history.is_compacted:
-            # What the file said may have been cut there, and then only the first batch that is left can tell.
+            # The file of epochs may have been cut there; then only the first remaining batch knows the epoch.
             starts += [header.base_offset for _, header in islice(log.segments[0].batches(), 1)]
     allowed = [history.epochs(start, log.end_offset) for start in starts if start >= log.log_start_offset]
-    # A leader that has written nothing yet is entered too; a restart forgets it, as in Kafka.
+    # The epoch of a leader that has written nothing is entered too; a restart drops it, as in Kafka.
     known = [entry for entry in log.epochs.entries if entry.start_offset < log.end_offset]
     require(known in allowed, f"leader epochs are {log.epochs}, the batches say {allowed[0]}")
 
@@ -149,13 +145,13 @@ def _check_producers(log: PartitionLog, history: History) -> None:
 
 
 def _open(producers: Producers) -> dict[int, int]:
-    """Open transactions and where they began."""
+    """Open transactions and their first offsets."""
     began = {producer_id: state.transaction_first_offset for producer_id, state in producers.states.items()}
     return {producer_id: offset for producer_id, offset in sorted(began.items()) if offset >= 0}
 
 
 def _standing(producers: Producers, history: History) -> dict[int, tuple[object, ...]]:
-    """What of each producer must survive; compaction keeps only its last batch."""
+    """The state of each producer that must survive; compaction leaves only its last batch."""
     remembered = 1 if history.is_compacted else 5
     return {
         producer_id: (
@@ -182,9 +178,9 @@ def _check_aborted(log: PartitionLog, history: History, found: list[tuple[BatchH
 
 
 def log_files(files: Files, directory: str) -> dict[str, bytes]:
-    """What must not change when a log is opened again: the batches, and which segments are sealed."""
-    kept = [name for name in files.list(directory) if name.endswith((".log", ".sidecar"))]
-    return {name: _content(files, f"{directory}/{name}") for name in kept}
+    """The files that opening a log again must not change: the batches, and the sidecars of sealed segments."""
+    names = [name for name in files.list(directory) if name.endswith((".log", ".sidecar"))]
+    return {name: _content(files, f"{directory}/{name}") for name in names}
 
 
 def _content(files: Files, path: str) -> bytes:
@@ -195,9 +191,9 @@ def _content(files: Files, path: str) -> bytes:
 
 
 def summary(log: PartitionLog, history: History) -> tuple[object, ...]:
-    """All that two openings of one log must agree on.
+    """The state on which two openings of one log must agree.
 
-    Of aborted transactions whose records compaction has removed, only the first may still know.
+    Only the first opening may still know aborted transactions whose records compaction has removed.
     """
     aborted = [] if history.is_compacted else log.aborted_transactions(log.log_start_offset, log.end_offset)
     return (

@@ -1,14 +1,13 @@
-"""What a log was told to do, and so what it may hold after a crash: the model that recovery is held to.
+"""The history of a log's operations: the model of what the log may hold after a crash.
 
-Everything is noted *before* the log does it, because power can go out at any
-operation on the way. What is certain only afterwards (a flush, a finished
-removal) is noted then.
+The rig records each operation *before* the log runs it, because the power may be cut at any step of it. It records what
+is certain only afterwards (a flush, a completed removal) then.
 
-    newest_start .. durable_end     must be there, whatever happened
+    newest_start .. durable_end     must be there
     oldest_start .. end             may be there: a prefix of what was appended
 
-Rule: only `wire` and the producers' replay are shared with the product; which batch
-is where, which survives and which is replaced is worked out here from the plain list.
+Rule: the model shares only `wire` and the producers' replay with the product; it derives the place, survival and
+replacement of batches from the plain list.
 """
 
 from __future__ import annotations
@@ -48,26 +47,26 @@ class Entry:
 
 @dataclass(slots=True)
 class History:
-    """All that was appended to one log and not cut off again, and what became of it."""
+    """The appended and not truncated batches of one log, and what happened to them."""
 
     entries: list[Entry] = field(default_factory=list)
     durable_end: int = 0
     oldest_start: int = 0
     newest_start: int = 0
     log_starts: list[int] = field(default_factory=list)
-    """Every start that the log was given by deleting records: its epochs may be cut there, before the
-    checkpoint of log starts knows (as in Kafka)."""
+    """Every log start that deleted records set: the epochs may be cut there before the checkpoint of log starts is
+    written (as in Kafka)."""
     restart_at: int | None = None
-    """Where the log goes on empty, while that is being brought about."""
+    """The offset at which the log continues empty, while a restart is in progress."""
     is_compacted: bool = False
     removable: set[int] = field(default_factory=set)
-    """Offsets that a compaction that was begun may have removed."""
+    """Offsets that a started compaction may have removed."""
     gone: set[int] = field(default_factory=set)
-    """Offsets that a finished compaction must have removed."""
+    """Offsets that a completed compaction must have removed."""
     forgets_producers: bool = False
-    """Compaction keeps a producer's last batch; a cut takes that, and nothing is left of what came before."""
+    """Compaction leaves a producer's last batch; a truncation may remove that one too, and then nothing is left."""
     first_seen_ms: dict[int, int] = field(default_factory=dict)
-    """When compaction first came by a tombstone or a marker that it had to leave."""
+    """When compaction first saw a tombstone or a marker that it had to retain."""
 
     @property
     def end(self) -> int:
@@ -78,16 +77,16 @@ class History:
         self.entries.append(entry)
 
     def take_back(self, count: int = 1) -> None:
-        """The last append was refused; of a file with so many batches."""
+        """The log refused the last append, of so many batches."""
         del self.entries[-count:]
 
     def flushed(self, end_offset: int) -> None:
         self.durable_end = max(self.durable_end, end_offset)
 
-    # Cutting
+    # Truncation
 
     def begin_truncation(self, end_offset: int, first_base: int) -> None:
-        """Cut back to `end_offset` or the batch that holds it; before the first segment the log starts afresh there."""
+        """Truncate to `end_offset` or to the batch that holds it; below the first segment the log restarts there."""
         self.durable_end = min(self.durable_end, self._end_after_cut(end_offset))
         if end_offset < first_base:
             self.begin_restart(end_offset)
@@ -98,16 +97,16 @@ class History:
 
     @property
     def is_empty_at_restart(self) -> bool:
-        """Whether the log held nothing and ended there before it was told to go on there empty."""
+        """Whether the log was already empty and ended there before the restart."""
         return self.oldest_start == self.end == self.restart_at
 
     def _end_after_cut(self, end_offset: int) -> int:
-        """Where the last batch ends that is before the cut and certainly still there."""
-        kept = [entry for entry in self.entries if entry.next_offset <= end_offset and not self.may_be_gone(entry)]
-        return max((entry.next_offset for entry in kept), default=0)
+        """The end of the last batch below the cut that is certainly still there."""
+        certain = [entry for entry in self.entries if entry.next_offset <= end_offset and not self.may_be_gone(entry)]
+        return max((entry.next_offset for entry in certain), default=0)
 
     def may_be_gone(self, entry: Entry) -> bool:
-        """Whether compaction may have left nothing of a batch."""
+        """Whether compaction may have removed a whole batch."""
         return all(record.offset in self.removable for record in entry.records)
 
     def finish_cut(self, end_offset: int) -> None:
@@ -125,11 +124,11 @@ class History:
         self.first_seen_ms = {offset: ms for offset, ms in self.first_seen_ms.items() if offset < end_offset}
 
     def finish_crash(self, first_base: int, end_offset: int) -> None:
-        """Recovery found the log from `first_base` to `end_offset`, and that is durable now."""
+        """Recovery found the log from `first_base` to `end_offset`, which is durable now."""
         self.finish_cut(end_offset)
         self.oldest_start = self.newest_start = first_base
 
-    # Letting go
+    # Deletion and compaction
 
     def begin_deletion(self, first_kept: int) -> None:
         self.newest_start = max(self.newest_start, first_kept)
@@ -138,7 +137,7 @@ class History:
         self.oldest_start = self.newest_start
 
     def begin_compaction(self, end_offset: int, now_ms: int, delete_retention_ms: int) -> set[int]:
-        """A pass over everything below `end_offset`; returns what it will certainly have removed once it is through."""
+        """Start a compaction below `end_offset`; returns the offsets that it will certainly have removed at its end."""
         self.is_compacted = True
         aborted = self.aborted(self.end)
         latest: dict[bytes, int] = {}
@@ -164,7 +163,7 @@ class History:
     def _below(self, end_offset: int) -> list[Entry]:
         return [entry for entry in self.entries if entry.base_offset < end_offset]
 
-    # What follows from the batches
+    # State derived from the batches
 
     def producers(self, end_offset: int) -> Producers:
         """Producers after a replay of everything below `end_offset`."""
@@ -184,7 +183,7 @@ class History:
         return producers, aborted
 
     def epochs(self, log_start_offset: int, end_offset: int) -> list[EpochStart]:
-        """Which leader wrote from where on, as far as it wrote anything below `end_offset`."""
+        """The start offsets of leader epochs that have batches below `end_offset`."""
         starts: list[EpochStart] = []
         for entry in self._below(end_offset):
             epoch = entry.header.leader_epoch

@@ -1,8 +1,7 @@
-"""A log on a test bench: everything that can be asked of it, with its history kept beside it.
+"""The test rig of a log: every operation on it, recorded in its history.
 
-A seeded workload (`log_workload`) and the property tests drive the same rig. The
-rig plays the directory too: it remembers checkpoints, and lowers them before it
-cuts a log, as the directory must.
+A seeded workload (`log_workload`) and the property tests drive the same rig. The rig stands for the log directory too:
+it holds checkpoints, and lowers them before it truncates a log, as the directory must.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _LIMIT_BYTES = 1 << 26
 
 @dataclass(slots=True)
 class Client:
-    """A producer: its id, its epoch, and where it stands."""
+    """A producer: its id, its epoch, its sequence and its last batch."""
 
     producer_id: int
     epoch: int = 0
@@ -56,7 +55,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Records to append: key, value and how long ago, each; no key or value for None."""
+    """Records to append: for each its key, its value and its age in milliseconds; None for no key or value."""
 
     records: tuple[tuple[bytes | None, bytes | None, int], ...]
     codec: Codec = Codec.NONE
@@ -76,7 +75,7 @@ class Content:
 
 
 def _nothing() -> None:
-    """What happens meanwhile unless told otherwise."""
+    """The default for what happens during a job."""
 
 
 class LogRig:
@@ -121,42 +120,42 @@ class LogRig:
             self.history.take_back()
             raise
         expected = Appended(base_offset, base_offset + admitted.header.last_offset_delta, False, appended.is_flush_due)
-        require(appended == expected, f"append answered {appended} where {expected} was due (client {client})")
+        require(appended == expected, f"append returned {appended} instead of {expected} (client {client})")
 
     def _enter(self, batch: bytes, base_offset: int) -> None:
         prefix = placed(read_header(batch), base_offset, self.leader_epoch)
         self.history.append(Entry.of(prefix + batch[PREFIX_SIZE:]))
 
     def ingest(self, producer_id: int | None, contents: Sequence[Content], *, is_transactional: bool = False) -> None:
-        """Stage batches beside the log, as another process would, and have the file taken over."""
+        """Stage a file of batches, as another process would, and have the log ingest it."""
         client = self.clients[producer_id] if producer_id is not None else None
         is_transactional = client is not None and (is_transactional or client.is_in_transaction)
         path, size, records = self._stage(contents)
         header = self._enter_all(contents, client, is_transactional=is_transactional)
         try:
             checked = check_staged(self.log, path, records, self.settings, self.now_ms)
-            require(find_ingested(self.log, header, self.leader_epoch) is None, "it was never taken over")
+            require(find_ingested(self.log, header, self.leader_epoch) is None, "it was never ingested")
             job = IngestJob(self.log, checked, header, self.leader_epoch, self.now_ms)
         except NotIngestedError as fault:
             is_wanted = self.settings.keeps_batches and size <= self.settings.segment_bytes
-            require(not is_wanted, f"a staged file of {size} bytes was not taken over: {fault}")
+            require(not is_wanted, f"a staged file of {size} bytes was not ingested: {fault}")
             self.history.take_back(len(contents))
             return
         base_offset = self.log.end_offset
         run_now(job)
         is_flush_due = self.log.unflushed_records >= self.settings.flush_messages
         expected = Appended(base_offset, base_offset + records - 1, False, is_flush_due)
-        require(job.appended == expected, f"taking over was answered with {job.appended} where {expected} was due")
+        require(job.appended == expected, f"an ingest returned {job.appended} instead of {expected}")
         if client is not None:
             again = find_ingested(self.log, header, self.leader_epoch)
             is_known = again is not None and (again.is_duplicate, again.base_offset) == (True, base_offset)
-            require(is_known, f"a file at {base_offset} that was taken over is answered with {again}")
+            require(is_known, f"an ingested file at {base_offset} is looked up as {again}")
             client.next_sequence += records
             client.is_in_transaction = is_transactional
             client.last_batch = None
 
     def _stage(self, contents: Sequence[Content]) -> tuple[str, int, int]:
-        """The path of a new file of these batches, its size and how many records it has."""
+        """Write a file of these batches; returns its path, its size and its number of records."""
         self.files.make_directory(STAGING)
         batches = [bytearray(content.encoded(self.now_ms, None)) for content in contents]
         for batch in batches:
@@ -168,7 +167,7 @@ class LogRig:
         return file.path, sum(map(len, batches)), sum(len(content.records) for content in contents)
 
     def _enter_all(self, contents: Sequence[Content], client: Client | None, *, is_transactional: bool) -> BatchHeader:
-        """Note batches down as this client would have sent them; what the first of them would say for all."""
+        """Record batches as this client would have sent them; returns the first header, extended over all of them."""
         known = dataclass_replace(client) if client is not None else None
         first: BatchHeader | None = None
         for content in contents:
@@ -177,12 +176,12 @@ class LogRig:
             first = first or read_header(batch)
             if known is not None:
                 known.next_sequence += len(content.records)
-        assert first is not None, "a file of something"
+        assert first is not None, "a file has a batch"
         records = sum(len(content.records) for content in contents)
         return first._replace(record_count=records, last_offset_delta=records - 1)
 
     def retry(self, producer_id: int) -> None:
-        """Send a producer's last batch again: it must be recognised."""
+        """Append a producer's last batch again: the log must recognise it as a duplicate."""
         client = self.clients[producer_id]
         if client.last_batch is None:
             return
@@ -190,7 +189,7 @@ class LogRig:
         appended = self.log.append(admitted, self.leader_epoch, self.now_ms)
         require(
             appended.is_duplicate and appended.base_offset == client.last_base,
-            f"a retry of the batch at {client.last_base} was answered with {appended}",
+            f"a retry of the batch at {client.last_base} returned {appended}",
         )
 
     def end_transaction(self, producer_id: int, *, is_commit: bool, bumps_epoch: bool = False) -> None:
@@ -218,7 +217,7 @@ class LogRig:
     # Jobs
 
     def flush(self, meanwhile: Callable[[], None] = _nothing) -> None:
-        """Make the log durable; `meanwhile` comes before and after the part that is done on a worker."""
+        """Flush the log; `meanwhile` runs before and after the part that runs in a worker."""
         job = begin_flush(self.log)
         if job is not None:
             meanwhile()
@@ -247,14 +246,14 @@ class LogRig:
             self.history.finish_deletion()
 
     def compact(self, meanwhile: Callable[[], None] = _nothing) -> None:
-        """One pass; `meanwhile` comes before and after the part that is done on a worker."""
+        """Compact once; `meanwhile` runs before and after the part that runs in a worker."""
         cleanable = cleanable_segments(self.log, self.now_ms)
         if not cleanable or self.log.damage:
             return
         end_offset = cleanable[-1].next_offset
         replaced = self.history.begin_compaction(end_offset, self.now_ms, self.settings.delete_retention_ms)
         job = begin_compaction(self.log, LIMITS, self.now_ms)
-        assert job is not None, "there is something to clean"
+        assert job is not None, "there are segments to clean"
         meanwhile()
         job.run()
         meanwhile()
@@ -272,10 +271,10 @@ class LogRig:
         self._lower_checkpoint(min(end_offset, look.lowest_end))
         self.history.begin_truncation(end_offset, self.log.segments[0].base_offset)
         self._cut(begin_truncation(self.log, end_offset, look.plan))
-        require(self.log.end_offset <= end_offset, f"{self.log} was cut to {end_offset}")
+        require(self.log.end_offset <= end_offset, f"{self.log} was truncated to {end_offset}")
 
     def truncate_to_epoch(self, epoch: int) -> None:
-        """What a follower does whose leader knows nothing after `epoch`."""
+        """Truncate as a follower does whose leader has nothing after `epoch`."""
         end = self.log.end_of_epoch(LeaderEpoch(epoch))
         if end.end_offset >= 0:
             self.truncate(end.end_offset)
@@ -303,7 +302,7 @@ class LogRig:
             self._catch_up(client)
 
     def _catch_up(self, client: Client) -> None:
-        """A client asks where it stands, as a new leader would tell it: what was cut off was never written."""
+        """Reset a client to the state that a new leader would report: truncated batches were never written."""
         state = self.history.producers(self.history.end).states.get(client.producer_id)
         client.last_batch = None
         client.is_in_transaction = state is not None and state.transaction_first_offset >= 0
@@ -320,20 +319,20 @@ class LogRig:
         self.checkpoint = Checkpoint(*bounds, log.header_point())
 
     def reopen(self) -> None:
-        """Stop cleanly and start again."""
+        """Shut down cleanly and open the log again."""
         self.flush()
         self.take_checkpoint()
         self.log = open_log(self.files, self.directory, AT, self.settings, self.checkpoint)
 
     def after_crash(self) -> None:
-        """Go on with a log that was just recovered: what it lacks was never written, what it has is durable."""
+        """Continue with a log that was just recovered: what it lacks was never written, what it has is durable."""
         self.history.finish_crash(self.log.segments[0].base_offset, self.log.end_offset)
         self.leader_epoch += 1
         for client in self.clients.values():
             self._catch_up(client)
 
     def read_all(self) -> bytes:
-        """Everything from the log's start on, by reading and reading on."""
+        """The whole log, by consecutive reads."""
         log, offset, content = self.log, self.log.log_start_offset, b""
         while offset < log.end_offset:
             found = log.read(offset, 512)

@@ -1,7 +1,7 @@
-"""Seeded work on one log: the same seed gives the same operations, byte for byte.
+"""Seeded workload on one log: the same seed gives the same operations, byte for byte.
 
-Every seed draws its own mix: tiny segments, a cleanup policy, codecs, and which
-acts are frequent, rare or absent (swarm testing: what is absent lets the rest go further).
+Every seed draws its own mix: tiny segments, a cleanup policy, codecs, and which operations are frequent, rare or absent
+(swarm testing: without some operations the others reach further).
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ def drawn_settings(random: Random) -> LogSettings:
 
 
 class LogWorkload:
-    """A rig and the generator that drives it."""
+    """A rig, and the seeded generator that drives it."""
 
     def __init__(self, seed: int, files: Files, steps: int = STEPS) -> None:
         self.seed = seed
         self.random = Random(f"log workload {seed}")
         drawn = drawn_settings(self.random)
-        # Drawn apart, as is whether files are taken over, so that seeds without stay what they were.
+        # Drawn separately, as is whether files are ingested, so that the other draws of a seed stay the same.
         flush_messages = Random(f"flushes {seed}").choice((1, NEVER_MS))
         self.rig = LogRig(files, replace(drawn, flush_messages=flush_messages))
         self.steps = steps
         self._codecs = self.random.sample(tuple(Codec), 2)
-        acts = self._acts()
-        weights = [self.random.choice((0, 1, 3)) * weight for _, weight in acts]
-        self._acts_drawn = [act for act, _ in acts]
+        operations = self._weighted_operations()
+        weights = [self.random.choice((0, 1, 3)) * weight for _, weight in operations]
+        self._operations = [one for one, _ in operations]
         self._weights = [max(one, two) for one, two in zip(weights, (4, 2, 0, 2, 0, 2), strict=False)]
         self._weights += weights[len(self._weights) :]
-        self._acts_drawn.append(self._ingest)
+        self._operations.append(self._ingest)
         self._weights.append(Random(f"adoptions {seed}").choice((0, 0, 6)))
 
     def run(self) -> None:
@@ -58,10 +58,10 @@ class LogWorkload:
 
     def step(self) -> None:
         self.rig.now_ms += self.random.choice((1, 20, 200))
-        self.random.choices(self._acts_drawn, self._weights)[0]()
+        self.random.choices(self._operations, self._weights)[0]()
 
-    def _acts(self) -> list[tuple[Callable[[], None], int]]:
-        """Every act and how often it comes; the first few are in every mix."""
+    def _weighted_operations(self) -> list[tuple[Callable[[], None], int]]:
+        """Every operation and its weight; the first few are in every mix."""
         rig = self.rig
         return [
             (self._append, 4),
@@ -83,7 +83,7 @@ class LogWorkload:
         ]
 
     def _offset(self) -> int:
-        """Any offset of the log, near its end more often than not."""
+        """An offset of the log, most often close to its end."""
         log = self.rig.log
         first = self.random.choice((log.segments[0].base_offset, log.log_start_offset, log.end_offset - 5))
         return self.random.randint(min(max(first, 0), log.end_offset), log.end_offset)
@@ -124,7 +124,7 @@ class LogWorkload:
 
     def _retain(self) -> None:
         if self.random.random() < 0.5:
-            # Much expires at once where nobody looked for a while.
+            # Many segments expire at once where retention has not run for a while.
             for _ in range(3):
                 self._append()
                 self.rig.roll()

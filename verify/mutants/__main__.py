@@ -1,4 +1,4 @@
-"""`python -m verify.mutants`: exits with 1 where a mutant lives that nobody has accepted."""
+"""`python -m verify.mutants`: exits with 1 where a mutant survives that is not accepted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n".join(table(verdicts, known)))
     print(f"{len(verdicts)} mutants in {time.monotonic() - began:.0f} s, seed {given.seed}")
     for mutation in killed_though_accepted(verdicts, known):
-        print(f"killed by now, take it out of accepted.yaml: {mutation}")
+        print(f"killed by now, remove it from accepted.yaml: {mutation}")
     survivors = new_survivors(verdicts, known)
     for mutation in survivors:
         print(f"\nsurvived: {path_of(mutation.module)}:{mutation.line}")
@@ -47,11 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="verify.mutants", description="Break one line at a time; a test must fail.")
     parser.add_argument("--modules", default="", help="parts of module names, separated by commas: log.flush,leader")
-    parser.add_argument("--line", default="", metavar="FILE:LINE", help="only what this line can be changed to")
-    parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many of them, by chance")
-    parser.add_argument("--seed", type=int, default=1, help="of the sample")
+    parser.add_argument("--line", default="", metavar="FILE:LINE", help="only mutants of this line")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="a random sample of so many")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the sample")
     parser.add_argument("--jobs", type=int, default=2, help="mutants tried at once")
-    parser.add_argument("--list", action="store_true", help="say which there are, and run nothing")
+    parser.add_argument("--list", action="store_true", help="list the mutants, and run nothing")
     return parser
 
 

@@ -21,7 +21,7 @@ def mapped_tests() -> dict[str, list[str]]:
 
 
 def accepted() -> dict[Key, str]:
-    """Why a survivor is accepted, by what it is known by."""
+    """The reasons of accepted survivors, by key."""
     return read_accepted((_HERE / "accepted.yaml").read_text())
 
 
@@ -34,7 +34,7 @@ def read_accepted(text: str) -> dict[Key, str]:
 
 
 def path_of(module: str) -> Path:
-    """Where a module lies, from the root of the tree."""
+    """The path of a module, from the root of the tree."""
     return Path("src", *module.split(".")).with_suffix(".py")
 
 

@@ -1,7 +1,7 @@
-"""The mutants of one source: a piece of text replaced, and where.
+"""The mutants of one source: replacements of a piece of its text.
 
-Only code inside functions is mutated. Left alone is what tests should not pin down: assertions, annotations, messages
-of exceptions, log events, `__repr__`, and code for type checkers only.
+Only code inside functions is mutated. Excluded is what tests should not pin down: assertions, annotations, messages of
+exceptions, log events, `__repr__`, and code for type checkers only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NEGATION: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 _SIGN: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
 _OPPOSITE = {"min": "max", "max": "min", "any": "all", "all": "any"}
-_EVENTS = {"tell", "event"}
+_EVENTS = {"log_event"}
 _SILENT_FUNCTIONS = {"__repr__", "__str__"}
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -46,7 +46,7 @@ class Mutation(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What a mutant is known by while lines move."""
+        """The identity of a mutant, which does not change when lines move."""
         return self.module, self.function, self.was, self.becomes
 
     def __str__(self) -> str:
@@ -135,7 +135,7 @@ def _is_for_types(test: ast.expr) -> bool:
 
 
 def _changes(statement: ast.stmt) -> Iterator[tuple[ast.AST, str]]:
-    """What may be replaced in a statement, without the statements inside it."""
+    """The replacements in a statement, without those in the statements inside it."""
     if _is_event(statement):
         return
     if _can_go(statement):
@@ -158,7 +158,7 @@ def _changes(statement: ast.stmt) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _can_go(statement: ast.stmt) -> bool:
-    """Whether a statement can be left out without making a name unknown."""
+    """Whether a statement can be removed without making a name unknown."""
     if isinstance(statement, ast.Expr):
         return not isinstance(statement.value, ast.Constant)
     if isinstance(statement, ast.Assign):
@@ -177,7 +177,7 @@ def _called(node: ast.expr) -> str | None:
 
 
 def _inside(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-    """What may be replaced in an expression, the whole of it first."""
+    """The replacements in an expression, the whole of it first."""
     if isinstance(node, ast.JoinedStr | ast.Lambda):
         return
     yield from _whole(node)
@@ -188,7 +188,7 @@ def _inside(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _whole(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-    """What an expression itself may become, whatever is inside it."""
+    """The replacements of a whole expression."""
     if isinstance(node, ast.Compare):
         yield from _compared(node)
     elif isinstance(node, ast.BoolOp):

@@ -1,4 +1,4 @@
-"""What a mutation run found, as a table and a list of survivors."""
+"""The result of a mutation run: a table, and a list of survivors."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from verify.mutants.workshop import Outcome
 
 
 class Verdict(NamedTuple):
-    """A mutant and what became of it."""
+    """A mutant and its result."""
 
     mutation: Mutation
     outcome: Outcome
 
 
 def new_survivors(verdicts: Iterable[Verdict], accepted: Mapping[Key, str]) -> list[Mutation]:
-    """Mutants that live and are not known to."""
+    """Survivors that are not accepted."""
     return [one.mutation for one in verdicts if one.outcome is Outcome.SURVIVED and one.mutation.key not in accepted]
 
 
 def killed_though_accepted(verdicts: Iterable[Verdict], accepted: Mapping[Key, str]) -> list[Mutation]:
-    """Mutants that a test kills by now: their reason is not one any more."""
+    """Accepted mutants that a test kills by now: their reason no longer holds."""
     return [one.mutation for one in verdicts if one.outcome is Outcome.KILLED and one.mutation.key in accepted]
 
 
 def table(verdicts: Sequence[Verdict], accepted: Mapping[Key, str]) -> list[str]:
-    """One line for each module, and one for all of them."""
+    """One line for each module, and a total."""
     counts: dict[str, Counter[str]] = {}
     for mutation, outcome in verdicts:
         is_known = outcome is Outcome.SURVIVED and mutation.key in accepted
@@ -43,7 +43,7 @@ def table(verdicts: Sequence[Verdict], accepted: Mapping[Key, str]) -> list[str]
 
 
 def as_entry(mutation: Mutation) -> list[str]:
-    """A survivor in the form of `accepted.yaml`, for whoever has a reason to accept it."""
+    """A survivor in the form of `accepted.yaml`, to which a reason is added."""
     return [
         f"    - in: {mutation.function}",
         f"      was: {_quoted(mutation.was)}",

@@ -1,8 +1,8 @@
 """A copy of the tree in which one module at a time is mutated and its tests are run.
 
 The copy holds no compiled module, so every mutant is really executed. Bytecode is written once, by the run that must
-pass; after that it is only read, and the mutated module's is removed: Python tells a changed source by its size and
-second alone.
+pass; after that it is only read, and the mutated module's is removed: Python recognises a changed source by its size
+and second alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from verify.mutants.core import ROOT, path_of
 from verify.mutants.mutations import Mutation
 
-_COPIED = ("src", "tests", "tools", "docs", "bench", "pyproject.toml", "mkdocs.yml", "Makefile")
+_COPIED = ("src", "tests", "tools", "verify", "bench", "demo", "docs", "pyproject.toml", "mkdocs.yml", "Makefile")
 _LEFT_OUT = shutil.ignore_patterns("*.so", "*.c", "__pycache__", "node_modules", "*.jar")
 _PYTEST = (
     *("-m", "pytest", "-x", "-q", "--no-header", "-m", "not long"),
@@ -34,7 +34,7 @@ _FIRST_TIMEOUT_S = 600.0
 
 
 class Outcome(Enum):
-    """What the tests made of a mutant."""
+    """The result of the tests on a mutant."""
 
     KILLED = "killed"
     SURVIVED = "survived"
@@ -42,7 +42,7 @@ class Outcome(Enum):
 
 
 class BaselineError(Exception):
-    """The tests of a module are no judge of it."""
+    """The tests of a module cannot judge it: they fail without a mutant, or never import it."""
 
 
 class Workshop:
@@ -58,7 +58,7 @@ class Workshop:
                 shutil.copy(ROOT / name, folder / name)
 
     def timeout_s(self, module: str, tests: Sequence[str]) -> float:
-        """How long a mutant may take. The tests must pass as the module is, and fail where it cannot be imported."""
+        """How long a mutant may take. The tests must pass without a mutant, and fail where the import fails."""
         began = time.monotonic()
         code, output = self._run(tests, _FIRST_TIMEOUT_S, is_writing=True)
         if code != 0:
@@ -90,7 +90,7 @@ class Workshop:
             path.write_text(before)
 
     def _run(self, tests: Sequence[str], timeout_s: float, *, is_writing: bool = False) -> tuple[int | None, str]:
-        """The exit code of pytest, None where it took too long; and what it printed."""
+        """The exit code of pytest, None where it took too long; and its output."""
         settings = {
             "PYTHONPATH": os.pathsep.join([str(self.folder / "src"), str(self.folder)]),
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",

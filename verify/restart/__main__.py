@@ -1,4 +1,4 @@
-"""`python -m verify.restart kill|power`: as long as wanted. Exit status 1 where a promise was broken."""
+"""`python -m verify.restart kill|power`: rounds until the time is up. Exit status 1 where acknowledged data is lost."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ def main() -> int:
         done, records, commits = done + count, records + mark.records, commits + mark.commits
         seconds = time.monotonic() - started
         print(
-            f"seed {seed}: {done} {noun}, {records} records and {commits} commits promised, {seconds:.0f} s", flush=True
+            f"seed {seed}: {done} {noun}, {records} records and {commits} commits acknowledged, {seconds:.0f} s",
+            flush=True,
         )
         if problems:
             print("\n".join(problems[:_SHOWN]))
-            print(f"BROKEN: {len(problems)} promises; again with --seed {seed}")
+            print(f"FAILED: {len(problems)} problems; again with --seed {seed}")
             return 1
         if seconds >= options.seconds:
             return 0
@@ -44,7 +45,8 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m verify.restart", description="Kill brokers, and see what they keep."
+        prog="python -m verify.restart",
+        description="Kill brokers, and compare what they have with what they acknowledged.",
     )
     parser.add_argument("how", choices=("kill", "power"), help="kill -9 a process, or cut its machine's power")
     parser.add_argument("--seconds", type=float, default=60.0, help="begin no other round after so long (default 60)")

@@ -1,6 +1,6 @@
-"""`kill -9` under load: a real broker process on one data directory, killed at drawn moments, started again.
+"""`kill -9` under load: a real broker process on one data directory, killed at random times and started again.
 
-Every acknowledgement that came before a kill is looked for after it, while the load goes on.
+Everything acknowledged before a kill must be there after it, while the load continues.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from verify.restart.found import find
 from verify.restart.ledger import Ledger
-from verify.restart.load import Load, make_load_topic, wait_for_promises
+from verify.restart.load import Load, make_load_topic, wait_for_acknowledgements
+from verify.restart.readback import read_back
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 class BrokerProcess:
-    """`qanat start` on one port and one directory, as often as wanted."""
+    """`qanat start` on one port and one directory, started and killed any number of times."""
 
     def __init__(self, folder: Path, settings: Sequence[str] = ()) -> None:
-        """`settings` are `name=value`, besides the usual ones."""
+        """`settings` are further ones, as `name=value`."""
         self._folder = folder
         self._settings = settings
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -42,7 +42,7 @@ class BrokerProcess:
         line += [word for setting in self._settings for word in ("-X", setting)]
         with (self._folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(line, stdout=log, stderr=log, env=environment)
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while time.monotonic() < deadline:
             try:
                 socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
@@ -55,7 +55,7 @@ class BrokerProcess:
         raise RuntimeError(f"the broker does not start: {(self._folder / 'broker.log').read_text()[-2000:]}")
 
     def kill(self) -> None:
-        """No word of warning."""
+        """Kill it with -9."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -63,7 +63,7 @@ class BrokerProcess:
 
 
 def kill_again_and_again(folder: Path, kills: int, seed: int) -> tuple[Ledger, list[str]]:
-    """Kill so often; the promises that were made and those that were not kept."""
+    """Kill the broker so often; returns the acknowledgements and the problems."""
     random, ledger, problems = Random(seed), Ledger(), list[str]()
     broker = BrokerProcess(folder)
     try:
@@ -71,14 +71,14 @@ def kill_again_and_again(folder: Path, kills: int, seed: int) -> tuple[Ledger, l
         make_load_topic(broker.address, ledger)
         with Load(broker.address, ledger, seed):
             for number in range(kills):
-                wait_for_promises(ledger, random.randrange(50, 500), random.randrange(1, 10))
+                wait_for_acknowledgements(ledger, random.randrange(50, 500), random.randrange(1, 10))
                 broker.kill()
                 mark = ledger.mark()
                 broker.start()
-                found = find(broker.address)
+                found = read_back(broker.address)
                 problems += [f"kill {number}: {problem}" for problem in ledger.problems(found, mark)]
-            wait_for_promises(ledger, 50, 1)
-        problems += [f"at the end: {problem}" for problem in ledger.problems(find(broker.address))]
+            wait_for_acknowledgements(ledger, 50, 1)
+        problems += [f"at the end: {problem}" for problem in ledger.problems(read_back(broker.address))]
     finally:
         broker.kill()
     return ledger, problems

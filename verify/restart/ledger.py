@@ -1,8 +1,8 @@
-"""What clients were promised, and whether what is found after a restart keeps it.
+"""The ledger of acknowledgements, and its comparison with a broker's contents after a restart.
 
-Client threads append, nobody removes: `mark` remembers how far the promises went at one moment.
+Client threads only append: `mark` remembers the acknowledgements at one point in time.
 
-A value says who sent it, to which partition, as which of its records: nobody else has to remember what was sent.
+A value names its sender, its partition and its number, so that the ledger need not remember what was sent.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ Place = tuple[str, int]
 """A topic and a partition."""
 
 IDEMPOTENT = "once"
-"""Senders of that name repeat nothing, and are never out of order."""
+"""Prefix of senders that are idempotent: their records are never doubled or out of order."""
 
 
 class Acknowledged(NamedTuple):
-    """A record that its sender was told of; no offset where the broker knew it from before."""
+    """An acknowledged record; without an offset where the broker answered that it was a duplicate."""
 
     topic: str
     partition: int
@@ -28,7 +28,7 @@ class Acknowledged(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A group's position that it was told of."""
+    """An acknowledged offset commit of a group."""
 
     group: str
     topic: str
@@ -37,7 +37,7 @@ class Committed(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """How far the promises went."""
+    """The number of acknowledgements at one point in time."""
 
     records: int
     commits: int
@@ -45,7 +45,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
+class Contents:
     """What a broker has."""
 
     topics: list[str] = field(default_factory=list)
@@ -55,19 +55,19 @@ class Found:
 
 @dataclass(slots=True)
 class Ledger:
-    """All promises, in the order in which they arrived."""
+    """All acknowledgements, in the order in which they arrived."""
 
     records: list[Acknowledged] = field(default_factory=list)
     commits: list[Committed] = field(default_factory=list)
-    asked_commits: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    """The highest position that a group has asked to be kept."""
+    sent_commits: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    """The highest offset that a group has tried to commit."""
     topics: list[str] = field(default_factory=list)
 
     def mark(self) -> Mark:
         return Mark(len(self.records), len(self.commits), len(self.topics))
 
-    def problems(self, found: Found, mark: Mark | None = None) -> list[str]:
-        """Every promise up to the mark that is not kept, in words."""
+    def problems(self, found: Contents, mark: Mark | None = None) -> list[str]:
+        """Everything acknowledged up to the mark that the broker lacks, as text."""
         mark = mark or self.mark()
         return [
             *self._topic_problems(found, mark),
@@ -76,13 +76,13 @@ class Ledger:
             *self._commit_problems(found, mark),
         ]
 
-    def _topic_problems(self, found: Found, mark: Mark) -> Iterator[str]:
+    def _topic_problems(self, found: Contents, mark: Mark) -> Iterator[str]:
         there = frozenset(found.topics)
         for topic in self.topics[: mark.topics]:
             if topic not in there:
                 yield f"topic {topic} was created and is gone"
 
-    def _record_problems(self, found: Found, mark: Mark) -> Iterator[str]:
+    def _record_problems(self, found: Contents, mark: Mark) -> Iterator[str]:
         held = {place: dict(records) for place, records in found.records.items()}
         values = {place: frozenset(records.values()) for place, records in held.items()}
         for topic, partition, offset, value in self.records[: mark.records]:
@@ -95,19 +95,19 @@ class Ledger:
                     f"{value!r} was acknowledged at {topic}-{partition} offset {offset}, there is {there.get(offset)!r}"
                 )
 
-    def _commit_problems(self, found: Found, mark: Mark) -> Iterator[str]:
-        promised: dict[tuple[str, str, int], int] = {}
+    def _commit_problems(self, found: Contents, mark: Mark) -> Iterator[str]:
+        acknowledged: dict[tuple[str, str, int], int] = {}
         for group, topic, partition, offset in self.commits[: mark.commits]:
-            promised[group, topic, partition] = offset
-        for key, least in promised.items():
+            acknowledged[group, topic, partition] = offset
+        for key, least in acknowledged.items():
             now = found.commits.get(key)
             if now is None or now < least:
                 yield f"{key} was committed at {least}, now it is {now}"
         for key, now in found.commits.items():
             records = found.records.get(key[1:], [])
             end_offset = records[-1][0] + 1 if records else 0
-            if now > self.asked_commits.get(key, -1):
-                yield f"{key} is committed at {now}, which nobody asked for"
+            if now > self.sent_commits.get(key, -1):
+                yield f"{key} is committed at {now}, which no client sent"
             if now > end_offset:
                 yield f"{key} is committed at {now}, and the partition ends at {end_offset}"
 
@@ -116,8 +116,8 @@ def value_of(sender: str, partition: int, number: int) -> bytes:
     return f"{sender}/{partition}/{number}/".encode().ljust(100, b".")
 
 
-def _order_problems(found: Found) -> Iterator[str]:
-    """Records that are in the wrong partition, twice there, or in another order than they were sent."""
+def _order_problems(found: Contents) -> Iterator[str]:
+    """Records that are in the wrong partition, doubled, or in another order than they were sent."""
     for (topic, partition), records in found.records.items():
         last: dict[str, int] = {}
         offsets = [offset for offset, _ in records]

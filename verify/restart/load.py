@@ -1,7 +1,7 @@
-"""Clients under which a broker is killed: librdkafka, in threads, until `stop`.
+"""The load on a broker that is killed: clients of librdkafka, in threads, until `stop`.
 
-Two producers with acks=all (one idempotent), a consumer group that commits what it has read, somebody who makes
-topics. Whatever the broker acknowledges goes into the ledger; what fails is tried again, as clients do.
+Two producers with acks=all (one idempotent), a consumer group that commits what it has read, and a client that creates
+topics. Every acknowledgement goes into the ledger; failed requests are retried, as clients do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOPIC = "load"
 GROUP = "readers"
 PARTITIONS = 3
 SEGMENT_BYTES = 64 * 1024
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _BURST_MAX = 20
 _QUIET: dict[str, Any] = {
     "log_level": 0,
@@ -34,10 +34,10 @@ _TOPIC_EVERY_S = 0.2
 
 
 class Load:
-    """The threads. `with Load(address, ledger, seed):`; a thread's bug is raised at the end."""
+    """The threads. `with Load(address, ledger, seed):`; an exception of a thread is raised at the end."""
 
     def __init__(self, address: str, ledger: Ledger, seed: int, *, pause_s: float = 0.0) -> None:
-        """`pause_s` is how long a producer rests between two bursts."""
+        """`pause_s` is the producers' pause between two bursts."""
         self._client = {"bootstrap.servers": address, **_QUIET}
         self._ledger = ledger
         self._seed = seed
@@ -45,7 +45,7 @@ class Load:
         self._over = threading.Event()
         self._faults: list[BaseException] = []
         self._threads = [
-            threading.Thread(target=self._guarded, args=(act,), name=f"load-{number}", daemon=True)
+            threading.Thread(target=self._run, args=(act,), name=f"load-{number}", daemon=True)
             for number, act in enumerate((self._produce_once, self._produce_plainly, self._consume, self._make_topics))
         ]
 
@@ -58,17 +58,17 @@ class Load:
         self.stop()
 
     def stop(self) -> None:
-        """Return once every client has let go; raises what went wrong with one."""
+        """Stop all clients; raises the first exception of one."""
         self._over.set()
         for thread in self._threads:
-            thread.join(_PATIENCE_S)
+            thread.join(_TIMEOUT_S)
         if self._faults:
             raise self._faults[0]
 
-    def _guarded(self, act: Callable[[], None]) -> None:
+    def _run(self, act: Callable[[], None]) -> None:
         try:
             act()
-        except BaseException as fault:  # noqa: BLE001 - it belongs to whoever stops the load
+        except BaseException as fault:  # noqa: BLE001 - `stop` raises it
             self._faults.append(fault)
 
     def _produce_once(self) -> None:
@@ -91,7 +91,7 @@ class Load:
                 producer.poll(0.05)
             self._over.wait(self._pause_s)
         producer.purge()
-        producer.flush(_PATIENCE_S)
+        producer.flush(_TIMEOUT_S)
 
     def _on_delivery(self, fault: KafkaError | None, message: Message) -> None:
         if fault is None:
@@ -126,13 +126,13 @@ class Load:
         ends = {one.partition(): (one.offset() or 0) + 1 for one in messages}
         for partition, offset in ends.items():
             key = (GROUP, TOPIC, partition or 0)
-            self._ledger.asked_commits[key] = max(offset, self._ledger.asked_commits.get(key, 0))
+            self._ledger.sent_commits[key] = max(offset, self._ledger.sent_commits.get(key, 0))
         offsets = [TopicPartition(TOPIC, partition or 0, offset) for partition, offset in ends.items()]
         try:
-            kept = consumer.commit(offsets=offsets, asynchronous=False) or []
+            committed = consumer.commit(offsets=offsets, asynchronous=False) or []
         except KafkaException:
-            return  # The broker is away, or we are no longer a member: what was read comes again.
-        for one in kept:
+            return  # The broker is down, or this is no longer a member: the records are read again.
+        for one in committed:
             if one.error is None:
                 self._ledger.commits.append(Committed(GROUP, one.topic, one.partition, one.offset))
 
@@ -143,27 +143,27 @@ class Load:
             name = f"made-{self._seed}-{number}"
             number += 1
             try:
-                admin.create_topics([NewTopic(name, 1, 1)], request_timeout=5)[name].result(_PATIENCE_S)
+                admin.create_topics([NewTopic(name, 1, 1)], request_timeout=5)[name].result(_TIMEOUT_S)
             except KafkaException:
                 continue
             self._ledger.topics.append(name)
 
 
 def make_load_topic(address: str, ledger: Ledger) -> None:
-    """The topic that everybody uses, with segments so small that many are closed."""
+    """Create the topic of all clients, with small segments, so that many are sealed."""
     admin = AdminClient({"bootstrap.servers": address, **_QUIET})
     topic = NewTopic(TOPIC, PARTITIONS, 1, config={"segment.bytes": str(SEGMENT_BYTES)})
-    admin.create_topics([topic])[TOPIC].result(_PATIENCE_S)
+    admin.create_topics([topic])[TOPIC].result(_TIMEOUT_S)
     ledger.topics.append(TOPIC)
 
 
-def wait_for_promises(ledger: Ledger, records: int, commits: int) -> None:
-    """Return once the load has got so many acknowledgements more than now."""
-    start, deadline = ledger.mark(), time.monotonic() + _PATIENCE_S
+def wait_for_acknowledgements(ledger: Ledger, records: int, commits: int) -> None:
+    """Return once the load has got so many further acknowledgements."""
+    start, deadline = ledger.mark(), time.monotonic() + _TIMEOUT_S
     while True:
         now = ledger.mark()
         if now.records - start.records >= records and now.commits - start.commits >= commits:
             return
         if time.monotonic() > deadline:
-            raise TimeoutError(f"in {_PATIENCE_S:.0f} s the load got from {start} to {now} only")
+            raise TimeoutError(f"in {_TIMEOUT_S:.0f} s the load got from {start} to {now} only")
         time.sleep(0.005)

@@ -1,12 +1,12 @@
-"""A whole node loses power: store, logs, groups. Images are cut while real clients work, and nodes are started on them.
+"""Power cuts of a whole node: store, logs, groups. Crash images are taken under load, and nodes are started on them.
 
-The node runs on recorded files (`recorded_disk`), its metadata store on a recorded SQLite. Before every change of
-the disk a seed decides whether the power goes out there, and how: `drop_all` leaves exactly what completed syncs
-have made durable; the others leave more, torn and out of order. The node goes on; the image is kept
-together with how much clients had been promised by then. The first images are of a node that starts for the first time;
-it is stopped cleanly once, half-way, so that images of a closed and of a reopened directory are among them.
+The node runs on recorded files (`recorded_disk`), its metadata store on a recorded SQLite. Before every change of the
+disk a seed decides whether to take an image there, and which kind: `drop_all` leaves exactly what completed syncs made
+durable; the others leave more, torn and out of order. The node runs on; each image is stored with the number of
+acknowledgements by then. The first images are of a node's first start; it is shut down cleanly once, half-way, so that
+there are images of a closed and of a reopened directory.
 
-Which moments are cut depends on the threads' timing: a seed gives the same kind of history again, not the same one.
+The times of the images depend on the threads: a seed gives the same kind of history again, not the same one.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from qanat.model.error_codes import ErrorCode
 from qanat.testing.simulation.disk_faults import Act
 from qanat.testing.stored import read_all
 from verify.logs.crash_sweep import VARIANTS, crashed
-from verify.restart.ledger import Found, Ledger, Mark
-from verify.restart.load import GROUP, TOPIC, Load, make_load_topic, wait_for_promises
+from verify.restart.ledger import Contents, Ledger, Mark
+from verify.restart.load import GROUP, TOPIC, Load, make_load_topic, wait_for_acknowledgements
 from verify.restart.recorded_disk import RecordedDisk, RecordedFiles, content
 from verify.restart.recorded_sqlite import RecordedVfs
 
 _LOSSES = [variant for variant in VARIANTS if variant != "keep_all"]
 _CUT_CHANCE = 0.1
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 _PHASES = 2
 _PRODUCER_REST_S = 0.005
 _CHECKED_AT_ONCE = 4
@@ -48,7 +48,7 @@ _CHECKED_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A data directory as the next start may find it, and what had been promised before."""
+    """A data directory as the next start may find it, and the acknowledgements before."""
 
     name: str
     files: dict[str, bytes | None]
@@ -56,7 +56,7 @@ class Image:
 
 
 class RecordedCatalogue:
-    """The catalogue is one file that is replaced: recorded when that has happened."""
+    """The catalogue is one file that is replaced: recorded after the replacement."""
 
     def __init__(self, directory: str, files: RecordedFiles) -> None:
         self._path = f"{directory}/catalogue.db"
@@ -82,7 +82,7 @@ class RecordedEngine:
 
 
 class Cutter:
-    """Takes images of a recorded disk at drawn moments, until there are enough."""
+    """Takes images of a recorded disk at random operations, until there are enough."""
 
     def __init__(self, disk: RecordedDisk, data_dir: str, ledger: Ledger, seed: int) -> None:
         self.images: list[Image] = []
@@ -96,17 +96,17 @@ class Cutter:
     def _consider(self, act: Act) -> None:
         if len(self.images) >= self.wanted or self._random.random() >= _CUT_CHANCE:
             return
-        # The promises first: one that comes while the image is taken need not be in it.
+        # The mark first: an acknowledgement during the image need not be in it.
         mark, loss = self._ledger.mark(), self._random.choice(_LOSSES)
         image = crashed(self._disk.shadow, loss)
         name = f"image {len(self.images)}, {loss} before {act}"
         self.images.append(Image(name, content(image, self._data_dir), mark))
 
     def wait(self) -> None:
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while len(self.images) < self.wanted:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{len(self.images)} images instead of {self.wanted} in {_PATIENCE_S:.0f} s")
+                raise TimeoutError(f"{len(self.images)} images instead of {self.wanted} in {_TIMEOUT_S:.0f} s")
             time.sleep(0.02)
 
 
@@ -125,14 +125,14 @@ class NodeThread:
 
     def __enter__(self) -> NodeThread:
         self._thread.start()
-        self._started.wait(_PATIENCE_S)
+        self._started.wait(_TIMEOUT_S)
         if self._fault is not None:
             raise self._fault
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(_TIMEOUT_S)
         self._loop.close()
         if self._fault is not None:
             raise self._fault
@@ -140,7 +140,7 @@ class NodeThread:
     def _run(self) -> None:
         try:
             self._loop.run_until_complete(self._serve())
-        except BaseException as fault:  # noqa: BLE001 - it belongs to whoever waits for the node
+        except BaseException as fault:  # noqa: BLE001 - entering and leaving the context raise it
             self._fault = fault
         finally:
             self._started.set()
@@ -161,7 +161,7 @@ class NodeThread:
 
 
 def cut_images(folder: Path, images: int, seed: int, **given: str) -> tuple[Ledger, list[Image]]:
-    """Run a node under load and take so many images of it. `given` are settings, with `_` for `.`."""
+    """Run a node under load and take so many images of it. `given` are further settings, with `_` for `.`."""
     data_dir = str(folder / "data")
     disk, ledger = RecordedDisk(seed), Ledger()
     RecordedFiles(disk, OsFiles()).make_directory(data_dir)
@@ -174,15 +174,15 @@ def cut_images(folder: Path, images: int, seed: int, **given: str) -> tuple[Ledg
                 make_load_topic(node.address, ledger)
             with Load(node.address, ledger, seed * _PHASES + phase, pause_s=_PRODUCER_REST_S):
                 cutter.wait()
-                wait_for_promises(ledger, records=1, commits=1)  # The rest has something to lose.
+                wait_for_acknowledgements(ledger, records=1, commits=1)  # So that later images can lose something.
                 cutter.wanted = after
                 cutter.wait()
-            cutter.wanted += 1  # One in the midst of closing.
+            cutter.wanted += 1  # One during the shutdown.
     return ledger, cutter.images
 
 
 def check_images(images: list[Image], ledger: Ledger) -> list[str]:
-    """Start nodes on all images, a few at a time because they mostly wait for the disk; every broken promise."""
+    """Start nodes on all images, a few at once because they mostly wait for the disk; returns all problems."""
     return asyncio.run(_check_images(images, ledger))
 
 
@@ -199,7 +199,7 @@ async def _check_images(images: list[Image], ledger: Ledger) -> list[str]:
 
 
 async def _problems_of(image: Image, ledger: Ledger, folder: Path) -> list[str]:
-    """Write an image down, start a node on it, and say which promises it does not keep."""
+    """Write an image to a folder, start a node on it, and compare it with the ledger."""
     for name, held in image.files.items():
         if held is None:
             (folder / name).mkdir(parents=True)
@@ -208,13 +208,13 @@ async def _problems_of(image: Image, ledger: Ledger, folder: Path) -> list[str]:
     async with Node(_settings(str(folder), {})) as node:
         problems = [f"{at} is offline: {fault}" for at, fault in node.directory.offline.items()]
         problems += [f"{at} is damaged: {log.damage}" for at, log in node.directory.logs.items() if log.damage]
-        problems += ledger.problems(await _found(node), image.mark)
+        problems += ledger.problems(await _contents(node), image.mark)
     return [f"{image.name}: {problem}" for problem in problems]
 
 
-async def _found(node: Node) -> Found:
+async def _contents(node: Node) -> Contents:
     broker = node.broker
-    found = Found(topics=list(broker.metadata.image.topics))
+    found = Contents(topics=list(broker.metadata.image.topics))
     for partition in broker.partitions:
         if partition.topic == TOPIC:
             found.records[TOPIC, partition.partition] = []
@@ -229,11 +229,11 @@ async def _found(node: Node) -> Found:
 
 
 def _settings(data_dir: str, given: dict[str, str]) -> NodeSettings:
-    told = {
+    settings = {
         "data.dir": data_dir,
         "port": 0,
         "group.initial.rebalance.delay.ms": 0,
         "offsets.topic.num.partitions": 2,
         **{name.replace("_", "."): value for name, value in given.items()},
     }
-    return load([flag(name, value, name) for name, value in told.items()], None, {}).settings
+    return load([flag(name, value, name) for name, value in settings.items()], None, {}).settings

@@ -1,11 +1,11 @@
-"""Real files, and beside them what of it a power cut could not take away.
+"""A recorded disk: real files, with a record of what a power cut could not lose.
 
-`RecordedFiles` is the port `log.files` on the operating system's files. Everything that is done to them is done to a
-simulated disk as well, whose files know which bytes and names were synced (`qanat.testing.simulation.disk`).
+`RecordedFiles` implements the port `log.files` on the operating system's files. It applies every change to a simulated
+disk as well, which knows the synced bytes and names (`qanat.testing.simulation.disk`).
 
-Rule 1: what a sync covers is what was written before it began; it counts from when the real one has returned, and
-        before the broker hears of that. A cut in between finds the state of the last sync that was completed.
-Rule 2: many threads work here; whoever touches the simulated disk holds `lock`.
+Rule 1: a sync covers what was written before it began; it counts from when the real sync has returned, and before the
+        broker learns of that. A cut in between finds the state of the last completed sync.
+Rule 2: many threads use it; a thread that touches the simulated disk holds `lock`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qanat.testing.simulation.disk_nodes import Folder, Inode
 
 
 class RecordedDisk:
-    """The simulated disk beside the real one."""
+    """The simulated disk that records the real one."""
 
     def __init__(self, seed: int) -> None:
         self.lock = threading.RLock()
@@ -31,7 +31,7 @@ class RecordedDisk:
 
     @contextmanager
     def syncing(self, file: SimFile) -> Iterator[None]:
-        """Around a real sync of a file's bytes."""
+        """A context around a real sync of a file's bytes."""
         inode = file.inode
         with self.lock:
             begun = list(inode.pending)
@@ -42,7 +42,7 @@ class RecordedDisk:
 
     @contextmanager
     def syncing_folder(self, path: str) -> Iterator[None]:
-        """Around a real sync of a folder's names."""
+        """A context around a real sync of a folder's names."""
         with self.lock:
             begun = list(self.shadow.journal.pending)
         yield
@@ -53,13 +53,13 @@ class RecordedDisk:
 
 
 def _still_pending(now: Sequence[object], begun: Sequence[object]) -> int:
-    """How many of the changes that were there before are there still; they are the oldest."""
+    """How many of the earlier changes are still pending; they are the oldest."""
     before = {id(change) for change in begun}
     return sum(id(change) in before for change in now)
 
 
 def content(disk: SimDisk, path: str) -> dict[str, bytes | None]:
-    """Every file below a folder with its bytes, and every folder with none, by path from there."""
+    """Every file below a folder with its bytes, and every folder with None, by relative path."""
     found: dict[str, bytes | None] = {}
 
     def visit(folder: Folder, prefix: str) -> None:
@@ -76,7 +76,7 @@ def content(disk: SimDisk, path: str) -> dict[str, bytes | None]:
 
 
 class RecordedFiles:
-    """The port `log.files`, twice."""
+    """The port `log.files` on both disks."""
 
     def __init__(self, disk: RecordedDisk, real: OsFiles) -> None:
         self._disk = disk
@@ -120,7 +120,7 @@ class RecordedFiles:
 
 
 class RecordedFile:
-    """One file, twice. It is read where it is real."""
+    """One file on both disks; reads use the real one."""
 
     def __init__(self, disk: RecordedDisk, real: OsFile, shadow: SimFile) -> None:
         self._disk = disk

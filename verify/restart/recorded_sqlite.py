@@ -1,7 +1,7 @@
-"""What of an SQLite database a power cut could not take away: a VFS that tells the recorded disk of writes and syncs.
+"""A recorded SQLite database: a VFS that reports writes and syncs to the recorded disk.
 
-The database, its rollback journal and its write-ahead log are recorded. The shared memory is not: it is gone with
-the machine, and SQLite builds it anew from the log.
+It records the database, its rollback journal and its write-ahead log. It does not record the shared memory: that is
+lost with the machine, and SQLite rebuilds it from the log.
 """
 
 # ruff: noqa: N802 - the names are SQLite's
@@ -22,7 +22,7 @@ _SYNCS_ITS_NAME = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_WAL
 
 
 class RecordedVfs(apsw.VFS):
-    """SQLite's own VFS, overheard. Unregistered by `close`."""
+    """SQLite's own VFS, recorded. `close` unregisters it."""
 
     def __init__(self, disk: RecordedDisk, name: str) -> None:
         self.disk = disk

@@ -1,4 +1,4 @@
-"""`python -m verify.share_queue`: the long form; exits with 1 where a record is lost, done twice or held too long."""
+"""`python -m verify.share_queue`: the long run; exits with 1 where a record is lost, doubled or locked too long."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from verify.share_queue.conductor import LOCK_S, work_under_fire
+from verify.share_queue.conductor import LOCK_S, work_under_kills
 
 _FETCH_S = 10.0
-"""What a busy machine may take to hand out again what is free."""
+"""How long a busy machine may take to deliver an available record again."""
 
 
 def main() -> int:
@@ -21,15 +21,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     with TemporaryDirectory(prefix="share-queue-") as folder:
-        outcome = work_under_fire(Path(folder), given.records, given.kills, given.broker_kills, given.seed)
+        outcome = work_under_kills(Path(folder), given.records, given.kills, given.broker_kills, given.seed)
     judgement = outcome.judgement
     problems, wait_s = judgement.problems(), judgement.longest_wait_s()
     if wait_s > LOCK_S + _FETCH_S:
-        problems.append(f"a record was held for {wait_s:.1f} s by a worker that was gone")
-    fired = ", ".join(f"{count} x {what}" for what, count in outcome.done.items())
-    print(f"seed {given.seed}: {given.records} records in {outcome.seconds:.0f} s; {fired}")
-    print(f"  {len(judgement.letters)} dead letters, {judgement.late_words()} words that came too late")
-    print(f"  what a killed worker held was delivered again within {wait_s:.2f} s; locks are {LOCK_S:g} s")
+        problems.append(f"a record stayed locked for {wait_s:.1f} s by a worker that was gone")
+    events = ", ".join(f"{count} x {what}" for what, count in outcome.done.items())
+    print(f"seed {given.seed}: {given.records} records in {outcome.seconds:.0f} s; {events}")
+    print(f"  {len(judgement.letters)} dead letters, {judgement.late_acknowledgements()} late acknowledgements")
+    print(f"  records of a killed worker were delivered again within {wait_s:.2f} s; locks are {LOCK_S:g} s")
     for problem in problems:
         print(f"  {problem}")
     return 1 if problems else 0

@@ -1,4 +1,4 @@
-"""Who fills the queue, kills and freezes workers, starts new ones, and hands what is left to the judge."""
+"""The conductor of the queue: fills it, kills and freezes workers, starts new ones, and collects the evidence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from verify.share_queue.worker import ACCEPT, verdict_on
 QUEUE, LETTERS, GROUP = "queue", "dead-letters", "workers"
 PARTITIONS, WORKERS, LIMIT = 4, 8, 4
 LOCK_S = 3.0
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 _LOOK_S = 0.1
 _SETTINGS = (
     "group.share.heartbeat.interval.ms=500",
@@ -46,7 +46,7 @@ _SETTINGS = (
 
 @dataclass
 class Outcome:
-    """What was done, and what came of it."""
+    """The kills, and the judgement."""
 
     judgement: Judgement
     done: Counter[str] = field(default_factory=Counter)
@@ -71,7 +71,7 @@ class WorkerProcess:
 
 
 class Crew:
-    """Eight workers at a time, and all that ever were."""
+    """The eight running workers, and all earlier ones."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self._folder, self._address = folder, address
@@ -99,8 +99,8 @@ class Crew:
         return sorted(found, key=lambda event: event.at_s)
 
 
-def work_under_fire(folder: Path, records: int, kills: int, broker_kills: int, seed: int) -> Outcome:
-    """Let workers empty a queue, with so many kills on the way."""
+def work_under_kills(folder: Path, records: int, kills: int, broker_kills: int, seed: int) -> Outcome:
+    """Let workers empty a queue, with so many kills."""
     random, began, done = Random(seed), time.monotonic(), Counter[str]()
     broker = BrokerProcess(folder, _SETTINGS)
     crew = Crew(folder, broker.address)
@@ -134,30 +134,30 @@ def _act(what: str, crew: Crew, broker: BrokerProcess, random: Random) -> None:
         crew.kill(worker)
         crew.fill()
     else:
-        # Longer than a lock, so that others get what it holds; what it says when it wakes must not count.
+        # Longer than a lock, so that others get its records; its late acknowledgements must not count.
         worker.process.send_signal(signal.SIGSTOP)
         time.sleep(LOCK_S + 1.0)
         worker.process.send_signal(signal.SIGCONT)
 
 
 def _await_progress(crew: Crew, accepted: int) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while sum(one.what == "done" and one.detail == ACCEPT for one in crew.events()) < accepted * 9 // 10:
-        assert time.monotonic() < deadline, "the workers do not get on"
+        assert time.monotonic() < deadline, "the workers make no progress"
         time.sleep(_LOOK_S)
 
 
 def _await_empty(address: str, crew: Crew) -> None:
-    """Wait until the group has done with every record, by its own account."""
-    deadline = time.monotonic() + _PATIENCE_S
+    """Wait until the group reports no lag."""
+    deadline = time.monotonic() + _TIMEOUT_S
     while (lag := asyncio.run(lag_of(address))) != 0:
         assert time.monotonic() < deadline, f"{lag} records are left over, with {len(crew.present)} workers"
         time.sleep(_LOOK_S)
 
 
 async def lag_of(address: str) -> int:
-    """Records that the group has still to do with."""
-    async with Cluster(parse_bootstrap(address), "judge", _PATIENCE_S) as cluster:
+    """The group's lag: records that are not settled yet."""
+    async with Cluster(parse_bootstrap(address), "judge", _TIMEOUT_S) as cluster:
         request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(GROUP, None)])
         link = await cluster.coordinator_link(GROUP, cluster.deadline())
         response = await link.call(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, request, cluster.deadline())
@@ -168,30 +168,30 @@ async def lag_of(address: str) -> int:
 def _fill(address: str, records: int) -> None:
     admin = AdminClient({"bootstrap.servers": address})
     for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (QUEUE, LETTERS)]).values():
-        future.result(_PATIENCE_S)
+        future.result(_TIMEOUT_S)
     group = ConfigResource(ConfigResource.Type.GROUP, GROUP)
     for name, value in {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": LETTERS}.items():
         group.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
     for future in admin.incremental_alter_configs([group]).values():
-        future.result(_PATIENCE_S)
-    # Records are handed out by batches: small ones go to many workers.
+        future.result(_TIMEOUT_S)
+    # Records are delivered by batches: small ones reach many workers.
     options = {"enable.idempotence": True, "linger.ms": 5, "batch.num.messages": 5}
     producer = Producer({"bootstrap.servers": address, **options})
     for number in range(records):
         producer.produce(QUEUE, str(number).encode(), partition=number % PARTITIONS)
         if number % 10_000 == 0:
-            producer.flush(_PATIENCE_S)
-    assert producer.flush(_PATIENCE_S) == 0
+            producer.flush(_TIMEOUT_S)
+    assert producer.flush(_TIMEOUT_S) == 0
 
 
 def _letters(address: str) -> Counter[int]:
-    """Which records are in the dead-letter topic, and how often."""
+    """The records of the dead-letter topic, and how often each is there."""
     options = {"bootstrap.servers": address, "group.id": "judge", "enable.auto.commit": False}
     consumer = Consumer({**options, "enable.partition.eof": True})
     consumer.assign([TopicPartition(LETTERS, number, 0) for number in range(PARTITIONS)])
     found: Counter[int] = Counter()
     ended: set[int] = set()
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while len(ended) < PARTITIONS:
         assert time.monotonic() < deadline, "the dead letters cannot be read to their end"
         for message in consumer.consume(1000, 0.5):
@@ -204,5 +204,5 @@ def _letters(address: str) -> Counter[int]:
 
 
 def expected_letters(records: int) -> int:
-    """How many records cannot be done."""
+    """How many records must become dead letters."""
     return sum(verdict_on(number) != ACCEPT for number in range(records))

@@ -1,11 +1,11 @@
-"""What the workers' journals and the dead-letter topic must and must not show.
+"""Checks of the workers' journals and of the dead-letter topic.
 
-A worker that was killed between `doing` and `done` leaves it open whether the broker has its word: the record is
-neither accepted for certain nor lost, as long as it shows up in at most one certain place.
+A worker that was killed between `doing` and `done` leaves it open whether the broker got its acknowledgement: the
+record is neither certainly accepted nor lost, as long as it certainly ends in at most one place.
 
-A worker that slept through its lock speaks too late: the record was another's meanwhile. Where that one has done with
-it, and all before it is done as well, the broker has nothing left to refuse, and takes the late word without effect, as
-Kafka does. So the word on an attempt that another has followed does not count.
+A worker that slept through its lock acknowledges too late: another worker had the record meanwhile. Where that one has
+settled it, and all earlier records are settled as well, the broker has nothing left to refuse, and ignores the late
+acknowledgement, as Kafka does. So an acknowledgement of an attempt that another one has followed does not count.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Event:
 
 
 def read_journal(worker: str, text: str) -> list[Event]:
-    """The events of one worker; a last line that was cut off says nothing."""
+    """The events of one worker; a torn last line is ignored."""
     events = []
     for line in text.splitlines(keepends=True):
         if line.endswith("\n"):
@@ -41,18 +41,18 @@ def read_journal(worker: str, text: str) -> list[Event]:
 
 @dataclass
 class Judgement:
-    """Everything that is known in the end."""
+    """All evidence, and its checks."""
 
     records: int
     limit: int
-    """Deliveries that a record may have."""
+    """The delivery count limit of a record."""
     lock_s: float
     events: list[Event]
     killed_s: Mapping[str, float]
-    """When workers were ended without notice."""
+    """When workers were killed."""
     letters: Counter[int] = field(default_factory=Counter)
     letters_may_repeat: bool = False
-    """Where the broker was killed: a letter is written before the record is given up."""
+    """Where the broker was killed: a letter is written before the record is archived."""
 
     def problems(self) -> list[str]:
         done = self._certain()
@@ -71,17 +71,17 @@ class Judgement:
         return [f"{len(rows)} {what}, first {min(rows)}" for what, rows in found.items() if rows]
 
     def _certain(self) -> dict[int, list[str]]:
-        """What was done with each record, late words left out."""
+        """The acknowledgements of each record, without late ones."""
         done: dict[int, list[str]] = {}
         for event in self.events:
             if event.what == "done" and not self._is_late(event):
                 done.setdefault(event.record, []).append(event.detail)
         return done
 
-    def _is_late(self, word: Event) -> bool:
-        got = self._deliveries[word.record]
-        own = max(int(one.detail) for one in got if one.worker == word.worker and one.at_s <= word.at_s)
-        return any(int(one.detail) > own and one.at_s < word.at_s for one in got)
+    def _is_late(self, done: Event) -> bool:
+        got = self._deliveries[done.record]
+        own = max(int(one.detail) for one in got if one.worker == done.worker and one.at_s <= done.at_s)
+        return any(int(one.detail) > own and one.at_s < done.at_s for one in got)
 
     @cached_property
     def _deliveries(self) -> dict[int, list[Event]]:
@@ -91,8 +91,8 @@ class Judgement:
                 found.setdefault(event.record, []).append(event)
         return found
 
-    def late_words(self) -> int:
-        """How many words came too late."""
+    def late_acknowledgements(self) -> int:
+        """How many acknowledgements came too late."""
         return sum(event.what == "lost" or (event.what == "done" and self._is_late(event)) for event in self.events)
 
     def _is_accounted_for(self, record: int, done: Mapping[int, list[str]]) -> bool:
@@ -104,26 +104,26 @@ class Judgement:
         return verdict_on(record) in (RELEASE, REJECT) and record not in self.letters
 
     def _delivered_too_often(self) -> list[int]:
-        """By the broker's own count; a broker that was killed does not remember who held what."""
+        """By the broker's own count; a killed broker does not remember deliveries in progress."""
         return [one.record for one in self.events if one.what == "got" and int(one.detail) > self.limit]
 
     def _doubly_held(self) -> Iterable[int]:
-        """Whose word was taken held the record all the while: nobody else may have got it in between."""
+        """A worker whose acknowledgement counts had the lock all the while: no other one may have got the record."""
         began: dict[tuple[str, int], float] = {}
-        spoke: dict[tuple[str, int], float] = {}
+        acknowledged: dict[tuple[str, int], float] = {}
         for event in self.events:
             key = (event.worker, event.record)
             if event.what == "got":
                 began[key] = event.at_s
             elif event.what == "doing":
-                spoke[key] = event.at_s
+                acknowledged[key] = event.at_s
             elif event.what == "done" and not self._is_late(event):
                 others = (one for one in self._deliveries[event.record] if one.worker != event.worker)
-                if any(began[key] < one.at_s < spoke[key] for one in others):
+                if any(began[key] < one.at_s < acknowledged[key] for one in others):
                     yield event.record
 
     def longest_wait_s(self) -> float:
-        """From a delivery to a worker that was killed over it, to the next: at most the lock, and the time to fetch."""
+        """The longest time from a delivery to a killed worker to the next delivery: the lock and a fetch at most."""
         last = {(one.worker, one.record): one for one in self.events}
         waits = [0.0]
         for (worker, record), event in last.items():

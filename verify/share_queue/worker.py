@@ -1,12 +1,12 @@
-"""A worker: takes records of a queue, and acknowledges each by itself. `python -m verify.share_queue.worker …`
+"""A share consumer that acknowledges each record: `python -m verify.share_queue.worker …`
 
-Its journal is a line per event, written before what it announces and after what it reports, so that a kill at any
-moment leaves it true:
+Its journal has a line per event, written before what it announces and after what it reports, so that it is true at
+whatever time the worker is killed:
 
-    got <record> <attempt> <when>       the record was handed to us
-    doing <record> <verdict> <when>     from here on the broker may have our word on it
+    got <record> <attempt> <when>       the record was delivered
+    doing <record> <verdict> <when>     from here on the broker may have the acknowledgement
     done <record> <verdict> <when>      the broker has it, durably
-    lost <record> <verdict> <when>      the broker refused it: the record is no longer ours
+    lost <record> <verdict> <when>      the broker refused it: the lock has expired
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
 _TYPES = {ACCEPT: AcknowledgeType.ACCEPT, RELEASE: AcknowledgeType.RELEASE, REJECT: AcknowledgeType.REJECT}
 _POLL_S = 0.2
 _WORK_S = 0.05
-"""What the records of one poll take, so that kills find workers at it."""
+"""Work on the records of one poll, so that kills hit workers that have records."""
 _COMMIT_S = 30.0
 
 
 def verdict_on(record: int) -> str:
-    """What becomes of a record, whoever works on it."""
+    """The acknowledgement of a record, the same for all workers."""
     return {7: RELEASE, 13: REJECT}.get(record % 50, ACCEPT)
 
 
@@ -43,7 +43,7 @@ class Journal:
 
 
 def work(address: str, group: str, topic: str, journal: Journal) -> None:
-    """Work until somebody ends us."""
+    """Work until killed."""
     options = {"bootstrap.servers": address, "group.id": group, "share.acknowledgement.mode": "explicit"}
     consumer = ShareConsumer({**options, "max.poll.records": 20, "log_level": 0})
     consumer.subscribe([topic])

@@ -1,4 +1,4 @@
-"""`python -m verify.spark_fire`: the long form; exits with 1 where a record is missing, doubled or out of order."""
+"""`python -m verify.spark_fire`: the long run; exits with 1 where a record is missing, doubled or out of order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from tools.spark_cluster import standalone_cluster
 
-from verify.spark_fire.conductor import copy_under_fire
+from verify.spark_fire.conductor import copy_under_kills
 
 
 def main() -> int:
@@ -26,11 +26,11 @@ def main() -> int:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-fire-")))
         master = "local[2,20]" if given.local else stack.enter_context(standalone_cluster(folder))
         kills = kinds * given.kills
-        outcome = copy_under_fire(folder, master, given.records, given.batch, kills, given.seed, _tell)
-    fired = ", ".join(f"{count} x {what}" for what, count in sorted(outcome.kills.items()))
+        outcome = copy_under_kills(folder, master, given.records, given.batch, kills, given.seed, _show)
+    killed = ", ".join(f"{count} x {what}" for what, count in sorted(outcome.kills.items()))
     print(
         f"seed {given.seed}: {given.records:,} records to a topic and to a lake in {outcome.batches} batches and "
-        f"{outcome.seconds:.0f} s; killed: {fired}"
+        f"{outcome.seconds:.0f} s; killed: {killed}"
     )
     for problem in outcome.problems:
         print(f"  {problem}")
@@ -38,7 +38,7 @@ def main() -> int:
     return 1 if outcome.problems else 0
 
 
-def _tell(text: str) -> None:
+def _show(text: str) -> None:
     print(f"spark fire: {text}", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Who fills the source, kills driver, executors, workers and broker, starts them again, and compares."""
+"""The conductor of the copy: fills the source, kills driver, executors, workers and broker, restarts, and compares."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from verify.restart.kill import BrokerProcess
-from verify.spark_fire.found import lake_problems, topic_problems, value
+from verify.spark_fire.checks import lake_problems, topic_problems, value
 from verify.spark_fire.job import SINK, SOURCE
-from verify.spark_fire.victims import strike
+from verify.spark_fire.victims import kill_one
 
-Tell = Callable[[str], None]
+Show = Callable[[str], None]
 PARTITIONS = 4
-_PATIENCE_S = 600.0
+_TIMEOUT_S = 600.0
 _LONGEST_DELAY_S = 1.0
-"""After a batch was seen to end, a kill comes at a drawn moment of the next."""
+"""A kill comes at a random time after a batch has ended, within the next one."""
 _DOWN_S = 1.0
-"""How long a broker stays away, at most."""
+"""How long a broker stays down, at most."""
 _VICTIM_S = 60.0
-"""How long somebody to kill is waited for."""
+"""How long to wait for a process to kill."""
 _SURRENDERS_MAX = 10
-"""A driver may give up where a broker stays away too long; not again and again."""
+"""How often a driver may give up because a broker was down for too long."""
 
 
 @dataclass
 class Outcome:
-    """What was done, and what came of it."""
+    """The kills, and the problems."""
 
     kills: Counter[str] = field(default_factory=Counter)
     batches: int = 0
@@ -46,7 +46,7 @@ class Outcome:
 
 
 class DriverProcess:
-    """A driver, with its finished batches as they are printed."""
+    """A driver's process, and the finished batches that it prints."""
 
     def __init__(self, folder: Path, master: str, address: str, per_batch: int) -> None:
         line = [sys.executable, "-m", "verify.spark_fire.job", master, address, str(folder), str(per_batch)]
@@ -62,8 +62,8 @@ class DriverProcess:
             self.batches.put(line)
 
     def kill(self) -> None:
-        """The Python process and its JVM."""
-        strike(self.process.pid, "driver", Random(0))
+        """Kill the Python process and its JVM."""
+        kill_one(self.process.pid, "driver", Random(0))
         self.process.kill()
         self.process.wait()
         self._reader.join()
@@ -71,8 +71,8 @@ class DriverProcess:
         self.process.stdout.close()
 
 
-def copy_under_fire(
-    folder: Path, master: str, records: int, per_batch: int, kills: list[str], seed: int, tell: Tell = lambda _: None
+def copy_under_kills(
+    folder: Path, master: str, records: int, per_batch: int, kills: list[str], seed: int, show: Show = lambda _: None
 ) -> Outcome:
     """Copy so many records, in batches of `per_batch`, with these kills in an order that the seed draws."""
     random, outcome, began = Random(seed), Outcome(), time.monotonic()
@@ -81,20 +81,20 @@ def copy_under_fire(
     driver: DriverProcess | None = None
     try:
         broker.start()
-        tell(f"filling a topic with {records:,} records")
+        show(f"filling a topic with {records:,} records")
         _fill(broker.address, records)
         driver = DriverProcess(folder, master, broker.address, per_batch)
         while (code := _watch(driver, random.randint(1, 2), outcome)) != 0:
             if code is not None:
                 outcome.kills["driver gave up"] += 1
                 if outcome.kills["driver gave up"] > _SURRENDERS_MAX:
-                    raise RuntimeError(f"the driver cannot go on: {_last_words(folder / 'driver.log')}")
+                    raise RuntimeError(f"the driver cannot continue: {_end_of(folder / 'driver.log')}")
                 driver = DriverProcess(folder, master, broker.address, per_batch)
             elif waiting:
                 time.sleep(random.uniform(0, _LONGEST_DELAY_S))
-                tell(f"{outcome.batches} batches; killing a {waiting[-1]}, {len(waiting) - 1} more to come")
+                show(f"{outcome.batches} batches; killing a {waiting[-1]}, {len(waiting) - 1} more to come")
                 driver = _kill(waiting.pop(), broker, driver, outcome, random, (folder, master, per_batch))
-        tell(f"{outcome.batches} batches; comparing what is in the topic and in the lake")
+        show(f"{outcome.batches} batches; comparing topic and lake with the source")
         outcome.problems += topic_problems(broker.address, SINK, PARTITIONS, records)
         outcome.problems += lake_problems(folder / "lake", PARTITIONS, records)
         outcome.problems += [f"{one} was not killed: the copy was over" for one in waiting]
@@ -114,7 +114,7 @@ def _kill(
     random: Random,
     again: tuple[Path, str, int],
 ) -> DriverProcess:
-    """Kill one, and start it again unless Spark does; the driver there is now."""
+    """Kill one process, and restart it unless Spark does; returns the current driver."""
     if victim == "broker":
         broker.kill()
         time.sleep(random.uniform(0, _DOWN_S))
@@ -123,16 +123,16 @@ def _kill(
         driver.kill()
         folder, master, per_batch = again
         driver = DriverProcess(folder, master, broker.address, per_batch)
-    elif not _strike_soon(victim, random):
+    elif not _kill_soon(victim, random):
         outcome.problems.append(f"there was no {victim} to kill")
     outcome.kills[victim] += 1
     return driver
 
 
-def _strike_soon(victim: str, random: Random) -> bool:
-    """Executors and workers come and go with the work: wait for one, if there is none."""
+def _kill_soon(victim: str, random: Random) -> bool:
+    """Wait for a process of a kind, since Spark starts and ends them with the work, and kill it."""
     deadline = time.monotonic() + _VICTIM_S
-    while not strike(os.getpid(), victim, random):
+    while not kill_one(os.getpid(), victim, random):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
@@ -140,11 +140,11 @@ def _strike_soon(victim: str, random: Random) -> bool:
 
 
 def _watch(driver: DriverProcess, batches: int, outcome: Outcome) -> int | None:
-    """Wait for so many batches; the driver's exit code where it ends before."""
-    deadline = time.monotonic() + _PATIENCE_S
+    """Wait for so many batches; returns the driver's exit code where it ends before."""
+    deadline = time.monotonic() + _TIMEOUT_S
     while batches > 0:
         if time.monotonic() > deadline:
-            raise RuntimeError("the copy does not get on: see driver.log")
+            raise RuntimeError("the copy makes no progress: see driver.log")
         try:
             driver.batches.get(timeout=0.1)
             outcome.batches += 1
@@ -159,18 +159,18 @@ def _watch(driver: DriverProcess, batches: int, outcome: Outcome) -> int | None:
 def _fill(address: str, records: int) -> None:
     admin = AdminClient({"bootstrap.servers": address})
     for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (SOURCE, SINK)]).values():
-        future.result(_PATIENCE_S)
+        future.result(_TIMEOUT_S)
     producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 5})
     for number in range(records // PARTITIONS):
         for partition in range(PARTITIONS):
             producer.produce(SOURCE, value(partition, number), partition=partition)
         if number % 10_000 == 0:
-            producer.flush(_PATIENCE_S)
-    if producer.flush(_PATIENCE_S):
+            producer.flush(_TIMEOUT_S)
+    if producer.flush(_TIMEOUT_S):
         raise RuntimeError("the source could not be filled")
 
 
-def _last_words(log: Path) -> str:
+def _end_of(log: Path) -> str:
     return log.read_text(errors="replace")[-3000:]
 
 

@@ -1,4 +1,4 @@
-"""The driver: topic to topic and topic to lake, until what was there has been copied. Prints each finished batch.
+"""The driver: copies topic to topic and topic to lake up to the end, and prints each finished batch.
 
 python -m verify.spark_fire.job MASTER BOOTSTRAP FOLDER RECORDS_PER_BATCH
 """
@@ -26,7 +26,7 @@ _SETTINGS = {
     "spark.executor.extraJavaOptions": SHORT_LIVED_JAVA,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Executors and workers are killed more often here than a cluster would forgive by itself.
+    # Executors and workers are killed more often here than Spark's defaults allow.
     "spark.task.maxFailures": "20",
     "spark.deploy.maxExecutorRetries": "-1",
     "spark.excludeOnFailure.enabled": "false",
@@ -37,7 +37,7 @@ _PAUSE_S = 0.1
 def copying(
     spark: SparkSession, bootstrap: str, folder: Path, per_batch: int
 ) -> dict[str, Callable[[], StreamingQuery]]:
-    """Both queries, ready to be started."""
+    """Functions that start the two queries."""
 
     def source() -> DataFrame:
         reading = spark.readStream.format("qanat").option("kafka.bootstrap.servers", bootstrap)

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
     ResourceType,
 )
-from tools.brokers import PATIENCE_S, BrokerProcesses
+from tools.brokers import TIMEOUT_S, BrokerProcesses
 from tools.clients import SteadyWriter, read_all
 
 pytestmark = pytest.mark.long
@@ -29,7 +29,7 @@ def _fill(brokers: BrokerProcesses, topic: str, size: int) -> None:
     for _ in range(size // 10_000):
         producer.produce(topic, os.urandom(10_000))
         producer.poll(0)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
 
 
 def _replicas(brokers: BrokerProcesses, topic: str) -> list[list[int]]:
@@ -115,7 +115,7 @@ def _alter(brokers: BrokerProcesses, act: AlterConfigOpType, rates: dict[str, st
     for kind, name, configs in [*resources, (ResourceType.TOPIC, "orders", named)]:
         entries = [ConfigEntry(key, value, incremental_operation=act) for key, value in configs.items()]
         resource = ConfigResource(kind, name, incremental_configs=entries)
-        admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+        admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
 
 
 def test_brokers_that_join_get_internal_topics_and_where_told_their_share_of_everything(tmp_path: Path) -> None:

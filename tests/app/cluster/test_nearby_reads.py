@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from tools.brokers import PATIENCE_S, BrokerProcesses
+from tools.brokers import TIMEOUT_S, BrokerProcesses
 
 pytestmark = pytest.mark.long
 
@@ -40,7 +40,7 @@ class NearbyConsumer:
         self.broker = partitions.get("0", {}).get("broker", -1)
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not condition():
             assert time.monotonic() < deadline, f"in vain: {what}; reads from {self.broker}, has {len(self.seen)}"
             self.seen += [one.value() or b"" for one in self._consumer.consume(100, 0.1) if one.error() is None]
@@ -53,7 +53,7 @@ def _write(bootstrap: str, first: int, count: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for number in range(first, first + count):
         producer.produce("orders", b"%d" % number)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
 
 
 def test_a_consumer_reads_from_its_rack_and_goes_on_when_that_broker_dies_and_comes_back(tmp_path: Path) -> None:

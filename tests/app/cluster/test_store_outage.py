@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from tests.adapters.etcd_servers import etcd_members
-from tools.brokers import PATIENCE_S, BrokerProcesses
+from tools.brokers import TIMEOUT_S, BrokerProcesses
 from tools.clients import SteadyWriter, read_all
 
 pytestmark = pytest.mark.long
@@ -93,5 +93,5 @@ def test_clients_of_three_brokers_go_on_while_etcd_is_away_and_nobody_is_restart
             brokers.until(
                 lambda found: found.topics["orders"].partitions[0].leader not in (-1, leader),
                 "there is a controller, and it elects",
-                PATIENCE_S,
+                TIMEOUT_S,
             )

@@ -96,7 +96,7 @@ const acts = {
     await producer.disconnect();
   },
 
-  // The nearest to an assignment that kafkajs has: a group of one, told where to begin.
+  // The nearest to an assignment that kafkajs has: a group of one, with a start offset.
   async read({ topic, offset, count }) {
     const member = await follow(`read-${topic}-${offset}`, topic, false);
     member.consumer.seek({ topic, partition: 0, offset: String(offset) });

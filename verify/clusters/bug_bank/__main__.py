@@ -1,10 +1,10 @@
-"""`python -m verify.clusters.bug_bank`: put every bug of the bank into the product and see whether it is found.
+"""`python -m verify.clusters.bug_bank`: put every bug of the bank into the product, and demand that a run finds it.
 
-    python -m verify.clusters.bug_bank                       all
-    python -m verify.clusters.bug_bank never_truncate ...    these
-    python -m verify.clusters.bug_bank --most 1000           with more patience
+    python -m verify.clusters.bug_bank                       all bugs
+    python -m verify.clusters.bug_bank never_truncate ...    these bugs
+    python -m verify.clusters.bug_bank --most 1000           with up to 1,000 runs for each
 
-Exit status 1 where one was not found.
+Exit status 1 where a bug was not found.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
         seconds = time.monotonic() - started
         if found.report is None:
             missed.append(bug.name)
-            print(f"{bug.name} ({bug.corner_case}): NOT FOUND in {found.seeds} lives, {seconds:.0f} s", flush=True)
+            print(f"{bug.name} ({bug.corner_case}): NOT FOUND in {found.seeds} runs, {seconds:.0f} s", flush=True)
         else:
             print(
-                f"{bug.name} ({bug.corner_case}): seed {found.report.seed}, after {found.seeds} lives and "
+                f"{bug.name} ({bug.corner_case}): seed {found.report.seed}, after {found.seeds} runs and "
                 f"{seconds:.0f} s: {found.report.problems[0][:120]}",
                 flush=True,
             )
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m verify.clusters.bug_bank", description="Find known bugs.")
     parser.add_argument("bugs", nargs="*", choices=[[], *(bug.name for bug in BUGS)], help="which (default all)")
-    parser.add_argument("--most", type=int, default=_MOST_SEEDS, help="lives to try for each")
+    parser.add_argument("--most", type=int, default=_MOST_SEEDS, help="runs to try for each")
     parser.add_argument("--first", type=int, help="the first seed to try")
     return parser
 

@@ -1,4 +1,4 @@
-"""All bugs of the bank, and how the simulation looks for them."""
+"""All bugs of the bank, and the search for them."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from verify.clusters.plan import Plan
 from verify.clusters.run import ClusterRun, Report
 
 
-def _copies(*faults: str, **wanted: object) -> Callable[[Plan], bool]:
-    """Plans of three copies without much else, with one of these faults, and with this."""
+def _three_replicas(*faults: str, **wanted: object) -> Callable[[Plan], bool]:
+    """Small plans with three replicas, one of these faults, and these values."""
 
     def fits(plan: Plan) -> bool:
         is_small = plan.brokers == plan.replicas == 3 and plan.producers + plan.transactors < 4
-        is_hurt = not faults or any(name in plan.faults for name in faults)
-        wishes = {"has_operator": False, "is_synced": True, **wanted}
-        return is_small and is_hurt and all(getattr(plan, name) == value for name, value in wishes.items())
+        has_fault = not faults or any(name in plan.faults for name in faults)
+        values = {"has_operator": False, "is_synced": True, **wanted}
+        return is_small and has_fault and all(getattr(plan, name) == value for name, value in values.items())
 
     return fits
 
 
-def _copied_once(*faults: str, **wanted: object) -> Callable[[Plan], bool]:
-    """Plans of two copies, of which one may lag while the other leads, with all of these faults."""
+def _two_replicas(*faults: str, **wanted: object) -> Callable[[Plan], bool]:
+    """Plans with two replicas, of which one may lag while the other leads, and all of these faults."""
 
     def fits(plan: Plan) -> bool:
-        is_hurt = all(name in plan.faults for name in faults)
-        return plan.replicas == 2 and is_hurt and all(getattr(plan, name) == value for name, value in wanted.items())
+        has_faults = all(name in plan.faults for name in faults)
+        return plan.replicas == 2 and has_faults and all(getattr(plan, name) == value for name, value in wanted.items())
 
     return fits
 
 
-def _sole_copies(plan: Plan) -> bool:
+def _sole_replica(plan: Plan) -> bool:
     return plan.replicas == 1 and "disk error" in plan.faults
 
 
@@ -47,78 +47,104 @@ BUGS = (
         "C01",
         replication.truncate_to_the_high_watermark,
         32,
-        _copies("kill", "power loss", "pause", "partition", "clean restart"),
+        _three_replicas("kill", "power loss", "pause", "partition", "clean restart"),
     ),
-    Bug("C06", replication.never_truncate, 38, _copies("kill", "power loss", "pause", "partition")),
-    Bug("C02", replication.write_in_the_epoch_before, 155, _copies("kill", "power loss", "pause", "partition")),
-    Bug("C05", replication.forget_where_an_epoch_began, 235, _copied_once("pause")),
-    Bug("C09", replication.commit_by_the_set_that_is_wished_for, 124, _copies("pause", "partition")),
-    Bug("C09", replication.commit_by_the_set_that_is_stored, 2517, _copies("store falls silent")),
-    Bug("C09", replication.forget_a_change_without_an_answer, 2614, _copies("store falls silent")),
-    Bug("C11", replication.join_before_the_epoch_is_reached, 201, _copies("kill", "power loss", "power loss of all")),
-    Bug("C11", replication.join_by_asking, 2, _copies("kill", "pause", "partition")),
-    Bug("C10", replication.believe_the_process_before, 717, _copies("lost disk")),
-    Bug("C12", replication.commit_with_too_few, 3, _copies()),
-    Bug("C06", replication.take_answers_of_the_leader_before, 600, _copies()),
-    Bug("C02", replication.lead_on_after_a_restart, 11260, _copies("power loss", "power loss of all", work_s=0.01)),
-    Bug("C22", replication.show_what_is_not_committed, 3, _copies()),
-    Bug("C30", replication.forget_producers_on_followers, 3, _copies()),
-    Bug("C19", replication.mix_topics_of_one_name, 10, _copies(has_operator=True)),
-    Bug("C65", durability.go_on_after_a_failed_sync, 67, _sole_copies),
-    Bug("T7", durability.follow_without_fsync, 2481, _copies("power loss of all", work_s=0.01)),
+    Bug("C06", replication.never_truncate, 38, _three_replicas("kill", "power loss", "pause", "partition")),
+    Bug("C02", replication.write_in_the_epoch_before, 155, _three_replicas("kill", "power loss", "pause", "partition")),
+    Bug("C05", replication.forget_where_an_epoch_began, 235, _two_replicas("pause")),
+    Bug("C09", replication.commit_by_the_wanted_isr, 124, _three_replicas("pause", "partition")),
+    Bug("C09", replication.commit_by_the_stored_isr, 2517, _three_replicas("store falls silent")),
+    Bug("C09", replication.forget_a_change_without_an_answer, 2614, _three_replicas("store falls silent")),
     Bug(
-        "T7", durability.commit_without_the_leaders_disk, 4073, _copies("power loss", "power loss of all", work_s=0.01)
+        "C11",
+        replication.join_before_the_epoch_is_reached,
+        201,
+        _three_replicas("kill", "power loss", "power loss of all"),
     ),
-    Bug("C17", durability.acknowledge_when_leadership_ends, 38, _copies("pause", "partition")),
-    Bug("C12", durability.acknowledge_what_is_written, 2, _copies()),
-    Bug("C50", durability.coordinate_before_it_is_durable, 1037, _copies("kill", "power loss", "pause", transactors=1)),
-    Bug("C14", election.elect_whoever_is_there, 98, _copies()),
-    Bug("C10", election.take_an_empty_disk_for_the_old_one, 373, _copies("lost disk")),
-    Bug("C13", election.take_a_crash_for_a_stop, 910, _copies("power loss", is_synced=False)),
-    Bug("T8", election.trust_any_disk_that_is_back, 2, _copies("lying disk")),
-    Bug("C70", election.compare_no_extents, 120, _copies("lying disk")),
-    Bug("C10", election.take_a_log_made_anew_for_the_old_one, 867, _copies("lying disk")),
-    Bug("C23", election.report_no_faults, 24, _copies("lying disk")),
-    Bug("C61", durability.believe_any_base_offset, 562, _copies("lying disk")),
-    Bug("C13", election.let_eligible_replicas_stay, 98, _copies()),
-    Bug("C16", election.control_by_lease_alone, 98, _copies("pause", "store cut")),
-    Bug("C81", election.change_sets_without_comparing, 790, _copies("pause", "store cut")),
-    Bug("C02", election.keep_an_epoch_when_the_leader_changes, 2, _copies()),
-    Bug("C13", election.drop_a_member_without_a_word, 98, _copies()),
+    Bug("C11", replication.join_by_fetching, 2, _three_replicas("kill", "pause", "partition")),
+    Bug("C10", replication.believe_the_process_before, 717, _three_replicas("lost disk")),
+    Bug("C12", replication.commit_with_too_few, 3, _three_replicas()),
+    Bug("C06", replication.take_answers_of_the_leader_before, 600, _three_replicas()),
+    Bug(
+        "C02",
+        replication.lead_on_after_a_restart,
+        11260,
+        _three_replicas("power loss", "power loss of all", work_s=0.01),
+    ),
+    Bug("C22", replication.show_what_is_not_committed, 3, _three_replicas()),
+    Bug("C30", replication.forget_producers_on_followers, 3, _three_replicas()),
+    Bug("C19", replication.mix_topics_of_one_name, 10, _three_replicas(has_operator=True)),
+    Bug("C65", durability.go_on_after_a_failed_sync, 67, _sole_replica),
+    Bug("T7", durability.follow_without_fsync, 2481, _three_replicas("power loss of all", work_s=0.01)),
+    Bug(
+        "T7",
+        durability.commit_without_the_leaders_disk,
+        4073,
+        _three_replicas("power loss", "power loss of all", work_s=0.01),
+    ),
+    Bug("C17", durability.acknowledge_when_leadership_ends, 38, _three_replicas("pause", "partition")),
+    Bug("C12", durability.acknowledge_what_is_written, 2, _three_replicas()),
+    Bug(
+        "C50",
+        durability.coordinate_before_it_is_durable,
+        1037,
+        _three_replicas("kill", "power loss", "pause", transactors=1),
+    ),
+    Bug("C14", election.elect_any_replica, 98, _three_replicas()),
+    Bug("C10", election.take_an_empty_disk_for_the_old_one, 373, _three_replicas("lost disk")),
+    Bug("C13", election.take_a_crash_for_a_stop, 910, _three_replicas("power loss", is_synced=False)),
+    Bug("T8", election.trust_any_disk_that_is_back, 2, _three_replicas("lying disk")),
+    Bug("C70", election.compare_no_extents, 120, _three_replicas("lying disk")),
+    Bug("C10", election.take_a_log_made_anew_for_the_old_one, 867, _three_replicas("lying disk")),
+    Bug("C23", election.report_no_faults, 24, _three_replicas("lying disk")),
+    Bug("C61", durability.believe_any_base_offset, 562, _three_replicas("lying disk")),
+    Bug("C13", election.let_eligible_replicas_stay, 98, _three_replicas()),
+    Bug("C16", election.control_by_lease_alone, 98, _three_replicas("pause", "store cut")),
+    Bug("C81", election.change_isr_without_comparing, 790, _three_replicas("pause", "store cut")),
+    Bug("C02", election.keep_an_epoch_when_the_leader_changes, 2, _three_replicas()),
+    Bug("C13", election.drop_members_silently, 98, _three_replicas()),
     Bug(
         "C20",
         election.let_a_newcomer_lead_on,
         12212,
-        _copied_once("kill", "pause", "power loss", has_operator=True),
+        _two_replicas("kill", "pause", "power loss", has_operator=True),
     ),
-    Bug("C18", election.evict_by_one_witness, 143, _copies("refused link")),
-    Bug("C80", election.never_reconcile, 317, _copies("watch gap")),
+    Bug("C18", election.evict_by_one_witness, 143, _three_replicas("refused link")),
+    Bug("C80", election.never_reconcile, 317, _three_replicas("watch gap")),
     Bug(
         "C38",
         transaction.send_markers_before_the_verdict_is_durable,
         2318,
-        _copies("kill", "power loss", "pause", transactors=1),
+        _three_replicas("kill", "power loss", "pause", transactors=1),
     ),
-    Bug("C39", transaction.give_up_a_marker, 9030, _copies("kill", "power loss", "pause", transactors=1, rivals=1)),
     Bug(
-        "C38", transaction.leave_prepared_transactions_alone, 534, _copies("kill", "power loss", "pause", transactors=1)
+        "C39",
+        transaction.give_up_a_marker,
+        9030,
+        _three_replicas("kill", "power loss", "pause", transactors=1, rivals=1),
     ),
-    Bug("C50", transaction.load_nothing, 3, _copies("kill", "power loss", "pause", transactors=1)),
-    Bug("C34", transaction.abort_without_fencing, 4602, _copies(transactors=1, rivals=1)),
+    Bug(
+        "C38",
+        transaction.leave_prepared_transactions_alone,
+        534,
+        _three_replicas("kill", "power loss", "pause", transactors=1),
+    ),
+    Bug("C50", transaction.load_nothing, 3, _three_replicas("kill", "power loss", "pause", transactors=1)),
+    Bug("C34", transaction.abort_without_fencing, 4602, _three_replicas(transactors=1, rivals=1)),
     Bug(
         "C38",
         transaction.keep_a_coordinator_that_was_replaced,
         1879,
-        _copies("kill", "power loss", "pause", transactors=1),
+        _three_replicas("kill", "power loss", "pause", transactors=1),
     ),
 )
 
 
 class Found(Struct, frozen=True):
-    """Where a bug showed, or that it did not."""
+    """The run in which a bug showed, or that none did."""
 
     seeds: int
-    """How many lives it took."""
+    """How many runs it took."""
     report: Report | None
 
 
@@ -128,15 +154,15 @@ def fitting_seeds(bug: Bug, first: int = 1) -> Iterator[int]:
 
 
 def look_for(bug: Bug, most_seeds: int, first: int = 1) -> Found:
-    """Run lives with the bug in the product until one of them goes wrong."""
-    lives = 0
+    """Run seeds with the bug in the product until one of them fails."""
+    runs = 0
     with Patches() as patches:
         bug.put_in(patches)
         for seed in fitting_seeds(bug, first):
-            lives += 1
+            runs += 1
             report = ClusterRun(seed, stops_early=True).run()
             if report.problems:
-                return Found(lives, report)
-            if lives == most_seeds:
+                return Found(runs, report)
+            if runs == most_seeds:
                 break
-    return Found(lives, None)
+    return Found(runs, None)

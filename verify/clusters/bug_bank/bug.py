@@ -1,4 +1,4 @@
-"""What a bug is, and how it is put into the product and taken out again."""
+"""A bug of the bank: how it is put into the product and taken out again."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Patches:
 
 
 class Bug(Struct, frozen=True):
-    """One way in which the product could be wrong."""
+    """One bug, as a patch of the product."""
 
     corner_case: str
-    """The line of the checklist that it breaks (C), or the goal (T)."""
+    """The corner case (C) or goal (T) of the checklist that it breaks."""
     put_in: Callable[[Patches], None]
     found_at: int
-    """The first seed that showed it when it was last looked for; 0 where none did, in the lives that were tried."""
+    """The first seed that showed it in the last search; 0 where none did."""
     may_show: Callable[[Plan], bool]
-    """Whether a seed's plan holds what it takes; others are passed over."""
+    """Whether a plan can show the bug; the search skips other seeds."""
 
     @property
     def name(self) -> str:

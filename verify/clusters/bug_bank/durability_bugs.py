@@ -1,4 +1,4 @@
-"""What is told before it is on disk, or before others have it."""
+"""Durability bugs: acknowledgements before a record is on disk, or on other replicas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from verify.clusters.bug_bank.bug import Patches
 
 
 def follow_without_fsync(patches: Patches) -> None:
-    """T7: a follower says that it has what is not on its disk yet."""
+    """T7: a follower reports records that are not on its disk yet."""
     append = _ReplicaFetcher._append
 
     def appended(followed: _ReplicaFetcher, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
@@ -35,7 +35,7 @@ def follow_without_fsync(patches: Patches) -> None:
 
 
 def commit_without_the_leaders_disk(patches: Patches) -> None:
-    """T7: the leader counts what followers have, and not whether its own disk has it."""
+    """T7: the leader commits records that followers have and its own disk has not."""
     committed = Leader.committed
 
     def by_followers(leader: Leader, own_offset: int) -> int | None:
@@ -46,7 +46,7 @@ def commit_without_the_leaders_disk(patches: Patches) -> None:
 
 
 def acknowledge_when_leadership_ends(patches: Patches) -> None:
-    """C17: whoever waits when a leader is replaced is told that all is well."""
+    """C17: a leader that is replaced acknowledges the produce requests that wait."""
     retire = Partition.retire
 
     def retired(partition: Partition, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
@@ -59,7 +59,7 @@ def acknowledge_when_leadership_ends(patches: Patches) -> None:
 
 
 def acknowledge_what_is_written(patches: Patches) -> None:
-    """C12: acks=all is answered when the leader has it."""
+    """C12: acks=all is answered when only the leader has the records."""
     patches.put(Partition, "_when_committed", lambda partition, end_offset: None)
 
 
@@ -71,7 +71,7 @@ def believe_any_base_offset(patches: Patches) -> None:
 
 
 def go_on_after_a_failed_sync(patches: Patches) -> None:
-    """C65: a sync that failed is repeated, and the second one says that all is well."""
+    """C65: a failed fsync is repeated, and the second one succeeds without the lost pages."""
     end_round = GroupCommit._end_round
 
     def ended(commits: GroupCommit, logs: Any, jobs: Any, began: float, postponed: Any, fault: Any) -> None:
@@ -87,7 +87,7 @@ def go_on_after_a_failed_sync(patches: Patches) -> None:
 
 
 def coordinate_before_it_is_durable(patches: Patches) -> None:
-    """C38, C50: coordinators answer, and act, on what they have only decided."""
+    """C38, C50: coordinators answer and act before their decision is durable."""
     act = CoordinatorShard.act
 
     def acted(shard: Any, decision: Any, answer: Any = None) -> None:
@@ -101,7 +101,7 @@ def coordinate_before_it_is_durable(patches: Patches) -> None:
 
 
 class _Hasty:
-    """A partition in which everything is durable at once."""
+    """A partition that reports every append as durable at once."""
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition

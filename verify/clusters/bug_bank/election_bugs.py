@@ -1,4 +1,4 @@
-"""Who leads, who is in sync, and who may say so."""
+"""Election bugs: leaders, the in-sync set, and who may change them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from qanat.cluster.values import Member, PartitionState
 from verify.clusters.bug_bank.bug import Patches
 
 
-def elect_whoever_is_there(patches: Patches) -> None:
+def elect_any_replica(patches: Patches) -> None:
     """C14: without a member of the in-sync set, any replica leads."""
     rules_of = Broker.rules_of
     patches.put(Broker, "rules_of", lambda broker, topic: replace(rules_of(broker, topic), is_unclean_allowed=True))
 
 
 def take_an_empty_disk_for_the_old_one(patches: Patches) -> None:
-    """C10: a broker that lost its disk is the member of in-sync sets that it was."""
+    """C10: a broker that lost its disk stays a member of in-sync sets."""
 
     async def nothing_noted(membership: Membership) -> None:
         pass
@@ -53,17 +53,17 @@ def take_a_crash_for_a_stop(patches: Patches) -> None:
 
 
 def trust_any_disk_that_is_back(patches: Patches) -> None:
-    """T8: a process that is back is a member as it was; its log proves nothing."""
+    """T8: a restarted broker is a member as before, without proof of what its log holds."""
     patches.put(Standings, "_unfit", lambda standings, member, node: None)
 
 
 def compare_no_extents(patches: Patches) -> None:
-    """C70: of those that are back, any leads, and all are in sync."""
+    """C70: of the restarted members any one leads, and all are in sync, however long their logs are."""
     patches.put(elections, "_best", lambda members, look: list(members))
 
 
 def take_a_log_made_anew_for_the_old_one(patches: Patches) -> None:
-    """C10: a folder that was missing and made anew is the member that it was."""
+    """C10: a replica whose folder was lost and created anew stays the member that it was."""
     described = ReplicaLogs._described
 
     def ageless(logs: ReplicaLogs, ref: Any, at: Any, generation: int) -> Any:
@@ -74,12 +74,12 @@ def take_a_log_made_anew_for_the_old_one(patches: Patches) -> None:
 
 
 def report_no_faults(patches: Patches) -> None:
-    """C23: a broker keeps to itself that a log is damaged or cannot be opened."""
+    """C23: a broker does not report that a log is damaged or cannot be opened."""
     patches.put(ReplicaFaults, "_faults", lambda faults: ())
 
 
 def let_eligible_replicas_stay(patches: Patches) -> None:
-    """C13 (KIP-966): who left while nothing could be committed stays eligible when something can be again."""
+    """C13 (KIP-966): a replica that left while nothing could be committed stays eligible after commits resume."""
     from qanat.broker.replicas.local_replicas import LocalReplicas
 
     with_in_sync, tell_leader = elections.with_in_sync, LocalReplicas._tell_leader
@@ -89,16 +89,16 @@ def let_eligible_replicas_stay(patches: Patches) -> None:
         dropped = [one for one in (*state.in_sync, *state.eligible) if one.node_id not in in_sync]
         return replace(after, eligible=tuple(dropped))
 
-    def told(local_replicas: LocalReplicas, partition: Any, leader: Any, state: PartitionState) -> None:
+    def led(local_replicas: LocalReplicas, partition: Any, leader: Any, state: PartitionState) -> None:
         tell_leader(local_replicas, partition, leader, replace(state, eligible=()))
 
     patches.put(elections, "with_in_sync", kept)
     patches.put(_module_of(IsrChanges), "with_in_sync", kept)
-    patches.put(LocalReplicas, "_tell_leader", told)
+    patches.put(LocalReplicas, "_tell_leader", led)
 
 
 def control_by_lease_alone(patches: Patches) -> None:
-    """C16: a controller compares nothing; it was one when it decided."""
+    """C16: a controller commits without comparing whether it still is the controller."""
 
     def careless(image: MetadataImage, controller: Any, changes: Sequence[PartitionChange]) -> Iterator[Commit]:
         for commit in commits(image, controller, changes):
@@ -107,8 +107,8 @@ def control_by_lease_alone(patches: Patches) -> None:
     patches.put(controller_loop, "commits", careless)
 
 
-def change_sets_without_comparing(patches: Patches) -> None:
-    """C09, C81: a leader writes the in-sync set, whoever has written the state since."""
+def change_isr_without_comparing(patches: Patches) -> None:
+    """C09, C81: a leader writes the in-sync set without comparing the state that it read."""
     insist = IsrChanges._insist
 
     async def careless(sets: IsrChanges, compares: Any, operations: Any) -> bool:
@@ -118,7 +118,7 @@ def change_sets_without_comparing(patches: Patches) -> None:
 
 
 def keep_an_epoch_when_the_leader_changes(patches: Patches) -> None:
-    """C02: another leader, the same epoch."""
+    """C02: an election changes the leader and not the leader epoch."""
     patches.put(
         elections,
         "_led_by",
@@ -126,8 +126,8 @@ def keep_an_epoch_when_the_leader_changes(patches: Patches) -> None:
     )
 
 
-def drop_a_member_without_a_word(patches: Patches) -> None:
-    """C13: the last members of an in-sync set are forgotten when they are gone, and whoever is there leads."""
+def drop_members_silently(patches: Patches) -> None:
+    """C13: the last members of an in-sync set are dropped when they are gone, and a live replica leads."""
     members = elections._members
 
     def forgotten(state: PartitionState, look: Standings, rules: Rules) -> PartitionState:
@@ -141,19 +141,19 @@ def drop_a_member_without_a_word(patches: Patches) -> None:
 
 
 def let_a_newcomer_lead_on(patches: Patches) -> None:
-    """C20: whoever leads when a move is taken back leads on, though its copy is to go."""
+    """C20: the leader stays when its reassignment is cancelled, though its replica is to be removed."""
     patches.put(reassignments, "led_by_a_member", lambda state, nodes: state)
 
 
 def evict_by_one_witness(patches: Patches) -> None:
-    """C18: one broker that is refused by another takes it for dead, and does so again and again."""
+    """C18: a broker evicts another one on its own word, again and again."""
     patches.put(failure_detector, "WITNESSES", 1)
     patches.put(failure_detector, "back_off_ms", lambda times: 0)
     patches.put(FailureDetector, "decide", lambda detector, suspect, now_ms: Verdict.EVICT)
 
 
 def never_reconcile(patches: Patches) -> None:
-    """C80: what a watch does not tell is never known."""
+    """C80: changes that a watch misses are never read."""
 
     async def rest(keeper: ImageWatcher) -> None:
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""Leaders and followers: what counts as committed, what is cut off, what is appended."""
+"""Replication bugs: commit, truncation and append on leaders and followers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from qanat.api.records import fetch as fetch_door
+from qanat.api.records import fetch as fetch_api
 from qanat.broker.replicas import fetch
 from qanat.broker.replicas.fetch import Fetch, Found, Wanted
 from qanat.broker.replicas.isr_changes import IsrChanges
@@ -23,7 +23,7 @@ from verify.clusters.bug_bank.bug import Patches
 
 
 def truncate_to_the_high_watermark(patches: Patches) -> None:
-    """C01 (KIP-101): a follower of a new leader cuts what it does not know to be committed."""
+    """C01 (KIP-101): a follower of a new leader truncates to its high watermark."""
     take = _ReplicaFetcher._take
 
     def taken(followed: _ReplicaFetcher, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
@@ -39,17 +39,17 @@ def truncate_to_the_high_watermark(patches: Patches) -> None:
 
 
 def never_truncate(patches: Patches) -> None:
-    """C06: whoever says that it has the offset before is believed to have the record, too."""
+    """C06: a leader does not compare leader epochs, so a diverged follower never truncates."""
 
     def no(wanted: Wanted, partition: Partition) -> bool:
         return False
 
     patches.put(fetch, "diverges", no)
-    patches.put(fetch_door, "diverges", no)
+    patches.put(fetch_api, "diverges", no)
 
 
 def write_in_the_epoch_before(patches: Patches) -> None:
-    """C02, C04: a new leader does not enter its epoch, and its records carry the one before."""
+    """C02, C04: a new leader writes records with the leader epoch before its own."""
 
     def become_leader(log: PartitionLog, epoch: LeaderEpoch) -> None:
         log._first_epoch = epoch
@@ -64,7 +64,7 @@ def write_in_the_epoch_before(patches: Patches) -> None:
 
 
 def forget_where_an_epoch_began(patches: Patches) -> None:
-    """C05: an epoch that goes on after another one, in which nothing was written, is entered anew."""
+    """C05: an epoch that continues after another one without records gets a later start offset."""
 
     def assign(epochs: LeaderEpochs, epoch: LeaderEpoch, start_offset: Offset) -> None:
         if epoch < 0 or epoch == epochs.latest:
@@ -79,18 +79,18 @@ def forget_where_an_epoch_began(patches: Patches) -> None:
     patches.put(LeaderEpochs, "assign", assign)
 
 
-def commit_by_the_set_that_is_wished_for(patches: Patches) -> None:
-    """C09: a member counts no more as soon as the leader wants to drop it."""
+def commit_by_the_wanted_isr(patches: Patches) -> None:
+    """C09: a member no longer counts as soon as the leader wants to drop it."""
     patches.put(Leader, "_maximal", lambda leader: leader.in_sync if leader._pending is None else leader._pending)
 
 
-def commit_by_the_set_that_is_stored(patches: Patches) -> None:
-    """C09: whoever joins counts only when the leader has heard that it did."""
+def commit_by_the_stored_isr(patches: Patches) -> None:
+    """C09: a new member counts only when the leader has learnt that the store took it."""
     patches.put(Leader, "_maximal", lambda leader: leader.in_sync)
 
 
 def forget_a_change_without_an_answer(patches: Patches) -> None:
-    """C09: a change of the set whose outcome is unknown is taken for one that failed."""
+    """C09: a leader takes a change of the in-sync set whose outcome is unknown for one that failed."""
     from qanat.model.errors import StoreUnavailableError
 
     async def tried(sets: IsrChanges, compares: Any, operations: Any) -> bool:
@@ -103,7 +103,7 @@ def forget_a_change_without_an_answer(patches: Patches) -> None:
 
 
 def join_before_the_epoch_is_reached(patches: Patches) -> None:
-    """C11: a follower joins with everything that the leader knows to be committed, and no more."""
+    """C11: a follower joins at the high watermark, before it has reached the start of the leader's epoch."""
 
     def may_join(leader: Leader, node_id: int, alive: Mapping[int, int], high_watermark: int) -> bool:
         follower = leader._followers.get(node_id)
@@ -112,8 +112,8 @@ def join_before_the_epoch_is_reached(patches: Patches) -> None:
     patches.put(Leader, "_may_join", may_join)
 
 
-def join_by_asking(patches: Patches) -> None:
-    """C11: whoever asks is in sync."""
+def join_by_fetching(patches: Patches) -> None:
+    """C11: a follower joins with its first fetch."""
 
     def may_join(leader: Leader, node_id: int, alive: Mapping[int, int], high_watermark: int) -> bool:
         follower = leader._followers.get(node_id)
@@ -123,7 +123,7 @@ def join_by_asking(patches: Patches) -> None:
 
 
 def believe_the_process_before(patches: Patches) -> None:
-    """C10 (KIP-903): what a broker's old process had counts for its new one."""
+    """C10 (KIP-903): the progress of a broker's old process counts for its new one."""
 
     def may_join(leader: Leader, node_id: int, alive: Mapping[int, int], high_watermark: int) -> bool:
         follower = leader._followers.get(node_id)
@@ -133,7 +133,7 @@ def believe_the_process_before(patches: Patches) -> None:
 
 
 def commit_with_too_few(patches: Patches) -> None:
-    """C12, KIP-966: what is left of the in-sync set commits, however few they are."""
+    """C12, KIP-966: an in-sync set smaller than min.insync.replicas commits."""
 
     def committed(leader: Leader, own_offset: int) -> int | None:
         least = own_offset
@@ -150,7 +150,7 @@ def commit_with_too_few(patches: Patches) -> None:
 
 
 def take_answers_of_the_leader_before(patches: Patches) -> None:
-    """C06: what was asked of one leader is appended although another leads by now."""
+    """C06: a follower appends the response of a leader that has been replaced meanwhile."""
     take_all = _ReplicaFetcher._take_all
 
     async def taken(followed: _ReplicaFetcher, response: FetchResponse, asked: dict[TopicPartition, Copy]) -> None:
@@ -164,7 +164,7 @@ def take_answers_of_the_leader_before(patches: Patches) -> None:
 
 
 def lead_on_after_a_restart(patches: Patches) -> None:
-    """C02: a leader that comes back goes on in the epoch that it had."""
+    """C02: a restarted leader continues in its old leader epoch."""
     from qanat.cluster import elections
 
     def leads(local_replicas: LocalReplicas, state: PartitionState) -> bool:
@@ -188,7 +188,7 @@ def show_what_is_not_committed(patches: Patches) -> None:
 
 
 def forget_producers_on_followers(patches: Patches) -> None:
-    """C30: a follower keeps no producers' sequences, and leads one day."""
+    """C30: a follower does not record producers' sequences, and leads later."""
     from qanat.log.producers import Producers
 
     replay = Producers.replay
@@ -202,13 +202,13 @@ def forget_producers_on_followers(patches: Patches) -> None:
 
 
 def mix_topics_of_one_name(patches: Patches) -> None:
-    """C19: a topic that was deleted and made again is taken for the same."""
+    """C19: a topic that was deleted and created again is taken for the same one."""
     host_topic = LocalReplicas.host_topic
 
     async def hosted(local_replicas: LocalReplicas, name: str) -> None:
         topic, logs = local_replicas._image.topics.get(name), local_replicas._by_topic.get(name, {})
         if topic is None:
-            return  # It may come back.
+            return  # The topic may be created again.
         for at in logs:
             logs[at] = topic.identity.value.bytes
         await host_topic(local_replicas, name)

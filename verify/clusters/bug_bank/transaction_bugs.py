@@ -1,4 +1,4 @@
-"""Coordinators, markers and producers."""
+"""Transaction bugs: coordinators, markers and producers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from verify.clusters.bug_bank.bug import Patches
 
 
 def send_markers_before_the_verdict_is_durable(patches: Patches) -> None:
-    """C38: markers go out when the verdict is decided, and another coordinator decides otherwise."""
+    """C38: markers are sent before the verdict is durable, and another coordinator decides otherwise."""
     act = CoordinatorShard.act
 
     def acted(shard: Any, decision: Any, answer: Any = None) -> None:
@@ -29,7 +29,7 @@ def send_markers_before_the_verdict_is_durable(patches: Patches) -> None:
 
 
 def give_up_a_marker(patches: Patches) -> None:
-    """C39: a marker whose partition has no leader just then is not tried again."""
+    """C39: a marker whose partition has no leader is not retried."""
     write_everywhere = MarkerWriter.write_everywhere
 
     async def once(writer: MarkerWriter, marker: EndMarker, partitions: Any) -> dict[TopicPartition, ErrorCode]:
@@ -39,7 +39,7 @@ def give_up_a_marker(patches: Patches) -> None:
 
 
 def leave_prepared_transactions_alone(patches: Patches) -> None:
-    """C38: a new coordinator does not finish what the one before had begun to end."""
+    """C38: a new coordinator does not complete transactions that its predecessor prepared."""
     from qanat.transactions.shard import TransactionShard
 
     start = TransactionShard.start
@@ -54,7 +54,7 @@ def leave_prepared_transactions_alone(patches: Patches) -> None:
 
 
 def load_nothing(patches: Patches) -> None:
-    """C50: a coordinator that takes over begins with an empty book."""
+    """C50: a new coordinator starts without loading its partition."""
 
     async def nothing_replayed(partition: Partition, take: Any) -> None:
         pass
@@ -66,7 +66,7 @@ def load_nothing(patches: Patches) -> None:
 
 
 def abort_without_fencing(patches: Patches) -> None:
-    """C34: what a successor or a timeout aborts keeps its epoch, and its producer writes on."""
+    """C34: an abort by a successor or a timeout does not bump the producer epoch, so the old producer writes on."""
 
     def aborted(builder: Any, current: Any) -> None:
         record = current.changed(builder.now.wall_ms, state=end_transaction._PREPARED[False])
@@ -81,5 +81,5 @@ def abort_without_fencing(patches: Patches) -> None:
 
 
 def keep_a_coordinator_that_was_replaced(patches: Patches) -> None:
-    """C38: a shard serves on when its partition is led elsewhere."""
+    """C38: a coordinator shard serves on when another broker leads its partition."""
     patches.put(InternalTopic, "drop", lambda topic, partition: None)

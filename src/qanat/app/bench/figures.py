@@ -11,7 +11,7 @@ from typing import Literal
 FEWEST_ROUNDS = 3
 """A median of fewer is no median."""
 
-Verdict = Literal["met", "NOT met", "for information"]
+Verdict = Literal["met", "NOT met", "inconclusive", "for information"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +47,26 @@ class Row:
 
     @property
     def verdict(self) -> Verdict:
-        return self._against(self.required)
+        return self.against(self.required)
 
     @property
     def goal_verdict(self) -> Verdict:
-        return self._against(self.goal)
+        return self.against(self.goal)
 
-    def _against(self, bound: Required | None) -> Verdict:
+    @property
+    def ratio_of_medians(self) -> float | None:
+        """The ratio of the two figures as a reader sees them; `ratio` is the median of the rounds' ratios."""
+        return self.ours / self.limit if self.limit else self.ratio
+
+    def against(self, bound: Required | None) -> Verdict:
+        """A bound on the ratio is met or missed only where both ways to take the ratio agree."""
         if bound is None:
             return "for information"
-        judged = self.ratio if bound.of == "ratio" else self.ours
-        return "met" if judged is not None and bound.is_met_by(judged) else "NOT met"
+        judged = (self.ratio, self.ratio_of_medians) if bound.of == "ratio" else (self.ours,)
+        verdicts = {value is not None and bound.is_met_by(value) for value in judged}
+        if len(verdicts) > 1:
+            return "inconclusive"
+        return "met" if verdicts == {True} else "NOT met"
 
 
 @dataclass(frozen=True, slots=True)

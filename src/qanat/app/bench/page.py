@@ -25,7 +25,8 @@ _HOW = """\
 
 - Ours and the limit take turns, round by round, on the same file system with the same bytes. The ratio is taken within
   each round; ours, limit and ratio are medians over the rounds, after one round that warms up and is not counted.
-  *Spread* is the lowest and the highest of the number that is judged.
+  *Spread* is the lowest and the highest of the number that is judged. A ratio is *inconclusive* where
+  its median and the ratio of the two printed figures fall on different sides of the bound.
 - **append**: each batch is admitted like a client's (header, checksum, rules of the topic) and appended; the limit is a
   loop of `os.pwrite` of the same bytes to a growing file. Files are deleted between rounds.
 - **commit**: 64 tasks on the log's runtime, each of which waits for the disk before it sends its next batch; the limit

@@ -51,7 +51,7 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-_GOAL = {"met": "met", "NOT met": "not met"}
+_GOAL = {"met": "met", "NOT met": "not met", "inconclusive": "inconclusive"}
 
 
 def _bounds(row: Row) -> str:
@@ -87,7 +87,7 @@ def print_table(result: Result, headings: Sequence[str] = HEADINGS) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    colours = {"met": "green", "NOT met": "red", "for information": "dim"}
+    colours = {"met": "green", "NOT met": "red", "inconclusive": "yellow", "for information": "dim"}
     console = Console()
     if not console.is_terminal:
         console.width = _PIPED_WIDTH

@@ -17,7 +17,7 @@ import (
 	"qanat.test/clients/lines"
 )
 
-const patience = 20 * time.Second
+const timeout = 20 * time.Second
 
 var (
 	codecs = map[string]kgo.CompressionCodec{
@@ -37,7 +37,7 @@ func connect(options ...kgo.Opt) (*kgo.Client, error) {
 }
 
 func soon() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), patience)
+	return context.WithTimeout(context.Background(), timeout)
 }
 
 func administer(work func(context.Context, *kadm.Client) (any, error)) (any, error) {
@@ -134,7 +134,7 @@ func read(request lines.Request) (any, error) {
 	return values, nil
 }
 
-// A member of a group, and the partitions that it was told of in goroutines of the client's.
+// A member of a group, and the partitions that callbacks in the client's goroutines have reported.
 type member struct {
 	client *kgo.Client
 	lock   sync.Mutex

@@ -12,7 +12,7 @@ import (
 	"qanat.test/clients/lines"
 )
 
-const patience = 20 * time.Second
+const timeout = 20 * time.Second
 
 var (
 	address = os.Args[1]
@@ -107,7 +107,7 @@ func read(request lines.Request) (any, error) {
 	}
 	defer partition.Close()
 	values := []string{}
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	for len(values) < request.Count {
 		select {
 		case message := <-partition.Messages():
@@ -115,7 +115,7 @@ func read(request lines.Request) (any, error) {
 		case fault := <-partition.Errors():
 			return nil, fault
 		case <-deadline:
-			return nil, fmt.Errorf("%d of %d values within %s", len(values), request.Count, patience)
+			return nil, fmt.Errorf("%d of %d values within %s", len(values), request.Count, timeout)
 		}
 	}
 	return values, nil
