@@ -101,7 +101,9 @@ async def settle(broker: Broker, crowd: Crowd) -> None:
     """Create everything, before the first client connects."""
     for name in crowd.topic_names():
         partitions = PARTITIONS_PER_TOPIC if name.startswith("wide") else 1
-        made = await broker.create_topic(CreateTopic(name, broker.new_topic_id(), partitions=partitions))
+        made = await broker.metadata_changes.create_topic(
+            CreateTopic(name, broker.metadata_changes.new_topic_id(), partitions=partitions)
+        )
         assert not isinstance(made, Rejection), made
     await _settle_special(broker)
     await broker.groups.ensure_topic()
@@ -135,7 +137,9 @@ async def _settle_special(broker: Broker) -> None:
     special |= {repacked(compression): {"compression.type": compression} for compression in REPACKED}
     for name, settings in special.items():
         configs = {"max.message.bytes": str(100 << 20), "retention.bytes": "1", **settings}
-        made = await broker.create_topic(CreateTopic(name, broker.new_topic_id(), partitions=1, configs=configs))
+        made = await broker.metadata_changes.create_topic(
+            CreateTopic(name, broker.metadata_changes.new_topic_id(), partitions=1, configs=configs)
+        )
         assert not isinstance(made, Rejection), made
     while True:
         reply = await broker.transactions.ask(SPENDER, InitProducer(SPENDER, _HOUR_MS // 4))
@@ -146,7 +150,7 @@ async def _settle_special(broker: Broker) -> None:
 
 
 async def _remember(broker: Broker, group_id: str, records: Sequence[GroupRecord]) -> None:
-    partition = broker.partition(OFFSETS_TOPIC, broker.groups.partition_of(group_id))
+    partition = broker.lookup.led(OFFSETS_TOPIC, broker.groups.partition_of(group_id))
     assert isinstance(partition, Partition)
     now_ms = broker.runtime.clock_ms()
     encoded = [Record(number, now_ms, *encode_record(record)) for number, record in enumerate(records)]

@@ -1,4 +1,4 @@
-"""A coordinator's shard at work on a real log: nobody is answered before what was decided is durable."""
+"""A coordinator's shard on a real log: no request is answered before its decision is durable."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DELAY_MS = 50
 async def serving(
     files: Files | None = None, *, has_sole_client: bool = True
 ) -> AsyncIterator[tuple[LogRuntime, Partition, GroupCoordinatorShard]]:
-    """A shard of groups on a partition that is led alone, or with a follower that has asked for nothing yet."""
+    """A shard of groups on a partition with a sole replica, or with a follower that has not fetched yet."""
     async with running_log(files) as (runtime, log):
         partition = led(runtime, log, has_sole_client=has_sole_client)
         yield runtime, partition, hosted(partition)
@@ -131,7 +131,7 @@ async def test_a_failed_fsync_refuses_whoever_waits_and_ends_the_shard() -> None
 
 
 async def test_what_follows_a_decision_is_done_when_it_is_durable_and_never_where_it_is_lost() -> None:
-    """Markers of a verdict that is lost would end a transaction by what nobody decided."""
+    """Markers of a lost verdict would end a transaction by a decision that was never made."""
     disk, followed = SimDisk(1), list[Decision]()
     async with running_failing(disk) as (_, shard):
         shard._follow = followed.append  # type: ignore[method-assign, assignment]

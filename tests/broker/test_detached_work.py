@@ -1,4 +1,4 @@
-"""Work that nobody waits for: faults that were to be expected are dropped, bugs are reported."""
+"""Detached work: expected faults are dropped, bugs are reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qanat.model.errors import QanatError, StoreUnavailableError
 
 
 async def fail_when_cancelled(fault: Exception) -> None:
-    """Fail in the moment in which one is cancelled, as a connection does that is reset just then."""
+    """Fail at the moment of cancellation, as a connection does that is reset just then."""
     try:
         await asyncio.sleep(10)
     except asyncio.CancelledError:

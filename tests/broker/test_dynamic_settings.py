@@ -1,4 +1,4 @@
-"""Settings of a broker that are changed while it runs: in force at once, kept, told with their sources."""
+"""Dynamic settings: in force at once, stored, and described with their sources."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ask(broker: EmbeddedBroker, key: ApiKey, version: int, request: Any) -> Any:
 
 
 def attempt(broker: EmbeddedBroker, name: str, act: int, values: dict[str, object]) -> str | None:
-    """Change settings of one broker, or of all; what is wrong with that."""
+    """Change settings of one broker, or of all; returns the error."""
     rows = [AlterableConfig(key, act, None if value is None else str(value)) for key, value in values.items()]
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(BROKER, name, rows)])
     (answer,) = ask(broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request).responses

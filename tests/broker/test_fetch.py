@@ -1,4 +1,4 @@
-"""Whether a follower's copy is the beginning of the leader's log, and where it stops being that."""
+"""Whether a follower's log is a prefix of the leader's log, and where the two diverge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ended(epoch: int, offset: int) -> EpochEnd:
 
 
 def found(partition: Partition, offset: int, last_fetched_epoch: int) -> Found:
-    """What a follower is told that has everything below `offset`, the last of it written in this epoch."""
+    """The response to a follower that has everything below `offset`, the last record written in this epoch."""
     wanted = Wanted(partition, offset, MANY, partition.leader_epoch, last_fetched_epoch)
     fetch = Fetch([wanted], MANY, 1, is_committed=False, is_follower=True)
     assert fetch.try_now()
@@ -34,7 +34,7 @@ def found(partition: Partition, offset: int, last_fetched_epoch: int) -> Found:
         (2, 1, None),
         (4, 3, None),
         (4, -1, None),
-        (3, 1, ended(1, 2)),  # It went on in an epoch that ended before.
+        (3, 1, ended(1, 2)),  # It went on in an epoch that had ended before.
         (2, 2, ended(1, 2)),  # It knows an epoch that the leader never had.
         (1, 2, ended(1, 2)),
         (5, 3, ended(3, 4)),  # It has more than the leader.

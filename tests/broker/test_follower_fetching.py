@@ -1,4 +1,4 @@
-"""Which names `replica.selector.class` may have."""
+"""Valid values of `replica.selector.class`."""
 
 from __future__ import annotations
 

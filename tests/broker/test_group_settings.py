@@ -1,4 +1,4 @@
-"""Settings of single groups: what holds, what is refused, and that a change counts at once and after a restart."""
+"""Settings of single groups: which are in force, which are refused; a change counts at once and after a restart."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GROUP_RESOURCE = 32
 
 
 def configs(settings: GroupSettings | None = None, **overrides: str) -> GroupConfigs:
-    """Of a cluster in which `overrides` are set for the group `g`."""
+    """The settings of a cluster in which the group `g` has `overrides`."""
     image, given = MetadataImage(), {name.replace("_", "."): value for name, value in overrides.items()}
     if given:
         value = values.encode(values.GroupConfig(overrides=given))
@@ -84,7 +84,7 @@ def test_a_change_counts_at_once_and_after_a_restart(tmp_path_factory: pytest.Te
         broker.create_topic("t")
 
         def told_ms() -> tuple[int, int]:
-            """What members of both kinds of group are told."""
+            """What the members of both kinds of group get in their heartbeats."""
             share = ShareGroupHeartbeatRequest("g", "m", 0, subscribed_topic_names=["t"])
             consumer = ConsumerGroupHeartbeatRequest(
                 "c", "m", 0, rebalance_timeout_ms=1_000, subscribed_topic_names=["t"], topic_partitions=[]

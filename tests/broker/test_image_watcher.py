@@ -1,4 +1,4 @@
-"""The broker's picture of the cluster stays true though its store's watch lies (C80)."""
+"""The metadata image stays correct although its store's watch lies (C80)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Lie = Callable[[AsyncGenerator[Told, None]], AsyncGenerator[Told, None]]
 
 
 class LyingStore(MemoryStore):
-    """A store whose watchers hear what a lie makes of the truth."""
+    """A store whose watchers get a lie instead of the truth."""
 
     def __init__(self, lie: Lie) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ async def stall(truth: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]
 
 
 async def compaction(truth: AsyncGenerator[Told, None]) -> AsyncGenerator[Told, None]:
-    """Every change is the last of its watch, and history is gone behind it."""
+    """Every change is the last of its watch, and history is compacted behind it."""
     change = await anext(truth)
     yield change
     yield Compacted(change.revision)
@@ -124,7 +124,7 @@ async def test_c80_the_picture_becomes_right_whatever_the_watch_says(lie: Lie, m
                 await store.commit([], [Delete(keys.topic_config(f"t{number % 4}"))])
             await asyncio.sleep(0.001)
         truth = MetadataImage.of(await store.list(keys.ROOT))
-        while contents(keeper.image) != contents(truth):  # noqa: ASYNC110 - the keeper does not tell
+        while contents(keeper.image) != contents(truth):  # noqa: ASYNC110 - the watcher reports nothing
             await asyncio.sleep(0.01)
     await store.close()
 
@@ -138,7 +138,7 @@ async def test_c80_revisions_only_go_forward(monkeypatch: pytest.MonkeyPatch) ->
         for number in range(30):
             await store.commit([], [settings_of("t", number)])
             await asyncio.sleep(0.001)
-        while keeper.image.revision < 31:  # noqa: ASYNC110 - the keeper does not tell
+        while keeper.image.revision < 31:  # noqa: ASYNC110 - the watcher reports nothing
             await asyncio.sleep(0.01)
     assert seen == sorted(seen)
     await store.close()
@@ -187,7 +187,7 @@ async def test_a_commit_that_changes_nothing_is_not_waited_for_in_a_store_that_o
 
 
 class CountingStore(LyingStore):
-    """Counts how often everything is listed."""
+    """Counts how often the whole store is listed."""
 
     lists = 0
 
@@ -250,4 +250,4 @@ async def test_whoever_stumbles_over_one_change_hears_of_the_next() -> None:
         await keeper.close()
 
     assert heard == [keys.topic("a"), keys.topic("b")]
-    assert faults == [image_watcher.NOT_TAKEN_IN] * 2
+    assert faults == [image_watcher.LISTENER_FAILED] * 2

@@ -1,4 +1,4 @@
-"""What a broker makes of its data directory at a start, and of what others commit to the store while it runs."""
+"""What a broker does with its data directory at a start, and with what others commit to the store while it runs."""
 
 from __future__ import annotations
 
@@ -46,44 +46,44 @@ async def running(folder: Path) -> AsyncIterator[Node]:
 
 
 async def create(node: Node, name: str, partitions: int = 2) -> TopicId:
-    request = CreateTopic(name, node.broker.new_topic_id(), partitions=partitions)
-    outcome = await node.broker.create_topic(request)
+    request = CreateTopic(name, node.broker.metadata_changes.new_topic_id(), partitions=partitions)
+    outcome = await node.broker.metadata_changes.create_topic(request)
     assert not isinstance(outcome, Rejection), outcome
     return outcome.topic.identity
 
 
 async def delete(broker: Broker, name: str) -> None:
-    outcome = await broker.carry_out(lambda image: decide_delete(image, name))
+    outcome = await broker.metadata_changes.carry_out(lambda image: decide_delete(image, name))
     assert not isinstance(outcome, Rejection), outcome
 
 
 def append(broker: Broker, at: TopicPartition) -> None:
-    partition = broker.partition(at.topic, at.partition)
+    partition = broker.lookup.led(at.topic, at.partition)
     assert isinstance(partition, Partition), partition
     partition.append_own(encode_batch([Record(0, 0, b"key", b"value")]))
 
 
 def end_offset(broker: Broker, at: TopicPartition) -> int:
-    partition = broker.partition(at.topic, at.partition)
+    partition = broker.lookup.led(at.topic, at.partition)
     assert isinstance(partition, Partition), partition
     return partition.log.end_offset
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110 - others do it, and tell nobody
+        while not holds():  # noqa: ASYNC110 - other tasks do it
             await asyncio.sleep(0.01)
 
 
 def spoil(folder: Path, at: TopicPartition) -> None:
-    """Make a partition impossible to open: its segment leads nowhere."""
+    """Make a partition impossible to open: its segment is a dangling link."""
     (segment,) = (folder / "data" / "broker-0" / str(at)).glob("*.log")
     segment.unlink()
     segment.symlink_to(segment)
 
 
 def folders(folder: Path) -> list[str]:
-    """Of topics' partitions, without what only tells that one was deleted since the last checkpoint."""
+    """Folders of topics' partitions, without those that only mark a deletion since the last checkpoint."""
     found = sorted((folder / "data" / "broker-0").glob("orders-*"))
     return [path.name for path in found if not (path.name.endswith("-delete") and not list(path.iterdir()))]
 
@@ -97,9 +97,9 @@ async def test_a_partition_that_cannot_be_opened_holds_up_no_other(tmp_path: Pat
     async with running(tmp_path) as node:
         broker = node.broker
         assert list(node.directory.offline) == [AT]
-        assert broker.partition("orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
-        assert broker.writable_partition("orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
-        assert broker.partition_by_id(topic_id.value.bytes, 1) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.lookup.led("orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.lookup.writable("orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.lookup.led_by_id(topic_id.value.bytes, 1) is ErrorCode.KAFKA_STORAGE_ERROR
         assert end_offset(broker, TopicPartition("orders", 0)) == 1
         append(broker, TopicPartition("orders", 0))
         told = metadata.describe(broker, broker.metadata.image.topics["orders"]).partitions
@@ -109,7 +109,7 @@ async def test_a_partition_that_cannot_be_opened_holds_up_no_other(tmp_path: Pat
         ]
 
         await delete(broker, "orders")
-        assert broker.partition("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert broker.lookup.led("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert folders(tmp_path) == []
         await create(node, "orders")
         assert end_offset(broker, AT) == 0
@@ -128,7 +128,7 @@ async def test_a_partition_whose_folder_was_removed_does_not_come_back_empty(
         with caplog.at_level(logging.INFO, "qanat"):
             async with running(tmp_path) as node:
                 broker = node.broker
-                assert broker.partition("orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+                assert broker.lookup.led("orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
                 assert end_offset(broker, TopicPartition("orders", 0)) == 0
                 (reason,) = [str(fault) for at, fault in node.directory.offline.items() if at == AT]
                 assert f"{folder} is gone" in reason
@@ -160,7 +160,7 @@ async def test_damage_that_a_read_meets_is_told_once_with_its_place(
 
     with caplog.at_level(logging.INFO, "qanat"):
         async with running(tmp_path) as node:
-            partition = node.broker.partition("orders", 1)
+            partition = node.broker.lookup.led("orders", 1)
             assert isinstance(partition, Partition)
             for _ in range(3):
                 with pytest.raises(
@@ -185,7 +185,7 @@ async def test_a_topic_whose_folder_was_removed_can_be_deleted_and_made_anew(tmp
     shutil.rmtree(tmp_path / "data" / "broker-0" / str(AT))
 
     async with running(tmp_path) as node:
-        assert node.broker.partition("orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert node.broker.lookup.led("orders", 1) is ErrorCode.KAFKA_STORAGE_ERROR
         await delete(node.broker, "orders")
         await create(node, "orders")
         assert end_offset(node.broker, AT) == 0
@@ -203,7 +203,7 @@ async def test_the_log_of_a_topic_that_was_deleted_meanwhile_is_removed(
     with caplog.at_level(logging.INFO, "qanat"):
         async with running(tmp_path) as node:
             assert folders(tmp_path) == []
-            assert node.broker.partition("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert node.broker.lookup.led("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [record.getMessage() for record in caplog.records].count(
         "partition removed: its topic was deleted meanwhile"
     ) == 2
@@ -232,7 +232,7 @@ async def test_a_log_that_is_newer_than_the_store_is_set_aside(tmp_path: Path) -
 
     for _ in range(3):
         async with running(tmp_path) as node:
-            assert node.broker.partition("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert node.broker.lookup.led("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert end_offset(node.broker, TopicPartition("older", 0)) == 0
         assert [name.endswith("-stray") for name in folders(tmp_path)] == [True, True]
 
@@ -250,7 +250,7 @@ async def test_a_log_that_is_let_go_while_another_is_set_aside_holds_up_no_start
     set_aside, aside, let_go = LogRuntime.set_aside, list[TopicPartition](), list[TopicPartition]()
 
     async def and_let_the_others_go(runtime: LogRuntime, at: TopicPartition) -> str:
-        """What a topic does that comes and goes again meanwhile."""
+        """A topic that is created and deleted again meanwhile."""
         folder = await set_aside(runtime, at)
         aside.append(at)
         for other in [one for one in runtime.directory.logs if one.topic == at.topic]:
@@ -270,11 +270,11 @@ async def test_a_log_that_is_let_go_while_another_is_set_aside_holds_up_no_start
 async def test_a_topic_that_is_made_again_while_a_broker_starts_is_hosted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its log was looked at while it still was the topic's, and is taken in when it is not any more."""
+    """Its log was checked while it still was the topic's, and is opened when it is not any more."""
     async with running(tmp_path) as node:
         before = await create(node, "orders")
         append(node.broker, AT)
-    host_topic, is_made_again = LocalReplicas.host_topic, False
+    reconcile_topic, is_made_again = LocalReplicas.reconcile_topic, False
 
     async def made_again_meanwhile(local_replicas: LocalReplicas, name: str) -> None:
         nonlocal is_made_again
@@ -284,9 +284,9 @@ async def test_a_topic_that_is_made_again_while_a_broker_starts_is_hosted(
             await _commit_elsewhere(tmp_path, _creation("orders"))
             topics = local_replicas._image.topics
             await eventually(lambda: "orders" in topics and topics["orders"].identity != before)
-        await host_topic(local_replicas, name)
+        await reconcile_topic(local_replicas, name)
 
-    monkeypatch.setattr(LocalReplicas, "host_topic", made_again_meanwhile)
+    monkeypatch.setattr(LocalReplicas, "reconcile_topic", made_again_meanwhile)
     async with running(tmp_path) as node:
         assert is_made_again
         assert end_offset(node.broker, AT) == 0
@@ -315,7 +315,7 @@ async def test_what_others_commit_is_carried_out(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         broker = node.broker
         await _commit_elsewhere(tmp_path, _creation("orders"))
-        await eventually(lambda: isinstance(broker.partition("orders", 1), Partition))
+        await eventually(lambda: isinstance(broker.lookup.led("orders", 1), Partition))
         append(broker, AT)
 
         await _commit_elsewhere(
@@ -326,11 +326,11 @@ async def test_what_others_commit_is_carried_out(tmp_path: Path) -> None:
 
         await _commit_elsewhere(tmp_path, lambda image: decide_delete(image, "orders"))
         await eventually(lambda: not folders(tmp_path))
-        assert broker.partition("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert broker.lookup.led("orders", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def test_a_topic_that_comes_back_with_fewer_partitions_is_taken_in(tmp_path: Path) -> None:
-    """Seen in simulation: a broker that held partition 1 of the old topic heard of nothing any more."""
+    """Found in simulation: a broker that held partition 1 of the old topic missed all later changes."""
     async with running(tmp_path) as node:
         broker = node.broker
         await create(node, "orders")
@@ -338,31 +338,36 @@ async def test_a_topic_that_comes_back_with_fewer_partitions_is_taken_in(tmp_pat
         smaller = values.Topic(name="orders", topic_id=str(TopicId(uuid.uuid4())), partitions=((0,),))
         known = image.topics["orders"]
         image.topics["orders"] = smaller
-        broker.local_replicas.take_part_in_all()
+        broker.local_replicas.lead_or_follow_all()
         await eventually(lambda: AT not in broker.local_replicas.logs)
         image.topics["orders"] = known
 
 
 async def test_changes_while_logs_are_made_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each was a look at the whole topic when it was made: minutes of work after a topic of 5,000 partitions."""
-    host_topic, make, may_go_on, looks = LocalReplicas.host_topic, LogRuntime.create, asyncio.Event(), list[str]()
+    """Each was a look at the whole topic once: minutes of work after a topic of 5,000 partitions."""
+    reconcile_topic, make, may_go_on, looks = (
+        LocalReplicas.reconcile_topic,
+        LogRuntime.create,
+        asyncio.Event(),
+        list[str](),
+    )
 
     async def counted(local_replicas: LocalReplicas, name: str) -> None:
         looks.append(name)
-        await host_topic(local_replicas, name)
+        await reconcile_topic(local_replicas, name)
 
     async def made_late(*told: object) -> object:
         await may_go_on.wait()
         return await make(*told)  # type: ignore[arg-type]  # Whatever it is told.
 
     async with running(tmp_path) as node:
-        monkeypatch.setattr(LocalReplicas, "host_topic", counted)
+        monkeypatch.setattr(LocalReplicas, "reconcile_topic", counted)
         monkeypatch.setattr(LogRuntime, "create", made_late)
         local_replicas, making = node.broker.local_replicas, asyncio.create_task(create(node, "orders"))
         topics = local_replicas._image.topics
         await eventually(lambda: "orders" in topics and bool(looks))
         for _ in range(100):
-            local_replicas.take_part(topics["orders"], 1)
+            local_replicas.lead_or_follow(topics["orders"], 1)
             await asyncio.sleep(0)
         assert len(looks) <= 3, "the one who makes it, the one who hears of that, one for all that has changed since"
         may_go_on.set()
@@ -370,7 +375,7 @@ async def test_changes_while_logs_are_made_are_looked_at_once(tmp_path: Path, mo
         await eventually(lambda: TopicPartition("orders", 1) in local_replicas.logs)
         await asyncio.sleep(0.1)
         before = len(looks)
-        local_replicas.follow("orders")  # And what changes later is looked at again.
+        local_replicas.reconcile_soon("orders")  # And a later change is looked at again.
         await eventually(lambda: len(looks) == before + 1)
 
 
@@ -378,7 +383,7 @@ def _creation(name: str) -> Callable[[MetadataImage], Plan]:
     request = CreateTopic(name, TopicId(uuid.uuid4()), partitions=2)
 
     def decide(image: MetadataImage) -> Plan:
-        # The node may be down at the time; whoever else decides would have it among the brokers.
+        # The node may be down at the time; another broker would have it among the registered ones.
         image.brokers[0] = values.BrokerRegistration(node_id=0, incarnation="", listeners=())
         return decide_create(image, request, topic_settings.parse)
 

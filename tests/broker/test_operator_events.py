@@ -1,4 +1,4 @@
-"""One line per event worth knowing: what an operator reads in the log of a broker that was used."""
+"""Log events: what an operator reads in the log of a broker that was used."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_disk_that_gave_up_is_told(caplog: pytest.LogCaptureFixture) -> None:
         state.fail(StorageError("fsync failed"))
         state.fail(StorageError("and again"))
 
-    (fields,) = [fields for name, fields in lines(caplog) if name.startswith("data directory given up")]
+    (fields,) = [fields for name, fields in lines(caplog) if name.startswith("data directory failed")]
     assert fields["reason"] == "fsync failed"
 
 

@@ -1,4 +1,4 @@
-"""A partition that this broker leads: who waits for what, and what becomes of them when leading is over."""
+"""A partition that this broker leads: what waits for what, and how waits end when the leadership is over."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EPOCH = 3
 async def leading(
     files: WatchedFiles | None = None, *, has_sole_client: bool = False, **settings: Any
 ) -> AsyncIterator[tuple[LogRuntime, Partition]]:
-    """A partition of two replicas, both in sync, of which the other has asked for nothing yet; or of one."""
+    """A partition of two replicas, both in sync, of which the other has not fetched yet; or of one."""
     async with running_log(files, **settings) as (runtime, log):
         yield runtime, led(runtime, log, has_sole_client=has_sole_client)
 
@@ -47,7 +47,7 @@ def led(runtime: LogRuntime, log: PartitionLog, *, has_sole_client: bool = False
 def follow(partition: Partition, offset: int, start_offset: int = 0) -> None:
     """The other replica has everything below an offset."""
     assert partition.leader is not None
-    assert partition.leader.asked(OTHER, 1, offset, partition.log.end_offset, 0, start_offset)
+    assert partition.leader.note_fetch(OTHER, 1, offset, partition.log.end_offset, 0, start_offset)
     partition.advance()
     partition.note_starts()
 
@@ -128,7 +128,7 @@ async def test_nothing_is_written_to_a_retired_partition() -> None:
 
 
 async def test_a_batch_that_waited_for_the_disk_while_the_partition_was_retired_is_not_acknowledged() -> None:
-    """A sole replica that is to have followers is led on in the same epoch: the log itself would take the batch."""
+    """A sole replica that gets followers is led in the same epoch: the log itself would accept the batch."""
     gate, files, large = (
         ListenerSecurity(),
         WatchedFiles(MemoryFiles()),

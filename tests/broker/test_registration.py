@@ -1,4 +1,4 @@
-"""A broker that is taken for dead, because it was not let run for a while, and registers anew."""
+"""A broker that lost its registration, because it did not run for a while, registers again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 async def test_a_topic_is_made_though_the_only_broker_is_just_registering_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients would give up: the answer that no broker is registered is none that they try again after."""
+    """Clients would give up: they do not retry after the error that no broker is registered."""
     register, may_register = Membership._register, asyncio.Event()
 
     async def late(membership: Membership) -> None:
@@ -36,7 +36,11 @@ async def test_a_topic_is_made_though_the_only_broker_is_just_registering_anew(
         assert await broker.metadata.commit([], [Delete(keys.broker(broker.node_id))])
         assert broker.membership.epoch is None
 
-        making = asyncio.create_task(broker.create_topic(CreateTopic("orders", broker.new_topic_id(), partitions=2)))
+        making = asyncio.create_task(
+            broker.metadata_changes.create_topic(
+                CreateTopic("orders", broker.metadata_changes.new_topic_id(), partitions=2)
+            )
+        )
         await asyncio.sleep(0.1)
         assert not making.done()
         may_register.set()

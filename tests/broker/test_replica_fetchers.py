@@ -1,4 +1,4 @@
-"""What a follower says to have is on its disk: it does not ask while that is not so."""
+"""A follower fetches only while everything that its offset claims is on its disk."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from tests.log.batches import batch
 from tests.log.directories import AT, ListenerSecurity, WatchedFiles, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.broker.replicas.local_replicas import Copy
+from qanat.broker.replicas.local_replicas import FollowerReplica
 from qanat.broker.replicas.replica_fetchers import _is_settled
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.waiting_appends import WRITTEN_ON_LOOP_BYTES
 
 
-def copy_of(log: PartitionLog) -> Copy:
-    return Copy(AT, b"\1" * 16, log, leader=1, leader_epoch=3)
+def reader_of(log: PartitionLog) -> FollowerReplica:
+    return FollowerReplica(AT, b"\1" * 16, log, leader=1, leader_epoch=3)
 
 
 async def test_a_copy_is_settled_when_all_of_it_is_on_disk_and_not_while_fsync_runs() -> None:
     gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
     async with running_log(files) as (runtime, log):
-        assert _is_settled(copy_of(log))
+        assert _is_settled(reader_of(log))
         files.before_sync = gate
         appended = await runtime.append(log, batch(1), 0)
         flushed = asyncio.ensure_future(runtime.flushed(log, appended.last_offset + 1))
         await until(lambda: gate.is_reached)
-        assert not _is_settled(copy_of(log))
+        assert not _is_settled(reader_of(log))
 
         gate.open()
         await flushed
-        assert _is_settled(copy_of(log))
+        assert _is_settled(reader_of(log))
 
 
 async def test_a_copy_of_a_topic_that_leaves_flushing_to_the_kernel_is_settled_when_it_is_written() -> None:
@@ -38,7 +38,7 @@ async def test_a_copy_of_a_topic_that_leaves_flushing_to_the_kernel_is_settled_w
         await runtime.append(log, batch(1), 0)
 
         assert log.flushed_offset < log.end_offset
-        assert _is_settled(copy_of(log))
+        assert _is_settled(reader_of(log))
 
 
 async def test_a_copy_is_not_settled_while_a_worker_still_writes_what_we_took_as_leader() -> None:
@@ -51,11 +51,11 @@ async def test_a_copy_is_not_settled_while_a_worker_still_writes_what_we_took_as
         files.before_write = gate
         writing = asyncio.create_task(runtime.append(log, large, 0))
         await until(lambda: gate.is_reached)
-        assert not _is_settled(copy_of(log))
+        assert not _is_settled(reader_of(log))
 
         gate.open()
         await writing
-        assert _is_settled(copy_of(log))
+        assert _is_settled(reader_of(log))
 
 
 async def test_a_copy_is_not_settled_while_it_is_being_cut() -> None:
@@ -68,9 +68,9 @@ async def test_a_copy_is_not_settled_while_it_is_being_cut() -> None:
         cutting = asyncio.create_task(runtime.truncate(log, 2))
         await until(lambda: gate.is_reached)
         assert log.running_job == "truncation"
-        assert not _is_settled(copy_of(log))
+        assert not _is_settled(reader_of(log))
 
         gate.open()
         await cutting
         assert log.end_offset == 2
-        assert _is_settled(copy_of(log))
+        assert _is_settled(reader_of(log))

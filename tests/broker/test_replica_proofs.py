@@ -8,9 +8,13 @@ from typing import Any, cast
 
 from tests.cluster.images import apply, image_with, new_topic_id
 
-from qanat.broker.broker import Broker, steady_ms
 from qanat.broker.controller.replica_proofs import ReplicaProofs
+from qanat.broker.metadata.cluster_node import ClusterNode
+from qanat.broker.replicas.replica_logs import ReplicaLogs
+from qanat.broker.runtime.peers import Peers
+from qanat.broker.runtime.steady_clock import steady_ms
 from qanat.broker.settings.broker_settings import BrokerSettings
+from qanat.broker.settings.current_settings import CurrentSettings
 from qanat.cluster import keys, values
 from qanat.cluster.elections import Awaited
 from qanat.cluster.store import Put
@@ -25,16 +29,15 @@ def proofs_of(news: list[float]) -> ReplicaProofs:
     for topic_id in (FIRST, SECOND):
         topic = values.Topic(name=f"t-{topic_id}", topic_id=topic_id, partitions=((0, 1, 2),))
         apply(image, [Put(keys.topic(topic.name), values.encode(topic))])
-    broker = SimpleNamespace(
-        metadata=SimpleNamespace(image=image),
-        settings=BrokerSettings(unclean_recovery_timeout_ms=30_000),
-        steady_ms=steady_ms,
-    )
+    node = SimpleNamespace(node_id=0, metadata=SimpleNamespace(image=image), steady_ms=steady_ms)
+    settings = SimpleNamespace(broker=BrokerSettings(unclean_recovery_timeout_ms=30_000))
 
     def noted(topics: Any) -> None:
         news.append(asyncio.get_running_loop().time())
 
-    return ReplicaProofs(cast(Broker, broker), noted)
+    return ReplicaProofs(
+        cast(ClusterNode, node), cast(CurrentSettings, settings), Peers(0, image), cast(ReplicaLogs, None), noted
+    )
 
 
 def played(script: Any) -> None:

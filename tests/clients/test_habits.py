@@ -146,7 +146,7 @@ def test_clients_that_come_from_pypi_are_here(connect: Connect) -> None:
 def test_a_transaction_that_may_take_longer_than_the_broker_allows_is_refused(
     broker: EmbeddedBroker, topic: str
 ) -> None:
-    beyond_ms = broker.node.broker.transaction_settings.transaction_max_timeout_ms + 1
+    beyond_ms = broker.node.broker.current_settings.transactions.transaction_max_timeout_ms + 1
     options = {"transactional.id": topic, "transaction.timeout.ms": beyond_ms, "log_level": 0}
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **options})
     with pytest.raises(KafkaException, match="INVALID_TRANSACTION_TIMEOUT"):
@@ -165,7 +165,7 @@ def test_kafka_python_asks_for_a_producer_id_with_its_first_record(broker: Embed
 
 
 def log_of(broker: EmbeddedBroker, topic: str) -> PartitionLog:
-    found = broker.node.broker.partition(topic, 0)
+    found = broker.node.broker.lookup.led(topic, 0)
     assert isinstance(found, Partition)
     return found.log
 

@@ -26,7 +26,7 @@ OLD_MS = 1_600_000_000_000
 
 def stored_codecs(broker: EmbeddedBroker, topic: str) -> set[str]:
     """In which codecs the batches of partition 0 were really sent."""
-    partition = broker.node.broker.partition(topic, 0)
+    partition = broker.node.broker.lookup.led(topic, 0)
     log = partition.log  # type: ignore[union-attr]
     read = log.read(log.log_start_offset, 1 << 20, log.high_watermark)
     batches = [batch for view in read.views() for batch in split_batches(view)]

@@ -32,7 +32,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 def partition(broker: EmbeddedBroker, topic: str) -> Partition:
-    found = broker.node.broker.partition(topic, 0)
+    found = broker.node.broker.lookup.led(topic, 0)
     assert isinstance(found, Partition)
     return found
 

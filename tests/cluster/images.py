@@ -1,4 +1,4 @@
-"""Images to decide upon: built the way a broker does, by events."""
+"""Images to decide on: built as a broker builds them, by events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def image_with(brokers: Sequence[int] = (0,)) -> MetadataImage:
 
 
 def apply(image: MetadataImage, operations: Sequence[Operation]) -> None:
-    """What the store would do with a plan, and then tell."""
+    """Apply a plan to an image, as the store and its watch would."""
     revision = Revision(image.revision + 1)
     for operation in operations:
         match operation:

@@ -1,4 +1,4 @@
-"""Who leads, decided: the corner cases of replication that are about elections (C08 to C16, C20, C23)."""
+"""Leader elections: the corner cases of replication that are about elections (C08 to C16, C20, C23)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cluster.images import apply, image_with, registration
 
 from qanat.cluster import elections, keys, values
 from qanat.cluster.elections import Rules, prefer, recover, with_in_sync
-from qanat.cluster.nodes import Node, Nodes, Standing, Standings
+from qanat.cluster.nodes import MemberStatus, MemberStatuses, Node, Nodes
 from qanat.cluster.proofs import Evidence, Proof
 from qanat.cluster.store import Put
 from qanat.cluster.values import NO_LEADER, Member, PartitionState
@@ -31,7 +31,7 @@ def nodes(
     stopping: tuple[int, ...] = (),
     crashed: tuple[int, ...] = (),
 ) -> Nodes:
-    """Brokers: `alive` since before the members were written down, `back` since after, `crashed` back after a crash."""
+    """Brokers: `alive` since before the members were written, `back` since after, `crashed` back after a crash."""
     known = {node_id: Node(since, node_id in stopping, 0) for node_id in alive}
     known |= {node_id: Node(20, False, 0, stopped_at=19) for node_id in back}
     known |= {node_id: Node(20, False, 20) for node_id in crashed}
@@ -39,7 +39,7 @@ def nodes(
 
 
 def settle(before: PartitionState, now: Nodes, rules: Rules) -> PartitionState:
-    """Settled where every broker has proved that its log is sound, and all logs are equal.
+    """The settled state where every broker has proved that its log is sound, and all logs are equal.
 
     What proofs change is tested in `test_proofs.py`.
     """
@@ -115,7 +115,7 @@ def test_c13_where_everybody_crashed_the_last_one_leads() -> None:
 
 
 def test_c13_where_those_that_were_better_come_back_in_doubt_too_the_last_in_sync_leads_and_alone() -> None:
-    """Seen in simulation: it was forgotten while another was waited for (seed 306754)."""
+    """Found in simulation: it was forgotten while the election waited for another (seed 306754)."""
     alone = settle(settle(state(), nodes(1, 2), TWO), nodes(2), UNFLUSHED)
     waiting = settle(settle(alone, nodes(), UNFLUSHED), nodes(crashed=(2,)), UNFLUSHED)
     assert waiting.leader == NO_LEADER
@@ -203,8 +203,8 @@ def test_c20_a_move_ends_when_every_new_replica_is_in_sync() -> None:
 
 
 def test_c20_a_move_that_is_over_is_another_epoch_for_whoever_is_gone() -> None:
-    """Seen in simulation: a broker that was a replica, was none, and was one again before it heard of the former was
-    taken back into the in-sync set for the copy that it then deleted."""
+    """Found in simulation: a broker that was a replica, was removed, and was a replica again before it learned of the
+    removal rejoined the in-sync set with a log that it then deleted."""
     grown = PartitionState(
         leader=0,
         leader_epoch=3,
@@ -282,9 +282,9 @@ def test_c13_what_was_in_sync_before_a_crash_stays_doubtful_however_often_the_br
     back_again = Nodes({0: Node(40, False, 31)}, {})
     proved = Evidence({0: Proof(40, "", 0, 0, 0, 100)})
 
-    assert Standings(state(), back_again, None, proved).of(Member(0, 10)) is Standing.DOUBTFUL
-    assert Standings(state(), back_again, None, proved).of(Member(0, 31)) is Standing.BACK
-    assert Standings(state(), back_again, 0, proved).of(Member(0, 10)) is Standing.BACK
+    assert MemberStatuses(state(), back_again, None, proved).of(Member(0, 10)) is MemberStatus.DOUBTFUL
+    assert MemberStatuses(state(), back_again, None, proved).of(Member(0, 31)) is MemberStatus.BACK
+    assert MemberStatuses(state(), back_again, 0, proved).of(Member(0, 10)) is MemberStatus.BACK
 
 
 def test_a_preferred_replica_takes_over_only_from_another_that_leads_and_only_when_it_may_lead() -> None:
@@ -350,9 +350,9 @@ def test_what_is_eligible_and_stops_is_not_elected() -> None:
 def test_a_member_is_empty_only_where_its_directory_is_newer_than_its_membership() -> None:
     known = Nodes({1: Node(1, False, 0)}, {1: 10})
 
-    assert Standings(state(), known, 0).of(Member(1, 10)) is Standing.STEADY
-    assert Standings(state(), known, 0).of(Member(1, 9)) is Standing.EMPTY
-    assert Standings(state(), Nodes({1: Node(0, False, 0)}, {}), 0).of(Member(1, 0)) is Standing.STEADY
+    assert MemberStatuses(state(), known, 0).of(Member(1, 10)) is MemberStatus.STEADY
+    assert MemberStatuses(state(), known, 0).of(Member(1, 9)) is MemberStatus.EMPTY
+    assert MemberStatuses(state(), Nodes({1: Node(0, False, 0)}, {}), 0).of(Member(1, 0)) is MemberStatus.STEADY
 
 
 def test_c13_who_may_have_lost_its_end_is_not_eligible_beside_the_one_that_is_elected() -> None:

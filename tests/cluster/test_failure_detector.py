@@ -10,18 +10,17 @@ from tests.cluster.images import apply, image_with, registration
 
 from qanat.cluster import keys, values
 from qanat.cluster.failure_detector import (
-    ASKED,
+    CHECKERS,
     FIRST_BACK_OFF_MS,
     LONGEST_BACK_OFF_MS,
     QUIET_MS,
-    SUSPICION_MS,
+    REPORT_MS,
     FailureDetector,
-    Judgement,
     Verdict,
     back_off_ms,
 )
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.store import Absent, Delete, Entry, LeaseId, Put, Revision
+from qanat.cluster.store import Absent, Commit, Delete, Entry, LeaseId, Put, Revision
 
 SUSPECT, US, OTHER = 0, 1, 2
 OURS = Revision(1)
@@ -29,13 +28,13 @@ LEASE = LeaseId(7)
 
 
 class World:
-    """A store's image and the detectors of those who look at it."""
+    """A store's image and the detectors of the brokers that look at it."""
 
     def __init__(self, brokers: int = 3) -> None:
         self.image: MetadataImage = image_with(range(brokers))
         self.detectors = {node_id: FailureDetector(node_id, self.image) for node_id in range(brokers)}
 
-    def commit(self, judgement: Judgement, now_ms: int) -> None:
+    def commit(self, judgement: Commit, now_ms: int) -> None:
         before = dict(self.image.revisions)
         apply(self.image, judgement.operations)
         after = self.image.revisions
@@ -48,11 +47,11 @@ class World:
                     detector.note(key, now_ms)
 
     def testify(self, witness: int, now_ms: int, suspect: int = SUSPECT) -> None:
-        self.commit(self.detectors[witness].testimony(suspect, OURS, LEASE, now_ms), now_ms)
+        self.commit(self.detectors[witness].report(suspect, OURS, LEASE, now_ms), now_ms)
 
     def evict(self, witness: int, now_ms: int) -> None:
-        word = self.image.unchanged(keys.suspicion(SUSPECT))
-        self.commit(self.detectors[witness].eviction(SUSPECT, OURS, word, now_ms), now_ms)
+        report = self.image.unchanged(keys.failure_report(SUSPECT))
+        self.commit(self.detectors[witness].eviction(SUSPECT, OURS, report, now_ms), now_ms)
 
     def register(self, incarnation: str = f"i{SUSPECT}") -> None:
         again = replace(registration(SUSPECT), incarnation=incarnation)
@@ -70,20 +69,20 @@ class World:
 def test_one_witness_testifies_and_the_second_evicts() -> None:
     world = World()
 
-    assert world.decide(US, 0) is Verdict.TESTIFY
+    assert world.decide(US, 0) is Verdict.REPORT
     world.testify(US, 0)
     assert world.decide(US, 1) is Verdict.LEAVE, "its own word is not a second one"
     assert world.decide(OTHER, 1) is Verdict.EVICT
     world.evict(OTHER, 1)
 
     assert SUSPECT not in world.image.brokers
-    assert SUSPECT not in world.image.suspicions, "the suspicion goes with the eviction"
+    assert SUSPECT not in world.image.failure_reports, "the suspicion goes with the eviction"
 
 
 def test_of_two_who_testify_at_once_the_second_finds_the_word_of_the_first() -> None:
     world = World()
-    first, second = (world.detectors[one].testimony(SUSPECT, OURS, LEASE, 0) for one in (US, OTHER))
-    assert first.compares[0] == second.compares[0] == Absent(keys.suspicion(SUSPECT)), "so the store takes one"
+    first, second = (world.detectors[one].report(SUSPECT, OURS, LEASE, 0) for one in (US, OTHER))
+    assert first.compares[0] == second.compares[0] == Absent(keys.failure_report(SUSPECT)), "so the store takes one"
     (put,) = first.operations
     assert isinstance(put, Put)
     found = Entry(put.key, put.value, Revision(9), Revision(9), LEASE)
@@ -115,7 +114,7 @@ def test_a_broker_that_is_not_registered_is_no_witness() -> None:
     world = World(4)
     world.testify(OTHER, 0)
     apply(world.image, [Delete(keys.broker(OTHER))])
-    assert world.decide(US, 1) is Verdict.TESTIFY, "the other one is gone, and its word with it"
+    assert world.decide(US, 1) is Verdict.REPORT, "the other one is gone, and its word with it"
 
     apply(world.image, [Delete(keys.broker(US))])
     assert world.decide(US, 1) is Verdict.LEAVE
@@ -125,8 +124,8 @@ def test_a_suspicion_counts_for_some_seconds_by_the_readers_own_clock() -> None:
     world = World()
     world.testify(US, 1_000)
 
-    assert world.decide(OTHER, 1_000 + SUSPICION_MS - 1) is Verdict.EVICT
-    assert world.decide(OTHER, 1_000 + SUSPICION_MS) is Verdict.TESTIFY
+    assert world.decide(OTHER, 1_000 + REPORT_MS - 1) is Verdict.EVICT
+    assert world.decide(OTHER, 1_000 + REPORT_MS) is Verdict.REPORT
 
 
 def test_a_suspicion_against_an_earlier_registration_counts_no_more() -> None:
@@ -136,17 +135,17 @@ def test_a_suspicion_against_an_earlier_registration_counts_no_more() -> None:
     apply(world.image, [Delete(keys.broker(SUSPECT))])
     world.register()
 
-    assert world.decide(OTHER, 1) is Verdict.TESTIFY
+    assert world.decide(OTHER, 1) is Verdict.REPORT
 
 
 def test_a_suspicion_that_is_never_shared_is_written_ever_more_seldom() -> None:
     world = World()
     written = []
     for now_ms in range(0, 3_600_000, 1_000):
-        if world.decide(US, now_ms) is Verdict.TESTIFY:
+        if world.decide(US, now_ms) is Verdict.REPORT:
             written.append(now_ms)
             world.testify(US, now_ms)
-            apply(world.image, [Delete(keys.suspicion(SUSPECT))])
+            apply(world.image, [Delete(keys.failure_report(SUSPECT))])
 
     pauses = [later - earlier for earlier, later in pairwise(written)]
     assert pauses[:6] == [10_000, 20_000, 40_000, 80_000, 160_000, 300_000]
@@ -157,9 +156,9 @@ def test_a_suspicion_that_was_never_shared_is_forgotten_after_a_quiet_time() -> 
     world = World()
     world.testify(US, 0)
     world.testify(US, QUIET_MS)
-    apply(world.image, [Delete(keys.suspicion(SUSPECT))])
+    apply(world.image, [Delete(keys.failure_report(SUSPECT))])
 
-    assert world.decide(US, QUIET_MS + FIRST_BACK_OFF_MS) is Verdict.TESTIFY, "that counts as the first again"
+    assert world.decide(US, QUIET_MS + FIRST_BACK_OFF_MS) is Verdict.REPORT, "that counts as the first again"
 
 
 def test_a_process_that_was_evicted_wrongly_is_left_alone_for_ever_longer_by_everybody() -> None:
@@ -194,7 +193,7 @@ def test_a_process_that_was_started_anew_is_evicted_at_once_when_it_ends() -> No
     world.evict_by_two(0)
     world.register("another process")
 
-    assert world.decide(US, 1) is Verdict.TESTIFY
+    assert world.decide(US, 1) is Verdict.REPORT
     world.evict_by_two(1)
     assert world.image.evictions[SUSPECT] == values.Eviction(incarnation="another process", times=1)
 
@@ -214,13 +213,13 @@ def test_an_eviction_compares_both_registrations_and_the_other_word_and_takes_th
     world = World()
     apply(world.image, [Put(keys.CONTROLLER, values.encode(values.Controller(node_id=SUSPECT)))])
     world.testify(US, 0)
-    word = world.image.unchanged(keys.suspicion(SUSPECT))
-    judgement = world.detectors[OTHER].eviction(SUSPECT, OURS, word, 1)
+    report = world.image.unchanged(keys.failure_report(SUSPECT))
+    judgement = world.detectors[OTHER].eviction(SUSPECT, OURS, report, 1)
 
     assert {compare.key for compare in judgement.compares} == {
         keys.broker(SUSPECT),
         keys.broker(OTHER),
-        keys.suspicion(SUSPECT),
+        keys.failure_report(SUSPECT),
         keys.eviction(SUSPECT),
         keys.CONTROLLER,
     }
@@ -231,13 +230,13 @@ def test_a_suspicion_asks_few_brokers_however_many_there_are() -> None:
     world = World(50)
     for witness in (7, 48):
         world.testify(witness, 0)
-        asked = [one for one, detector in world.detectors.items() if detector.is_asked(SUSPECT)]
-        assert len(asked) == ASKED
+        asked = [one for one, detector in world.detectors.items() if detector.should_check(SUSPECT)]
+        assert len(asked) == CHECKERS
         assert witness not in asked
         assert SUSPECT not in asked
 
-    apply(world.image, [Delete(keys.suspicion(SUSPECT))])
-    assert not any(detector.is_asked(SUSPECT) for detector in world.detectors.values())
+    apply(world.image, [Delete(keys.failure_report(SUSPECT))])
+    assert not any(detector.should_check(SUSPECT) for detector in world.detectors.values())
 
 
 def test_a_back_off_has_a_bound() -> None:

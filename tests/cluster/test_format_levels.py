@@ -1,4 +1,4 @@
-"""The format level: what an older cluster wrote is read, and the level is raised when everybody knows it."""
+"""The format level: values of an older cluster are read, and the level is raised when all brokers know it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from qanat.adapters.memory_store import MemoryStore
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.nodes import Nodes, Standing, Standings
+from qanat.cluster.nodes import MemberStatus, MemberStatuses, Nodes
 from qanat.cluster.store import (
     Absent,
     Changes,
@@ -139,7 +139,7 @@ def test_catching_up_tells_what_was_missed_and_nothing_in_health() -> None:
 
 
 def test_a_snapshot_that_the_watch_has_gone_past_still_makes_good_what_the_watch_left_out() -> None:
-    """C80: written, changed and deleted behind the watch's back; and what the watch has told since stays."""
+    """C80: written, changed and deleted where the watch missed it; and what the watch has delivered since stays."""
     image = MetadataImage()
     stale, dropped, renewed, gone = (keys.topic(name) for name in ("stale", "dropped", "renewed", "gone"))
     for number, key in enumerate((stale, dropped, renewed, gone)):
@@ -225,26 +225,26 @@ def noted(directory_id: str, *, is_first: bool) -> bytes:
     return values.encode(values.NodeDirectory(directory_id=directory_id, is_first=is_first))
 
 
-def _standing(image: MetadataImage, member: values.Member) -> Standing:
+def _standing(image: MetadataImage, member: values.Member) -> MemberStatus:
     state = values.PartitionState(leader=2, leader_epoch=0, replicas=(2, 3), in_sync=(member,))
-    return Standings(state, Nodes.of(image), 0).of(member)
+    return MemberStatuses(state, Nodes.of(image), 0).of(member)
 
 
 def test_c10_a_node_whose_other_disk_the_watch_has_left_out_counts_as_away_and_not_as_back() -> None:
     image, member = MetadataImage(), values.Member(2, 5)
     image.apply(put(keys.node_directory(2), noted("old", is_first=True), 4))
     image.apply(put(keys.broker(2), registered("old"), 5))
-    assert _standing(image, member) is Standing.STEADY
+    assert _standing(image, member) is MemberStatus.STEADY
     image.apply(delete(keys.broker(2), 6))
     image.apply(put(keys.broker(2), registered("new"), 8))
 
     assert image.is_torn(2)
-    assert _standing(image, member) is Standing.GONE
-    # The picture is taken anew, and has what was left out.
+    assert _standing(image, member) is MemberStatus.GONE
+    # The store is listed again, and the image has what the watch missed.
     snapshot = [
         Entry(keys.node_directory(2), noted("new", is_first=False), Revision(4), Revision(7)),
         Entry(keys.broker(2), registered("new"), Revision(8), Revision(8)),
     ]
     image.catch_up(Snapshot(tuple(snapshot), Revision(8)))
     assert not image.is_torn(2)
-    assert _standing(image, member) is Standing.EMPTY
+    assert _standing(image, member) is MemberStatus.EMPTY

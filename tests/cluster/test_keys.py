@@ -1,4 +1,4 @@
-"""Every key can be read back, and nothing else passes for one."""
+"""Every key can be parsed, and nothing else passes for one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOPIC_ID = TopicId(UUID(int=0xFFFE << 96 | 7))
         (keys.group_config("billing"), keys.GroupConfigKey("billing")),
         (keys.group_config("a/b %2F ü"), keys.GroupConfigKey("a/b %2F ü")),
         (keys.partition(TOPIC_ID, 12), keys.PartitionKey(TOPIC_ID, 12)),
-        (keys.suspicion(12), keys.FailureReportKey(12)),
+        (keys.failure_report(12), keys.FailureReportKey(12)),
         (keys.eviction(12), keys.EvictionKey(12)),
     ],
 )

@@ -1,4 +1,4 @@
-"""Which brokers hold which replicas."""
+"""Which brokers get which replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No producer id is given twice, whoever asks and whatever fails."""
+"""No producer id is allocated twice, whichever brokers ask and whatever fails."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DoubtfulStore(MemoryStore):
 
 
 class RacedStore(MemoryStore):
-    """Somebody else is always faster."""
+    """Another broker is always faster."""
 
     async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Committed | Refused:
         value = values.encode(values.ProducerIdBlock(next=5))

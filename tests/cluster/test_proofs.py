@@ -1,4 +1,4 @@
-"""Elections by what brokers prove of their logs: damaged, rolled-back and emptied copies (C13, C60, C70)."""
+"""Elections by what brokers prove of their logs: damaged, rolled-back and emptied replicas (C13, C60, C70)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from qanat.cluster.election_waits import Wait, replica_problems, wait_of
 from qanat.cluster.elections import Awaited, Rules, awaited, prefer, recover, settle
 from qanat.cluster.nodes import Node, Nodes
 from qanat.cluster.proofs import Evidence, Proof
 from qanat.cluster.values import NO_LEADER, Member, PartitionState, ReplicaFault
-from qanat.cluster.waits import Wait, copies_told, wait_of
 
 TWO = Rules(min_insync_replicas=2)
 EPOCH = 20
@@ -77,7 +77,7 @@ def test_c70_the_later_epoch_knows_better_than_the_longer_log() -> None:
 
 
 def test_a_shorter_copy_is_not_kept_as_eligible() -> None:
-    """It may lack records that were acknowledged; a copy that is away may not."""
+    """It may lack acknowledged records; an absent replica may not."""
     after = settle(state(0, 1, 2), crashed(0, 1), TWO, proved(proof(5), proof(10), is_overdue=True))
 
     assert (after.leader, after.in_sync_nodes, [one.node_id for one in after.eligible]) == (1, (1,), [2])
@@ -213,8 +213,8 @@ def test_whom_a_partition_waits_for_is_told() -> None:
     lost = wait_of(leaderless, crashed(*ALL), TWO, faulty(*ALL))
     assert lost is not None
     assert lost.is_for_operator
-    assert copies_told(leaderless, faulty(1)) == ["broker 1: offsets 4 to 6 damaged"]
-    assert copies_told(leaderless, faulty(1, is_offline=True)) == ["broker 1: offline (checksum)"]
+    assert replica_problems(leaderless, faulty(1)) == ["broker 1: offsets 4 to 6 damaged"]
+    assert replica_problems(leaderless, faulty(1, is_offline=True)) == ["broker 1: offline (checksum)"]
 
 
 def test_a_broker_that_cannot_prove_anything_is_trusted_as_before() -> None:

@@ -1,4 +1,4 @@
-"""Moves of partitions: begun, changed and taken back, decided from a picture of the cluster."""
+"""Reassignments: begun, changed and cancelled, decided on an image."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_c20_a_move_that_is_taken_back_where_nobody_leads_is_no_new_epoch() -> N
     assert (after.leader, after.leader_epoch, after.replicas) == (NO_LEADER, 7, (0, 1))
 
 
-# What is refused
+# Rejections
 
 
 @pytest.mark.parametrize(("name", "number"), [("other", 0), ("t", -1), ("t", 1), ("t", 2)])
@@ -139,7 +139,7 @@ def test_a_newcomer_of_a_move_that_is_changed_on_the_way_is_still_one() -> None:
     assert (after.adding, after.removing) == ((2,), (3, 0))
 
 
-# Leaders chosen by hand
+# Leaders chosen by an operator
 
 
 def _elected(state: PartitionState, alive: Sequence[int], *, is_unclean: bool) -> PartitionState | ErrorCode:

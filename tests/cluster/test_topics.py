@@ -1,4 +1,4 @@
-"""Topics are made, deleted and widened by Kafka's rules, and refused in its words."""
+"""Topics are created, deleted and extended by Kafka's rules, and refused in its words."""
 
 from __future__ import annotations
 

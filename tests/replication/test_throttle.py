@@ -1,4 +1,4 @@
-"""A throttle's arithmetic: what was moved is a debt that is paid off at the rate."""
+"""A throttle's arithmetic: moved bytes are a debt that is paid off at the rate."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class _Renewals:
     @property
     def kept(self) -> KeptLease:
         assert self._machine.node is not None
-        kept = self._machine.node.broker.membership.kept
+        kept = self._machine.node.broker.membership.kept_lease
         assert kept is not None
         return kept
 

@@ -31,7 +31,7 @@ async def _registrations(stage: Stage, machine: Machine, seconds: float) -> set[
 
 
 def _is_suspected(stage: Stage, machine: Machine) -> bool:
-    return stage._truth.peek(keys.suspicion(machine.node_id)) is not None
+    return stage._truth.peek(keys.failure_report(machine.node_id)) is not None
 
 
 @pytest.mark.parametrize("brokers", [2, 3, 5])
@@ -118,7 +118,7 @@ def test_a_witness_that_cannot_confirm_its_lease_evicts_nobody() -> None:
         leader, witnesses = stage.leader, stage.followers
         for one in witnesses:
             assert one.node is not None
-            kept = one.node.broker.membership.kept
+            kept = one.node.broker.membership.kept_lease
             assert kept is not None
             kept.remaining_ms = lambda: 0  # type: ignore[method-assign]
         before = _registration(stage, leader)
@@ -129,7 +129,7 @@ def test_a_witness_that_cannot_confirm_its_lease_evicts_nobody() -> None:
             await asyncio.sleep(0.01)
         for one in witnesses:
             assert one.node is not None
-            del one.node.broker.membership.kept.remaining_ms  # type: ignore[union-attr]
+            del one.node.broker.membership.kept_lease.remaining_ms  # type: ignore[union-attr]
         await stage.until(lambda: stage.state.leader not in (-1, leader.node_id), "another one leads")
 
     play(script)

@@ -24,7 +24,7 @@ def _stall(leader: Machine, go_on: asyncio.Event) -> tuple[asyncio.Event, list[b
     """Hold up the next change of an in-sync set on its way to the store; when it is held, and whether it was stored."""
     assert leader.node is not None
     isr_changes = leader.node.broker.isr_changes
-    decided, outcomes, insist = asyncio.Event(), list[bool](), isr_changes._insist
+    decided, outcomes, insist = asyncio.Event(), list[bool](), isr_changes._commit_until_known
 
     async def stalled(compares: Sequence[Compare], operations: Sequence[Operation]) -> bool:
         decided.set()
@@ -32,7 +32,7 @@ def _stall(leader: Machine, go_on: asyncio.Event) -> tuple[asyncio.Event, list[b
         outcomes.append(await insist(compares, operations))
         return outcomes[-1]
 
-    isr_changes._insist = stalled  # type: ignore[method-assign]
+    isr_changes._commit_until_known = stalled  # type: ignore[method-assign]
     return decided, outcomes
 
 

@@ -53,7 +53,9 @@ async def flush_always(machine: Machine) -> None:
     """Have records on disk before they are acknowledged, from now on."""
     assert machine.node is not None
     broker, change = machine.node.broker, ConfigChange("flush.messages", ConfigAct.SET, "1")
-    decided = await broker.carry_out(lambda image: decide_configs(image, TOPIC, [change], broker.check_topic))
+    decided = await broker.metadata_changes.carry_out(
+        lambda image: decide_configs(image, TOPIC, [change], broker.current_settings.check_topic)
+    )
     assert not isinstance(decided, Rejection)
 
 

@@ -58,7 +58,12 @@ async def _create(machine: Machine, partitions: int = 1) -> None:
     assert machine.node is not None
     broker = machine.node.broker
     assigned = {number: [machine.node_id] for number in range(partitions)}
-    await _run_on(machine, broker.create_topic(CreateTopic(LATE, broker.new_topic_id(), assignments=assigned)))
+    await _run_on(
+        machine,
+        broker.metadata_changes.create_topic(
+            CreateTopic(LATE, broker.metadata_changes.new_topic_id(), assignments=assigned)
+        ),
+    )
 
 
 async def _write(machine: Machine, number: int) -> Transactions:

@@ -156,8 +156,8 @@ def test_a_change_whose_client_has_gone_leaves_no_exception_behind() -> None:
         machine = stage.machines[1]
         broker = _of(machine)
         machine.store.is_cut = True
-        wish = CreateTopic("asked-for", broker.new_topic_id(), partitions=1)
-        asking = stage.loop.create_task(broker.create_topic(wish), context=_context_of(machine))
+        wish = CreateTopic("asked-for", broker.metadata_changes.new_topic_id(), partitions=1)
+        asking = stage.loop.create_task(broker.metadata_changes.create_topic(wish), context=_context_of(machine))
         await asyncio.sleep(0.05)
         asking.cancel()
         await asyncio.sleep(3.0)

@@ -39,4 +39,4 @@ class RequestContext(Struct):
     @property
     def is_long(self) -> bool:
         """Whether this took more than one piece of work: a request of many rows, or a handler that yielded."""
-        return self._yielder is not None and self._yielder.taken > 0
+        return self._yielder is not None and self._yielder.count > 0

@@ -1,10 +1,10 @@
-"""What the controller has to change about partitions, decided: commits that carry out what `elections` says.
+"""The controller's changes of partitions: commits that carry out what `elections` decides.
 
-There is one controller at a time, the broker whose registration holds `/qanat/controller`. Its epoch is that key's
-create revision, and every commit compares it: one that was paused and wakes up changes nothing.
+There is one controller at a time, the broker that holds `/qanat/controller`. Its epoch is that key's create revision,
+and every commit compares it: a controller that was paused and wakes up changes nothing.
 
-Rule 1: every commit compares the key of each partition that it writes, as it was when that was decided.
-Rule 2: what is not a change is not written.
+Rule 1: every commit compares the key of each partition that it writes, as it was at the decision.
+Rule 2: an unchanged state is not written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from qanat.cluster.elections import Awaited, Rules, awaited, prefer, settle
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.nodes import Nodes
 from qanat.cluster.proofs import Evidence
-from qanat.cluster.store import OPERATIONS_MAX, Compare, CreatedAt, Operation, Put, Revision
+from qanat.cluster.store import OPERATIONS_MAX, Commit, CreatedAt, Put, Revision
 
 PARTITIONS_AT_ONCE = OPERATIONS_MAX // 2
 """Partitions of one commit."""
@@ -42,26 +42,19 @@ class PartitionChange(Struct, frozen=True):
         return keys.partition(self.topic.identity, self.number)
 
 
-class Commit(Struct, frozen=True):
-    """What to ask of the store at once."""
-
-    compares: tuple[Compare, ...]
-    operations: tuple[Operation, ...]
-
-
 class Waiting(Struct, frozen=True):
-    """A partition without a leader, and whom its election waits for."""
+    """A partition without a leader, and the brokers that its election waits for."""
 
     topic: values.Topic
     number: int
     state: values.PartitionState
-    whom: Awaited
+    awaited: Awaited
 
 
 def partitions_to_settle(
     image: MetadataImage, rules_of: RulesOf, evidence_of: EvidenceOf, topics: Iterable[str]
 ) -> Iterator[PartitionChange]:
-    """Everything about these topics that is not as it should be."""
+    """Partitions of these topics whose state is not as it should be."""
     return _changed(image, rules_of, evidence_of, topics, settle)
 
 
@@ -75,7 +68,7 @@ def leaders_to_move(
 def partitions_waiting(
     image: MetadataImage, rules_of: RulesOf, evidence_of: EvidenceOf, topics: Iterable[str]
 ) -> Iterator[Waiting]:
-    """Of every partition of these topics, whom it waits for; most wait for nobody."""
+    """For every partition of these topics, the brokers that it waits for; most wait for none."""
     nodes = Nodes.of(image)
     for topic, rules, number, before in _partitions(image, rules_of, topics):
         evidence = evidence_of(topic.topic_id, number)
@@ -108,7 +101,7 @@ def _partitions(
 
 
 def commits(image: MetadataImage, controller: Revision, changes: Sequence[PartitionChange]) -> Iterator[Commit]:
-    """Carry changes out in the name of the controller of that epoch, some at a time."""
+    """Commits of changes by the controller of that epoch, some partitions at a time."""
     for start in range(0, len(changes), PARTITIONS_AT_ONCE):
         piece = changes[start : start + PARTITIONS_AT_ONCE]
         yield Commit(

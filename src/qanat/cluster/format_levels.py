@@ -1,16 +1,16 @@
-"""The format level: in which forms the cluster's metadata is written, as Kafka's `metadata.version` says for its own.
+"""The format level: the form in which the cluster's metadata is written, like Kafka's `metadata.version`.
 
 Brokers of two versions share a store while a cluster is upgraded. A newer broker reads every older form, and writes the
 forms of the cluster's level. The level is in the store (`keys.FORMAT`; a cluster from before there were levels has 1).
-It is raised by hand, once every broker is new enough, and never lowered: from then on older brokers are refused.
+An operator raises it, once every broker is new enough, and it is never lowered: from then on older brokers are refused.
 
 | level | what it added |
 | --- | --- |
 | 1 | what there was before |
 | 2 | partitions' states as arrays, a quarter of the size (`values.encode`) |
 
-Rule 1: a broker says in its registration which levels it knows; the level is raised only where all of them know it.
-Rule 2: whatever is written in another form than before, or would be dropped by who does not know it, is a new level.
+Rule 1: a broker's registration says which levels it knows; the level is raised only where all brokers know it.
+Rule 2: a value in another form than before, or one that older brokers would drop, is a new level.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class LevelPlan(Struct, frozen=True):
 
 
 def first_level() -> Put:
-    """What the first broker of a cluster writes."""
+    """The level that the first broker of a cluster writes."""
     return Put(keys.FORMAT, values.encode(values.ClusterFormat(level=NEWEST)))
 
 
 def require_known(level: int) -> None:
-    """Refuse to take part in a cluster whose metadata we would misread."""
+    """Refuse to join a cluster whose metadata we would misread."""
     if not OLDEST <= level <= NEWEST:
         raise FormatLevelError(
             f"the cluster is at format level {level}, and this version of Qanat knows {OLDEST} to {NEWEST}: "
@@ -64,9 +64,9 @@ def decide_level(image: MetadataImage, level: int) -> LevelPlan | Rejection:
         return _no(f"the cluster is at level {image.format_level}, which cannot be lowered")
     behind = {node_id: one.levels for node_id, one in image.brokers.items() if not _knows(one, level)}
     if behind:
-        told = ", ".join(f"broker {node_id} knows {first} to {last}" for node_id, (first, last) in behind.items())
-        return _no(f"not every broker knows level {level}: {told}; upgrade them first")
-    # Whoever registers anew meanwhile may be another version: it is looked at again.
+        ranges = ", ".join(f"broker {node_id} knows {first} to {last}" for node_id, (first, last) in behind.items())
+        return _no(f"not every broker knows level {level}: {ranges}; upgrade them first")
+    # A broker that registers again meanwhile may be another version: then it is decided again.
     compares = (image.unchanged(keys.FORMAT), *(image.unchanged(keys.broker(node_id)) for node_id in image.brokers))
     operation = Put(keys.FORMAT, values.encode(values.ClusterFormat(level=level)))
     return LevelPlan(level, compares, (operation,))

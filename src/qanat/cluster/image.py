@@ -1,12 +1,11 @@
-"""The metadata image: what a broker knows of its cluster, built from a snapshot and kept up by events.
+"""The metadata image: what a broker knows of its cluster, built from a snapshot and updated by events.
 
-Reads are plain look-ups in dicts that only `apply` changes; nobody else writes them.
-All events of one `Changes` are applied without waiting in between, so a reader on the same
-loop never sees half a commit. Decisions hang their compares on `unchanged`, which says
-"if this key is still as in the image".
+Reads are plain look-ups in dicts that only `apply` and `catch_up` change. All events of one `Changes` are applied
+without waiting in between, so a reader on the same loop never sees half a commit. Decisions compare with `unchanged`,
+which says "if this key is still as in the image".
 
-It rejects nothing: unknown keys (of a later version) are only remembered by their revision, and
-a value that cannot be read counts as absent and is named in `unreadable`.
+The image rejects nothing: it remembers unknown keys (of a later version) by their revision only, and a value that
+cannot be read counts as absent and is listed in `unreadable`.
 """
 
 from __future__ import annotations
@@ -51,26 +50,26 @@ class MetadataImage:
         """Since when each node, alive or not, has had another data directory than before."""
         self.node_directories: dict[int, str] = {}
         self.format_level = 1
-        """In which forms metadata is written (`format_levels`); 1 where the store does not say."""
+        """The form in which metadata is written (`format_levels`); 1 where the store does not say."""
         self.partition_states: dict[tuple[str, int], values.PartitionState] = {}
-        """Those that were ever changed; `state` knows the others as well."""
+        """States that were ever changed; `state` returns the others as well."""
         self.fault_reports: dict[int, values.ReplicaFaults] = {}
         """What brokers report of their own replicas; usually nothing."""
         self.replica_faults: dict[tuple[str, int], dict[int, values.ReplicaFault]] = {}
-        """The same by topic id and partition, then by node, as far as the process that reports is the present one."""
+        """The same by topic id and partition, then by node, where the process that reports is the present one."""
         self.flush_set_at: dict[str, Revision] = {}
         """When a key of settings last changed whether records are flushed before they are acknowledged."""
         self.topics_since: dict[str, Revision] = {}
         self.broker_configs: dict[int | None, Mapping[str, str]] = {}
         self.group_configs: dict[str, Mapping[str, str]] = {}
-        self.suspicions: dict[int, values.FailureReport] = {}
-        """Brokers that another takes for dead."""
+        self.failure_reports: dict[int, values.FailureReport] = {}
+        """Brokers that another broker reports as failed."""
         self.evictions: dict[int, values.Eviction] = {}
         self.unreadable: dict[str, str] = {}
         self.revisions: dict[str, Revision] = {}
         """When each key of the store, known or not, was last written."""
         self._compared = NO_REVISION
-        """The revision of the newest snapshot that was taken over."""
+        """The revision of the newest snapshot that was applied."""
         self._deleted: dict[str, Revision] = {}
         """When keys were deleted since then."""
 
@@ -82,11 +81,11 @@ class MetadataImage:
         return image
 
     def catch_up(self, snapshot: Snapshot) -> list[Event]:
-        """Take over a snapshot and return what that changed, as events.
+        """Apply a snapshot and return what that changed, as events.
 
-        For a watcher whose history was compacted, and for the periodic comparison: in health
-        nothing is returned, and a lost event is made good. The watch may have gone past a snapshot
-        on its way: what is newer here stays, key by key, and what the watch has left out is made good all the same.
+        For a watcher whose history was compacted, and for the periodic comparison: in health nothing is returned, and a
+        lost event is repaired. The watch may have gone past a snapshot on its way: what is newer here stays, key by
+        key, and what the watch has missed is repaired all the same.
         """
         if snapshot.revision < self._compared:
             return []
@@ -105,25 +104,35 @@ class MetadataImage:
         self._deleted = {key: revision for key, revision in self._deleted.items() if revision > snapshot.revision}
         return events
 
+    @property
+    def cluster_id(self) -> str:
+        assert self.cluster is not None, "the cluster has its id before the first client comes"
+        return self.cluster.cluster_id
+
+    @property
+    def controller_id(self) -> int:
+        """The controller's node id; -1 while there is no controller."""
+        return -1 if self.controller is None else self.controller.node_id
+
     def unchanged(self, key: str) -> Compare:
-        """The compare that holds as long as the store's key is as the image has it."""
+        """The compare that holds as long as the store's key is as in the image."""
         revision = self.revisions.get(key)
         return Absent(key) if revision is None else ModifiedAt(key, revision)
 
     def overrides(self, topic: str) -> Mapping[str, str]:
-        """What was set for a topic."""
+        """The overrides of a topic."""
         return self.topic_configs.get(topic, _NOTHING)
 
     def broker_overrides(self, node_id: int | None) -> Mapping[str, str]:
-        """What was set for one broker, or with `None` for all of them."""
+        """The overrides of one broker, or with `None` of all of them."""
         return self.broker_configs.get(node_id, _NOTHING)
 
     def group_overrides(self, group_id: str) -> Mapping[str, str]:
-        """What was set for a group; usually nothing."""
+        """The overrides of a group; usually none."""
         return self.group_configs.get(group_id, _NOTHING)
 
     def flushed_since(self, topic: str) -> Revision:
-        """Since when it has not been changed whether a topic's records are flushed before they are acknowledged."""
+        """Since when a topic's setting to flush records before they are acknowledged has not changed."""
         own = keys.topic_config(topic)
         changes = [at for key, at in self.flush_set_at.items() if key == own or key.startswith(keys.BROKER_CONFIGS)]
         return max(changes, default=NO_REVISION)
@@ -136,13 +145,13 @@ class MetadataImage:
                     self.replica_faults.setdefault((fault.topic_id, fault.partition), {})[node_id] = fault
 
     def is_torn(self, node_id: int) -> bool:
-        """Whether a broker is registered with a data directory of which we have not heard: that is written down before
-        it registers, so the watch has left something out."""
+        """Whether a broker is registered with a data directory that the image lacks: that is written before the broker
+        registers, so the watch has missed something."""
         directory_id = self.brokers[node_id].directory_id
         return bool(directory_id) and self.node_directories.get(node_id) != directory_id
 
     def state(self, topic: values.Topic, number: int) -> values.PartitionState:
-        """Who leads a partition and who has all of it; before the first change, the first replica and everybody."""
+        """A partition's leader and in-sync set; before the first change, the first replica and all replicas."""
         found = self.partition_states.get((topic.topic_id, number))
         if found is not None:
             return found
@@ -155,7 +164,7 @@ class MetadataImage:
         return values.PartitionState(leader=replicas[0], leader_epoch=0, replicas=replicas, in_sync=members)
 
     def apply(self, event: Event) -> None:
-        """Take in one event; one of the past, or a repeated one, changes nothing."""
+        """Apply one event; one of the past, or a repeated one, changes nothing."""
         if event.revision >= self.revision:
             self.revision = event.revision
             self._take(event)
@@ -230,7 +239,7 @@ class MetadataImage:
             case keys.EvictionKey(node_id):
                 self.evictions[node_id] = values.decode(values.Eviction, value)
             case keys.FailureReportKey(node_id):
-                self.suspicions[node_id] = values.decode(values.FailureReport, value)
+                self.failure_reports[node_id] = values.decode(values.FailureReport, value)
             case keys.ReplicaFaultsKey(node_id):
                 self.fault_reports[node_id] = values.decode(values.ReplicaFaults, value)
                 self._index_faults()
@@ -290,7 +299,7 @@ class MetadataImage:
             case keys.EvictionKey(node_id):
                 self.evictions.pop(node_id, None)
             case keys.FailureReportKey(node_id):
-                self.suspicions.pop(node_id, None)
+                self.failure_reports.pop(node_id, None)
             case keys.ReplicaFaultsKey(node_id):
                 self.fault_reports.pop(node_id, None)
                 self._index_faults()

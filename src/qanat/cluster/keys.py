@@ -1,15 +1,15 @@
-"""Where everything lies in the metadata store: keys and how to read them back.
+"""Keys of the metadata store, and how to parse them.
 
     /qanat/cluster                              `ClusterInfo`, written once
     /qanat/controller                           `Controller`, under the controller's lease
     /qanat/producer-ids                         `ProducerIdBlock`, counted up by compare-and-set
     /qanat/topics/<name>                        `Topic`
-    /qanat/topic-ids/<topic id>                 `TopicReference`; keeps an id from being used twice
+    /qanat/topic-ids/<topic id>                 `TopicReference`; no id is used twice
     /qanat/topic-configs/<name>                 `TopicConfig`, only where something differs from the default
     /qanat/brokers/<node id>                    `BrokerRegistration`, under the broker's lease
     /qanat/broker-configs/<node id | default>   `BrokerConfig`
     /qanat/group-configs/<group id>             `GroupConfig`; the id with %2F for / and the like
-    /qanat/node-directories/<node id>           `NodeDirectory`, written when it is another than before
+    /qanat/node-directories/<node id>           `NodeDirectory`, written when it has changed
     /qanat/partitions/<topic id>/<partition>    `PartitionState`; none until the first change
     /qanat/replica-faults/<node id>             `ReplicaFaults`, under the broker's lease; none where all are sound
     /qanat/suspicions/<node id>                 `FailureReport`, under its witness's lease; gone after some seconds
@@ -19,7 +19,7 @@
 Reserved for later: /qanat/acls/, /qanat/client-quotas/, /qanat/credentials/,
 /qanat/node-names/ (which number a named node has), other keys of /qanat/features/.
 
-A partition's state is keyed by the topic's id, so that a topic that was deleted and made
+A partition's state is keyed by the topic's id, so that a topic that was deleted and created
 again starts afresh. Creating a topic writes none: a missing state means the assignment's
 first replica leads in epoch 0 and all replicas are in sync. A topic of any size therefore
 fits into one commit.
@@ -44,7 +44,7 @@ GROUP_CONFIGS = ROOT + "group-configs/"
 NODE_DIRECTORIES = ROOT + "node-directories/"
 PARTITIONS = ROOT + "partitions/"
 REPLICA_FAULTS = ROOT + "replica-faults/"
-SUSPICIONS = ROOT + "suspicions/"
+FAILURE_REPORTS = ROOT + "suspicions/"
 EVICTIONS = ROOT + "evictions/"
 FORMAT = ROOT + "features/format"
 
@@ -80,8 +80,8 @@ def replica_faults(node_id: int) -> str:
     return f"{REPLICA_FAULTS}{node_id}"
 
 
-def suspicion(node_id: int) -> str:
-    return f"{SUSPICIONS}{node_id}"
+def failure_report(node_id: int) -> str:
+    return f"{FAILURE_REPORTS}{node_id}"
 
 
 def eviction(node_id: int) -> str:
@@ -89,7 +89,7 @@ def eviction(node_id: int) -> str:
 
 
 def group_config(group_id: str) -> str:
-    from urllib.parse import quote  # Dear to import at every start, for settings that few groups have.
+    from urllib.parse import quote  # Costly to import at every start, for settings that few groups have.
 
     return GROUP_CONFIGS + quote(group_id, safe="")
 
@@ -108,7 +108,7 @@ class ClusterKey(Struct, frozen=True):
 
 
 class ControllerKey(Struct, frozen=True):
-    """Who is controller."""
+    """The controller."""
 
 
 class ProducerIdsKey(Struct, frozen=True):
@@ -138,7 +138,7 @@ class TopicConfigKey(Struct, frozen=True):
 
 
 class BrokerKey(Struct, frozen=True):
-    """A live broker."""
+    """A registered broker."""
 
     node_id: int
 
@@ -162,7 +162,7 @@ class ReplicaFaultsKey(Struct, frozen=True):
 
 
 class FailureReportKey(Struct, frozen=True):
-    """The word of a witness that a broker has ended."""
+    """A witness's report that a broker has failed."""
 
     node_id: int
 

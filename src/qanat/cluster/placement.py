@@ -1,4 +1,4 @@
-"""Which brokers hold which replicas of a topic: chosen evenly, or as the user assigned them.
+"""Placement: which brokers get the replicas of a new topic, chosen evenly, or as the user assigned them.
 
 Errors are Kafka's, in Kafka's words with what to do appended.
 """
@@ -38,14 +38,14 @@ def place(
 
 
 def _by_racks(brokers: Sequence[int], racks: Mapping[int, str | None]) -> list[int]:
-    """The brokers in an order in which neighbours stand in different racks, as far as that goes."""
+    """The brokers in an order in which neighbours are in different racks, as far as possible."""
     places: dict[str | None, int] = {}
     turns = []
     for node_id in brokers:
         rack = racks.get(node_id)
         turns.append((places.get(rack, 0), rack or "", node_id))
         places[rack] = places.get(rack, 0) + 1
-    # Without racks everybody is in one, and the order stays as it is.
+    # Without racks all brokers are in one, and the order stays as it is.
     return [node_id for _, _, node_id in sorted(turns)]
 
 

@@ -1,9 +1,9 @@
-"""Producer ids, unique in the cluster: handed out here, in blocks of 1,000 from the store.
+"""Producer ids, unique in the cluster: allocated here, in blocks of 1,000 from the store.
 
-A block is claimed by compare-and-set on one counter, so no id is ever given twice. Ids are lost when a
-process stops, or when it does not learn whether its claim succeeded; there are 2^63 of them.
+A block is claimed by compare-and-set on one counter, so no id is ever allocated twice. Ids are lost when a process
+stops, or when it does not learn whether its claim succeeded; there are 2^63 of them.
 
-Some are always kept in reserve, so that producers can begin while the store is away.
+Some are always in reserve, so that producers can begin while the store is away.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ BLOCK_SIZE = 1_000
 RESERVE = BLOCK_SIZE // 2
 """Where fewer are left, the next block is fetched."""
 CLAIMS_MAX = 100
-"""Lost races for one id before giving up: each loss means that somebody else made progress."""
+"""Lost races for one id before giving up: each loss means that another broker made progress."""
 
 
 class ProducerIdAllocator:
-    """Hands out producer ids from blocks of its own."""
+    """Allocates producer ids from blocks of its own."""
 
     def __init__(
         self, store: MetadataStore, spawn: Callable[[Coroutine[Any, Any, None]], object] | None = None
     ) -> None:
-        """`spawn` runs a coroutine beside everything else; without it nothing is fetched before it is needed."""
+        """`spawn` runs a coroutine as a task; without it nothing is fetched before it is needed."""
         self._store = store
         self._spawn = spawn
         self._blocks: deque[range] = deque()
         self._is_fetching = False
 
     async def allocate(self) -> ProducerId:
-        """An id that nobody else has. Many may ask at once: whoever loses a race takes from the winner's block."""
+        """An unused id. Many callers may ask at once: one that loses a race takes from the winner's block."""
         for _ in range(CLAIMS_MAX):
             if (producer_id := self._take()) is not None:
                 self.look_ahead()
@@ -57,7 +57,7 @@ class ProducerIdAllocator:
         try:
             await self._claim()
         except StoreUnavailableError:
-            pass  # The next one who takes an id lets us try again.
+            pass  # The next allocation tries again.
         finally:
             self._is_fetching = False
 

@@ -1,10 +1,10 @@
-"""What is known of a partition's copies besides who is alive: proofs that were asked for, faults that were reported.
+"""Proofs and faults: what is known of a partition's replicas besides which brokers are alive.
 
-A broker that is back says in a proof what its log holds (`broker.controller.replica_proofs`, GetReplicaLogInfo). A broker
-that finds one of its logs damaged or offline reports it in the store (`broker.replicas.replica_faults`).
+A broker that is back says in a proof what its log holds (`broker.controller.replica_proofs`, GetReplicaLogInfo). A
+broker that finds one of its logs damaged or offline reports it in the store (`broker.replicas.replica_faults`).
 
-Rule: a proof counts only for the process, the data directory and the leader epoch that it was asked of. A stale one
-      neither elects nor demotes; it is asked for again.
+Rule: a proof counts only for the process, the data directory and the leader epoch that it was requested of. A stale one
+      neither elects nor demotes; it is requested again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Proof(Struct, frozen=True):
     broker_epoch: int
     directory_id: str
     leader_epoch: int
-    """The partition's when the proof was asked for."""
+    """The partition's leader epoch when the proof was requested."""
     generation: int
-    """The epoch of the broker that made the log: a member of before that had another one."""
+    """The broker epoch in which the log was created: an earlier member had another log."""
     last_epoch: int
     end_offset: int
     damage: tuple[tuple[int, int], ...] = ()
@@ -38,7 +38,7 @@ class Proof(Struct, frozen=True):
 
     @property
     def extent(self) -> tuple[int, int]:
-        """By which copies compare: the later epoch knows better than the longer log."""
+        """The order of replicas: the later epoch knows better than the longer log."""
         return self.last_epoch, self.end_offset
 
     @property
@@ -46,19 +46,19 @@ class Proof(Struct, frozen=True):
         return min((first for first, _ in self.damage), default=self.end_offset)
 
     def worth(self, others: Iterable[Proof]) -> tuple[int, int]:
-        """By which copies compare where no sound one is left: of one epoch, whoever leaves most that can be read.
+        """The order of replicas where no sound one is left: in one epoch, the one that leaves most readable records.
 
-        A copy is made whole once it leads if another is sound up to behind all of its damage: the other is cut at its
+        A replica is repaired once it leads if another is sound beyond all of its damage: the other is truncated at its
         own first damage, fetches the rest, is sound then, leads, and the first is repaired from it.
         """
-        lost = 0 if any(self._is_mended_by(other) for other in others) else self._damaged_offsets
+        lost = 0 if any(self._is_repaired_by(other) for other in others) else self._damaged_offsets
         return self.last_epoch, self.end_offset - lost
 
     @property
     def _damaged_offsets(self) -> int:
         return sum(following - first for first, following in self.damage)
 
-    def _is_mended_by(self, other: Proof) -> bool:
+    def _is_repaired_by(self, other: Proof) -> bool:
         if other == self or self.is_compacted or other.is_offline or other.last_epoch != self.last_epoch:
             return False
         return all(following <= other.first_damaged for _, following in self.damage)
@@ -73,9 +73,9 @@ class Evidence(Struct, frozen=True):
     proofs: Mapping[int, Proof] = {}
     faults: Mapping[int, ReplicaFault] = {}
     is_overdue: bool = False
-    """Whether those that are away have had their time to come back."""
+    """Whether absent brokers have had their time to come back."""
     silent: frozenset[int] = frozenset()
-    """Brokers that are there, and have had their time to prove what they hold."""
+    """Registered brokers that have had their time to prove what they hold."""
 
     def extent(self, node_id: int) -> tuple[int, int]:
         proof = self.proofs.get(node_id)

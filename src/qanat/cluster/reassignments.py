@@ -1,10 +1,10 @@
-"""Which brokers hold a partition, changed while it is in use; and leaders chosen by hand.
+"""Reassignments: a partition's replicas changed while it is in use; and leaders chosen by an operator.
 
-A reassignment is written into the partition's state at once: whoever is new begins to copy, whoever is to go
-stays until every replica of the target is in sync. Then `elections.settle` ends it. It can be changed again, or
+A reassignment is written into the partition's state at once: new replicas begin to fetch, replicas that are to be
+removed stay until every replica of the target is in sync. Then `elections.settle` ends it. It can be changed again, or
 cancelled, on the way.
 
-Decisions are made by whichever broker is asked; their commits compare the state that they were made on.
+The broker that gets the request decides; its commit compares the state that it decided on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qanat.cluster import keys, values
-from qanat.cluster.elections import Rules, led_by_a_member, parted, prefer, recover
+from qanat.cluster.elections import Rules, led_by_a_member, prefer, recover, with_epoch_after_removal
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.nodes import Nodes
 from qanat.cluster.proofs import NOTHING_KNOWN, Evidence
@@ -38,7 +38,7 @@ class PartitionPlan(Struct, frozen=True):
 def decide_reassignment(
     image: MetadataImage, name: str, number: int, target: Sequence[int] | None
 ) -> PartitionPlan | Rejection:
-    """Move a partition to these replicas, the preferred leader first; None takes a move under way back."""
+    """Move a partition to these replicas, the preferred leader first; None cancels a move under way."""
     topic = image.topics.get(name)
     if topic is None or not 0 <= number < len(topic.partitions):
         return _unknown(name, number)
@@ -56,7 +56,7 @@ def decide_election(
     *,
     is_unclean: bool,
 ) -> PartitionPlan | Rejection:
-    """Let the first replica lead again; or, `is_unclean`, let any replica lead where nobody can."""
+    """Let the first replica lead again; or, with `is_unclean`, let any replica lead where none can."""
     topic = image.topics.get(name)
     if topic is None or not 0 <= number < len(topic.partitions):
         return _unknown(name, number)
@@ -118,7 +118,7 @@ def _problem(image: MetadataImage, target: Sequence[int]) -> str | None:
 def _cancelled(before: values.PartitionState, nodes: Nodes) -> values.PartitionState | Rejection:
     if not (before.adding or before.removing):
         return Rejection(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
-    # Those that were to go came last; they are where they were before, as far as that is still known.
+    # Replicas that were to be removed came last; they are where they were before, as far as that is still known.
     replicas = tuple(node_id for node_id in before.replicas if node_id not in before.adding)
     in_sync = tuple(member for member in before.in_sync if member.node_id in replicas)
     if not replicas or not in_sync:
@@ -126,9 +126,9 @@ def _cancelled(before: values.PartitionState, nodes: Nodes) -> values.PartitionS
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "The reassignment cannot be taken back: none of the replicas there were before is in sync.",
         )
-    # One that was new may lead already.
+    # A new replica may lead already.
     after = replace(before, replicas=replicas, adding=(), removing=(), in_sync=in_sync)
-    return parted(led_by_a_member(after, nodes), before)
+    return with_epoch_after_removal(led_by_a_member(after, nodes), before)
 
 
 def _unknown(name: str, number: int) -> Rejection:

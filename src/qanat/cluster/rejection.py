@@ -1,4 +1,4 @@
-"""A decision's "no": an outcome, not a fault."""
+"""Rejection: a decision's "no", an outcome and not a fault."""
 
 from __future__ import annotations
 

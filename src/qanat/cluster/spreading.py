@@ -1,9 +1,9 @@
-"""Where replicas should go, decided from what there is: away from a broker, or evenly over all of them.
+"""Spreading: where replicas should go, away from a broker, or evenly over all of them.
 
-Moving a replica costs its bytes over the network, so as few are moved as will do. A partition keeps the order of its
-replicas: whoever replaces the first one is the new preferred leader, unless leaders are to be evened out.
+Moving a replica costs its bytes over the network, so as few are moved as possible. A partition retains the order of its
+replicas: the broker that replaces the first one is the new preferred leader, unless leaders are to be evened out.
 
-Rule 1: no move makes a partition stand in fewer racks than before.
+Rule 1: no move reduces the number of racks of a partition.
 Rule 2: of a topic, each broker gets its share: a broker that joined does not end up with one topic alone.
 """
 
@@ -18,11 +18,11 @@ Plan = dict[Key, Replicas]
 Racks = Mapping[int, str | None]
 
 _ROUNDS_MAX = 50
-"""Passes over all partitions that look for leaders to hand over: each but the last one has found some."""
+"""Passes over all partitions that look for leaders to move: each but the last one has found some."""
 
 
 class Placed(Protocol):
-    """A partition and who holds it."""
+    """A partition and its replicas."""
 
     @property
     def topic(self) -> str: ...
@@ -37,7 +37,7 @@ class Placed(Protocol):
 def drained(
     partitions: Sequence[Placed], node_id: int, brokers: Sequence[int], racks: Racks | None = None
 ) -> Plan | str:
-    """Another home for everything that a broker holds, as far as there is one; or why it must stay."""
+    """Another broker for every replica that a broker holds, as far as there is one; or why it must stay."""
     others = [one for one in brokers if one != node_id]
     load = _load(partitions, others)
     plan: Plan = {}
@@ -57,7 +57,7 @@ def drained(
 
 
 def least_loaded(replicas: Sequence[int], load: Mapping[int, int], racks: Racks) -> int | None:
-    """Who should hold another replica besides these: in a rack of its own if possible, then where least is."""
+    """The broker that should hold another replica: in a rack of its own if possible, then the one that holds fewest."""
     used = {racks.get(one) for one in replicas}
     free = [one for one in load if one not in replicas]
     return min(free, key=lambda one: (racks.get(one) in used, load[one], one), default=None)
@@ -74,21 +74,22 @@ def evened(partitions: Sequence[Placed], brokers: Sequence[int], racks: Racks | 
 
 
 class _Spread:
-    """Who holds what, while it is being decided."""
+    """Which broker holds what, while it is being decided."""
 
     def __init__(self, targets: Mapping[Key, Replicas], brokers: Sequence[int], racks: Racks) -> None:
         self.targets = dict(targets)
         self._racks = racks
         self._load = dict.fromkeys(brokers, 0)
         self._held: dict[int, dict[str, dict[Key, None]]] = {node_id: {} for node_id in brokers}
-        """Of each broker and topic, the partitions."""
+        """The partitions of each broker and topic."""
         for key, replicas in self.targets.items():
             for node_id in replicas:
                 if node_id in self._load:
-                    self._take(node_id, key)
+                    self._add(node_id, key)
 
     def move_one(self) -> bool:
-        """Move one replica from whoever has most to whoever has least; False where nothing is gained any more."""
+        """Move one replica from the broker that has most to the one that has fewest; False where that gains nothing any
+        more."""
         rising = sorted(self._load, key=lambda one: (self._load[one], one))
         for source in sorted(self._load, key=lambda one: (-self._load[one], one)):
             for target in rising:
@@ -96,13 +97,13 @@ class _Spread:
                     break
                 if (key := self._movable(source, target)) is not None:
                     self.targets[key] = tuple(target if one == source else one for one in self.targets[key])
-                    self._let_go(source, key)
-                    self._take(target, key)
+                    self._drop(source, key)
+                    self._add(target, key)
                     return True
         return False
 
     def _movable(self, source: int, target: int) -> Key | None:
-        """A partition to move, of the topic of which the source has most more than the target."""
+        """A partition to move, of the topic in which the source is furthest ahead of the target."""
         held, there = self._held[source], self._held[target]
         for topic in sorted(held, key=lambda name: (len(there.get(name, ())) - len(held[name]), name)):
             for key in held[topic]:
@@ -114,11 +115,11 @@ class _Spread:
         others = {self._racks.get(one) for one in replicas if one != source}
         return self._racks.get(target) not in others or self._racks.get(source) in others
 
-    def _take(self, node_id: int, key: Key) -> None:
+    def _add(self, node_id: int, key: Key) -> None:
         self._load[node_id] += 1
         self._held[node_id].setdefault(key[0], {})[key] = None
 
-    def _let_go(self, node_id: int, key: Key) -> None:
+    def _drop(self, node_id: int, key: Key) -> None:
         self._load[node_id] -= 1
         del self._held[node_id][key[0]][key]
         if not self._held[node_id][key[0]]:

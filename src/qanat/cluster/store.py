@@ -1,22 +1,19 @@
-"""The port to the metadata store: everything that the cluster asks of shared memory.
+"""The port to the metadata store: everything that the cluster needs of shared memory.
 
-Adapters: `adapters.sqlite_store` (embedded, several processes on one host),
-`adapters.etcd_store` (several hosts) and `adapters.memory_store` (tests and
-simulation); each passes the same contract suite. The semantics are etcd's.
+Adapters: `adapters.sqlite_store` (embedded, several processes on one host), `adapters.etcd_store` (several hosts) and
+`adapters.memory_store` (tests and simulation); each passes the same contract suite. The semantics are etcd's.
 
-Rule 1: every commit that changes something gets the next revision (or a later one,
-        where others share the store); revisions only go forward. All that one
-        commit does carries one revision and is seen at once: by `get`, by `list`
-        and by watchers.
-Rule 2: who acts on what was read before compares it in the commit. A lease is only a
-        hint of liveness and fences nobody.
-Rule 3: within one commit a key is put at most once and not deleted as well, so the
-        order of operations means nothing but the order of their events.
-Rule 4: a commit that raised `StoreUnavailableError` may or may not have happened. It
-        is repeated only with compares under which a second time does no harm.
-Rule 5: cancelling a call does not undo it; what rule 4 says holds.
-Rule 6: keys are ASCII paths that start with `/`; values are bytes. What the keys are
-        is written in `keys`, what the values are in `values`.
+Rule 1: every commit that changes something gets the next revision (or a later one, where others share the store);
+        revisions only go forward. All that one commit does carries one revision and is seen at once: by `get`, by
+        `list` and by watchers.
+Rule 2: a caller that acts on what it read before compares it in the commit. A lease is only a hint of liveness and
+        fences no writer.
+Rule 3: within one commit a key is put at most once and not deleted as well, so the order of operations means nothing
+        but the order of their events.
+Rule 4: a commit that raised `StoreUnavailableError` may or may not have happened. It is repeated only with compares
+        under which a second time does no harm.
+Rule 5: cancelling a call does not undo it; rule 4 applies.
+Rule 6: keys are ASCII paths that start with `/`; values are bytes. `keys` and `values` define them.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ COMMIT_BYTES_MAX = 1024 * 1024
 
 
 class Entry(Struct, frozen=True):
-    """A key with its value, and when it came to be."""
+    """A key with its value and revisions."""
 
     key: str
     value: bytes
@@ -81,7 +78,7 @@ Compare = Absent | ModifiedAt | CreatedAt
 
 
 class Put(Struct, frozen=True):
-    """Write a key; with a lease, until that ends. An earlier lease of the key lets go of it."""
+    """Write a key; with a lease, until that ends. The key is detached from an earlier lease."""
 
     key: str
     value: bytes
@@ -103,8 +100,15 @@ class DeletePrefix(Struct, frozen=True):
 Operation = Put | Delete | DeletePrefix
 
 
+class Commit(Struct, frozen=True):
+    """Operations that happen at once if all compares hold."""
+
+    compares: tuple[Compare, ...]
+    operations: tuple[Operation, ...]
+
+
 class Committed(Struct, frozen=True):
-    """All of it happened, at this revision; where nothing changed, the revision that the store has."""
+    """All of it happened, at this revision; where nothing changed, the present revision of the store."""
 
     revision: Revision
 
@@ -141,23 +145,23 @@ class Changes(Struct, frozen=True):
 
 
 class Compacted(Struct, frozen=True):
-    """The last thing a watcher hears: history up to `revision` is gone. List, then watch from there."""
+    """The last item of a watch: history up to `revision` is gone. List, then watch from there."""
 
     revision: Revision
 
 
 class Lease(Struct, frozen=True):
-    """A promise that attached keys live at least `ttl_ms` (perhaps longer than asked) after the last keep-alive."""
+    """A promise that attached keys live at least `ttl_ms` (perhaps longer than requested) after the last keep-alive."""
 
     lease_id: LeaseId
     ttl_ms: int
 
 
 class KeptLease(Protocol):
-    """A lease that is renewed by itself, whatever the event loop is busy with, until it is released or over.
+    """A lease that is renewed in the background, whatever the event loop is busy with, until it is released or over.
 
-    Renewing ends as well when the loop has not run for half a minute: whoever cannot answer
-    clients should not keep its place.
+    Renewing ends as well when the loop has not run for half a minute: a process that cannot answer clients should lose
+    its registration.
     """
 
     @property
@@ -166,17 +170,17 @@ class KeptLease(Protocol):
     def remaining_ms(self) -> int:
         """For how long it certainly lives, by the last renewal that was answered and counted from when that was sent.
 
-        Not positive where it may be over. Who acts in the lease's name asks this first, with a margin, and
+        Not positive where it may be over. A caller that acts on the lease checks this first, with a margin, and
         compares all the same (rule 2).
         """
         ...
 
     async def lost(self) -> None:
-        """Return once the store has said that the lease is over, or renewing was given up: register anew."""
+        """Return once the store has said that the lease is over, or renewing was given up: register again."""
         ...
 
     async def release(self) -> None:
-        """Renew no more. The lease runs out by itself, or is revoked."""
+        """Renew no more. The lease expires by itself, or is revoked."""
         ...
 
 
@@ -208,7 +212,7 @@ class MetadataStore(Protocol):
     async def grant_lease(self, ttl_ms: int) -> Lease: ...
 
     async def keep_alive(self, lease: Lease) -> None:
-        """Begin the lease's time anew; `LeaseExpiredError` where it is over."""
+        """Restart the lease's time; `LeaseExpiredError` where it is over."""
         ...
 
     def keep(self, lease: Lease) -> KeptLease:
@@ -220,7 +224,7 @@ class MetadataStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let everything go; watchers that still wait fail. Closing twice is fine."""
+        """Release everything; watchers that still wait fail. Closing twice is fine."""
         ...
 
 
@@ -232,7 +236,7 @@ def check_key(key: str) -> None:
 
 
 def check_commit(compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
-    """What every adapter demands of a commit before it looks at the store: breaking it is a bug of the caller."""
+    """What every adapter requires of a commit before it looks at the store: breaking it is a bug of the caller."""
     assert len(operations) <= OPERATIONS_MAX, f"{len(operations)} operations in one commit, at most {OPERATIONS_MAX}"
     assert len(compares) <= OPERATIONS_MAX, f"{len(compares)} compares in one commit, at most {OPERATIONS_MAX}"
     for compare in compares:

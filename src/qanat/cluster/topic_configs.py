@@ -1,7 +1,7 @@
-"""What may be set for a topic, for brokers, or for a group, decided.
+"""Changes of settings of topics, brokers and groups, decided.
 
-What a setting means is the log's business: the caller passes `check_configs`, which raises
-`InvalidSettingError` (`LogSettings.parse` does).
+The log defines what a setting means: the caller passes `check_configs`, which raises `InvalidSettingError`
+(`LogSettings.parse` does).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIST_SETTINGS: Mapping[str, str] = {
     "follower.replication.throttled.replicas": "",
     "leader.replication.throttled.replicas": "",
 }
-"""Settings to which a value can be appended, or from which one can be taken, with what they are by default."""
+"""Settings to which a value can be appended, or from which one can be removed, with their defaults."""
 FLUSH_SETTINGS = ("flush.messages", "log.flush.interval.messages")
 """Settings, of a topic and of all, that say whether records are on disk before they are acknowledged."""
 
@@ -53,10 +53,10 @@ class ConfigChange(Struct, frozen=True):
 
 
 class ConfigPlan(Struct, frozen=True):
-    """One commit, and the overrides as they will be."""
+    """One commit, and the overrides after it."""
 
     of: str
-    """Whose settings: `topic orders`, `broker 1`, `all brokers`, `group billing`."""
+    """The owner of the settings: `topic orders`, `broker 1`, `all brokers`, `group billing`."""
     overrides: Mapping[str, str]
     compares: tuple[Compare, ...]
     operations: tuple[Operation, ...]
@@ -111,7 +111,7 @@ def decide_all_broker_configs(
     """Set exactly these for one broker, or for all of them."""
     overrides = checked(configs, check_configs)
     if isinstance(overrides, Rejection):
-        return Rejection(ErrorCode.INVALID_REQUEST, overrides.message)  # As Kafka has it, for brokers.
+        return Rejection(ErrorCode.INVALID_REQUEST, overrides.message)  # As in Kafka, for brokers.
     key = keys.broker_config(node_id)
     set_at = _flush_set_at(image, key, image.broker_overrides(node_id), overrides)
     config = values.BrokerConfig(overrides=overrides, flush_set_at=set_at)
@@ -134,7 +134,7 @@ def decide_group_configs(
 def decide_all_group_configs(
     image: MetadataImage, group_id: str, configs: Mapping[str, str | None], check_configs: CheckConfigs
 ) -> ConfigPlan | Rejection:
-    """Set exactly these for one group, which need not be there yet."""
+    """Set exactly these for one group, which need not exist yet."""
     overrides = checked(configs, check_configs)
     if isinstance(overrides, Rejection):
         return overrides
@@ -146,7 +146,7 @@ def decide_all_group_configs(
 def _flush_set_at(image: MetadataImage, key: str, before: Mapping[str, str], after: Mapping[str, str]) -> int:
     """Since when records are flushed as they are after the change.
 
-    What was acknowledged before may not be on disk: after a crash, only a member of later than this is trusted.
+    What was acknowledged before may not be on disk: after a crash, only members of later than this are trusted.
     """
     if any(before.get(name) != after.get(name) for name in FLUSH_SETTINGS):
         return values.SINCE_NOW
@@ -154,7 +154,7 @@ def _flush_set_at(image: MetadataImage, key: str, before: Mapping[str, str], aft
 
 
 def checked(configs: Mapping[str, str | None], check_configs: CheckConfigs) -> dict[str, str] | Rejection:
-    """Settings that the log accepts as they are, in order of their names."""
+    """Settings that the log accepts, in order of their names."""
     overrides: dict[str, str] = {}
     for name in sorted(configs):
         value = configs[name]

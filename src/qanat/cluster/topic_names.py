@@ -1,4 +1,4 @@
-"""Which names a topic may have: Kafka's rules, in Kafka's words."""
+"""Topic names: which ones are valid by Kafka's rules, in Kafka's words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERNAL_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC, IDEMPOT
 
 
 def name_problem(name: str) -> str | None:
-    """Why `name` cannot be a topic's, or `None` if it can."""
+    """Why `name` is no valid topic name, or `None` if it is."""
     reason = _reason(name)
     return None if reason is None else f"Topic name is invalid: {reason}"
 

@@ -1,11 +1,11 @@
-"""What may be done to topics, decided: create, delete, add partitions.
+"""Topics: create, delete, add partitions, decided.
 
-Each decision reads the image and returns a `TopicPlan`, which is one commit for the store, or a
-`Rejection`. Nothing is done here. The plan's compares hold as long as what was decided upon is
-unchanged; where the store refuses, catch up and decide again.
+Each decision reads the image and returns a `TopicPlan`, which is one commit for the store, or a `Rejection`. Nothing is
+done here. The plan's compares hold as long as what it was decided on is unchanged; where the store refuses, catch up
+and decide again.
 
-The collision of `a.b` with `a_b` is judged by the image alone. That is enough, because one controller
-decides, one request after another, with an image that contains its own earlier commits.
+The collision of `a.b` with `a_b` is judged by the image alone. That is enough, because one controller decides, one
+request after another, with an image that contains its own earlier commits.
 
 Settings are decided in `topic_configs`, names in `topic_names`, replicas in `placement`.
 """
@@ -27,20 +27,20 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
 
 DEFAULT = -1
-"""The protocol's way of asking for the default."""
+"""The protocol's value for the default."""
 PARTITIONS_MAX = 10_000
 """Partitions that one request may create, as in Kafka's controller."""
 
 
 class TopicDefaults(Struct, frozen=True):
-    """What a topic gets that does not say otherwise."""
+    """What a topic gets by default."""
 
     partitions: int = 4
     replication_factor: int = 1
 
 
 class CreateTopic(Struct, frozen=True):
-    """A wish for a topic. The id comes from the caller, who may be random; -1 asks for the default."""
+    """A request for a topic. The id comes from the caller, who may draw random numbers; -1 is the default."""
 
     name: str
     topic_id: TopicId
@@ -52,7 +52,7 @@ class CreateTopic(Struct, frozen=True):
 
 
 class TopicPlan(Struct, frozen=True):
-    """One commit, and the topic as it will be (as it was, for a deletion)."""
+    """One commit, and the topic after it (before it, for a deletion)."""
 
     topic: values.Topic
     overrides: Mapping[str, str]
@@ -105,7 +105,7 @@ def _judge_name(image: MetadataImage, name: str) -> Rejection | None:
 
 def _assign(image: MetadataImage, request: CreateTopic, defaults: TopicDefaults) -> Assignment | Rejection:
     if request.assignments:
-        return _assign_as_told(image, request)
+        return _assign_as_requested(image, request)
     if (rejection := _judge_numbers(request)) is not None:
         return rejection
     partitions = defaults.partitions if request.partitions == DEFAULT else request.partitions
@@ -114,7 +114,7 @@ def _assign(image: MetadataImage, request: CreateTopic, defaults: TopicDefaults)
     return place(brokers, range(partitions), factor, _ring_start(request.topic_id, brokers), _racks(image))
 
 
-def _assign_as_told(image: MetadataImage, request: CreateTopic) -> Assignment | Rejection:
+def _assign_as_requested(image: MetadataImage, request: CreateTopic) -> Assignment | Rejection:
     for name, number in (("replication factor", request.replication_factor), ("numPartitions", request.partitions)):
         if number != DEFAULT:
             return Rejection(

@@ -1,11 +1,10 @@
-"""What the keys of the metadata store hold: JSON that a person can read in the database.
+"""The values of the metadata store: JSON that a person can read in the database.
 
-Rule 1: every value carries the `version` of its form. Brokers of two versions run side by side
-        during an upgrade: a reader ignores fields that it does not know, so a field may
-        be added (with a default) but never removed, renamed or given another meaning. Whatever goes
-        beyond that is a new level of `format_levels`.
-Rule 2: who rewrites a value that it did not create whole must not drop unknown fields; today
-        every value is only ever rewritten by the version that the whole cluster runs.
+Rule 1: every value carries the `version` of its form. Brokers of two versions run side by side during an upgrade: a
+        reader ignores fields that it does not know, so a field may be added (with a default) but never removed, renamed
+        or given another meaning. Any other change is a new level of `format_levels`.
+Rule 2: a broker that rewrites a value that it did not create whole must not drop unknown fields; today every value is
+        only ever rewritten by the version that the whole cluster runs.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ NEVER = -1
 
 
 class UnreadableValueError(QanatError):
-    """A value in the metadata store that is not what its key promises."""
+    """A value in the metadata store that does not have the form of its key."""
 
 
 class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster's identity, made by the first broker."""
+    """The cluster's identity, written by the first broker."""
 
     version: int = 1
     cluster_id: str
@@ -40,7 +39,7 @@ class ClusterFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Controller(msgspec.Struct, frozen=True, kw_only=True):
-    """Who decides for the cluster. Its epoch is the key's create revision."""
+    """The controller. Its epoch is the key's create revision."""
 
     version: int = 1
     node_id: int
@@ -55,7 +54,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[tuple[int, ...], ...]
     is_internal: bool = False
     grown: tuple[tuple[int, int], ...] = ()
-    """Partitions that came later: from which number on, and a revision at which they were not yet there."""
+    """Partitions that were added later: from which number on, and a revision at which they did not exist yet."""
 
     @property
     def identity(self) -> TopicId:
@@ -74,7 +73,7 @@ SINCE_NOW = -1
 
 
 class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What was set for a topic, under Kafka's names; everything else is default."""
+    """The overrides of a topic, under Kafka's names; everything else is default."""
 
     version: int = 1
     overrides: dict[str, str]
@@ -83,23 +82,23 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What was set for one broker, or for all."""
+    """The overrides of one broker, or of all."""
 
     version: int = 1
     overrides: dict[str, str]
     flush_set_at: int = 0
-    """As of a topic, for the default of all topics."""
+    """As for a topic, for the default of all topics."""
 
 
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What was set for a group, whether or not there is such a group."""
+    """The overrides of a group, whether or not the group exists."""
 
     version: int = 1
     overrides: dict[str, str]
 
 
 class Listener(msgspec.Struct, frozen=True, kw_only=True):
-    """An address under which a broker wants to be reached."""
+    """An address of a broker."""
 
     name: str
     host: str
@@ -108,26 +107,27 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker that lives. Its epoch is the key's create revision; `incarnation` names the process."""
+    """A registered broker. Its epoch is the key's create revision; `incarnation` names the process."""
 
     version: int = 1
     node_id: int
     epoch: int = 0
-    """Written by version 1 of this value and read by nobody."""
+    """Written by version 1 of this value and never read."""
     incarnation: str
     listeners: tuple[Listener, ...]
     rack: str | None = None
     directory_id: str = ""
-    """Its data directory, of which it holds the lock: a registration with the same one is of a process that is gone."""
+    """Its data directory, of which it holds the lock: a registration with the same one is of a process that has
+    ended."""
     inter_broker: Listener | None = None
-    """Where other brokers find it; None where it has no such listener."""
+    """Its address for other brokers; None where it has no such listener."""
     is_stopping: bool = False
     """Whether it wants to lead nothing any more, because it is about to stop."""
     is_clean: bool = True
-    """Whether no process ever stopped in bad order; for brokers that do not know `sound_since`."""
+    """Whether every process ended by a clean shutdown; for brokers that do not know `sound_since`."""
     sound_since: int | None = None
     """The revision since which nothing that was not flushed is lost: after a crash, `SINCE_NOW`, which is this
-    registration's own, and later what that was. None by brokers that do not know it: `is_clean` speaks for them."""
+    registration's own, and later what that was. None from brokers that do not know it: then `is_clean` counts."""
     levels: tuple[int, int] = (1, 1)
     """The first and the last format level that it knows."""
     stopped_at: int = NEVER
@@ -135,11 +135,11 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     running_since: int = 0
     """The first epoch of the process, where this registration is not its first: it has lost nothing since."""
     proves_logs: bool = False
-    """Whether it answers GetReplicaLogInfo: brokers that do not are trusted as they were before."""
+    """Whether it answers GetReplicaLogInfo: brokers that do not are trusted without proofs, as before."""
 
 
 class NodeDirectory(msgspec.Struct, frozen=True, kw_only=True):
-    """The data directory of a node. It stays when the node goes; another one is a node that has lost its data."""
+    """The data directory of a node. It stays when the node goes; another one means that the node has lost its data."""
 
     version: int = 1
     directory_id: str
@@ -148,7 +148,7 @@ class NodeDirectory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaFault(msgspec.Struct, frozen=True, array_like=True):
-    """A replica that its broker cannot vouch for: damaged ranges, or a log that cannot be opened at all."""
+    """A faulty replica: damaged ranges, or a log that cannot be opened at all."""
 
     topic_id: str
     partition: int
@@ -166,21 +166,21 @@ class ReplicaFaults(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int = 1
     broker_epoch: int
-    """Of the process that reports them: what one before it said does not count."""
+    """Of the process that reports them: reports of an earlier one do not count."""
     faults: tuple[ReplicaFault, ...]
 
 
 class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A witness found nobody listening at a broker's address."""
+    """A witness's attempt to connect to a broker was refused."""
 
     version: int = 1
     witness: int
     broker_epoch: int
-    """The registration that this is about: a later one is another matter."""
+    """The registration that this is about; it does not concern a later one."""
 
 
 class Eviction(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker that the failure detector took for dead."""
+    """A broker that the failure detector evicted."""
 
     version: int = 1
     incarnation: str
@@ -197,10 +197,10 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
-    """Who leads a partition and who has all of it.
+    """A partition's leader, replicas and in-sync set.
 
-    `replicas` are all who are to hold it, the preferred leader first; while it is being moved, those who are to
-    let go of it come last and are in `removing` as well.
+    `replicas` are all brokers that are to hold it, the preferred leader first; while it is being moved, those that are
+    to be removed come last and are in `removing` as well.
     """
 
     version: int = 1
@@ -215,7 +215,7 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     is_recovered: bool = False
     """Whether the leader was elected although records may be missing."""
     damaged: tuple[int, ...] = ()
-    """Replicas that are repaired from the leader: until that is done they are members of nothing."""
+    """Replicas that are repaired from the leader: until then they are members of no set."""
 
     @property
     def in_sync_nodes(self) -> tuple[int, ...]:
@@ -223,7 +223,7 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas as they will be."""
+        """The replicas after a reassignment."""
         return tuple(node_id for node_id in self.replicas if node_id not in self.removing)
 
 
@@ -242,7 +242,7 @@ class _ShortState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ProducerIdBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """The first producer id that nobody has been given."""
+    """The first producer id that was never allocated."""
 
     version: int = 1
     next: int
@@ -256,7 +256,7 @@ _SHORT_FIELDS = _ShortState.__struct_fields__
 
 
 def encode(value: msgspec.Struct, level: int = 1) -> bytes:
-    """What to store, in the form of a format level."""
+    """The bytes to store, in the form of a format level."""
     if level >= _SHORT_FROM and isinstance(value, PartitionState):
         return msgspec.json.encode(_ShortState(*(getattr(value, name) for name in _SHORT_FIELDS)))
     return msgspec.json.encode(value)

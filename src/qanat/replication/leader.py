@@ -1,12 +1,13 @@
-"""One partition as its leader sees it: how far each follower is, what is committed, who should be in sync.
+"""The leader's view of one partition: how far each follower is, what is committed, which replicas should be in sync.
 
-A follower's fetch says how much it has on its disk. The leader's own part is told with every question,
-because the log knows it. One change of the in-sync set is under way at a time; whether it was stored is
-told by `stored` (with the state that holds now) and `settled`.
+A follower's fetch says how much it has on its disk. The caller passes the leader's own offset each time, because the
+log knows it. One change of the in-sync set is under way at a time; `stored` (with the state that holds now) and
+`settled` say whether it was stored.
 
-A follower has caught up when it asks for the end of the log, or for what was the end when it asked before; who has not
-done so for `lag_max_ms` is dropped. It joins when it has everything committed, and everything up to the start of the
-leader's epoch (C11): before that it may hold records that the leader does not have.
+A follower has caught up when it fetches from the end of the log, or from what was the end at its fetch before. The
+leader removes a follower that has not caught up for `lag_max_ms`. A follower joins when it has everything that is
+committed, and everything up to the start of the leader's epoch (C11): before that it may hold records that the leader
+does not have.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ _UNKNOWN = -1
 class Progress:
     """How far one follower is."""
 
-    __slots__ = ("asked_ms", "caught_up_ms", "end_before", "epoch", "offset", "start_offset")
+    __slots__ = ("caught_up_ms", "end_before", "epoch", "fetched_ms", "offset", "start_offset")
 
     def __init__(self, now_ms: int) -> None:
         self.offset = _UNKNOWN
         """Everything below is on its disk."""
         self.start_offset = 0
-        """Where its copy starts."""
+        """Where its log starts."""
         self.epoch = NEVER
-        """The broker's epoch in which it last asked."""
-        self.asked_ms = now_ms
+        """The broker epoch of its last fetch."""
+        self.fetched_ms = now_ms
         self.end_before = 0
-        """Where the log ended when it last asked."""
+        """Where our log ended at its last fetch."""
         self.caught_up_ms = now_ms
-        """When it last had everything; a new leader gives everybody the benefit of the doubt."""
+        """When it last had everything; a new leader counts every follower as caught up at first."""
 
 
 class Change(Struct, frozen=True):
-    """An in-sync set to be stored: node ids, and the epochs in which those that are new asked."""
+    """An in-sync set to be stored: its node ids, and the broker epochs of its new members."""
 
     in_sync: tuple[int, ...]
     joined: Mapping[int, int]
@@ -72,9 +73,9 @@ class Leader:
         self.min_in_sync = 1
 
     def stored(self, replicas: Sequence[int], in_sync: Sequence[int], now_ms: int, *, is_held: bool = False) -> None:
-        """Take over what the store has; `is_held` while others count on nothing being committed (KIP-966).
+        """Apply what the store has; `is_held` while eligible replicas rely on nothing being committed (KIP-966).
 
-        Where that is no news, a change that is under way still is: it may have been stored, unknown to us.
+        Where that changes nothing, a change under way stays under way: it may have been stored without our knowing it.
         """
         if (self.replicas, self.in_sync, self._is_held) != (tuple(replicas), tuple(in_sync), is_held):
             self._pending = None
@@ -87,11 +88,11 @@ class Leader:
         for node_id in [node_id for node_id in self._followers if node_id not in replicas]:
             del self._followers[node_id]
 
-    def asked(
+    def note_fetch(
         self, node_id: int, broker_epoch: int, offset: int, end_offset: int, now_ms: int, start_offset: int = 0
     ) -> bool:
-        """A follower asks for `offset`, having everything from `start_offset` on; False where it is none of ours, or an
-        old process."""
+        """A follower fetches from `offset` and has everything from `start_offset` on; False where it is no replica, or
+        an old process."""
         follower = self._followers.get(node_id)
         if follower is None or broker_epoch < follower.epoch:
             return False
@@ -101,15 +102,15 @@ class Leader:
         if offset >= end_offset:
             follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
         elif follower.end_before and offset >= follower.end_before:
-            follower.caught_up_ms = max(follower.caught_up_ms, follower.asked_ms)
+            follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
         follower.offset = offset
         follower.start_offset = start_offset
         follower.end_before = end_offset
-        follower.asked_ms = now_ms
+        follower.fetched_ms = now_ms
         return True
 
     def committed(self, own_offset: int) -> int | None:
-        """Up to where every member has everything; None while nothing can be committed."""
+        """The offset up to which every member has everything; None while nothing can be committed."""
         if self._is_held or len(self.in_sync) < min(self.min_in_sync, len(self.replicas)):
             return None
         lowest = own_offset
@@ -122,13 +123,13 @@ class Leader:
         return lowest
 
     def shared_start(self, own_start: int) -> int:
-        """From where on every member has forgotten what was before: whoever leads next does not bring it back."""
+        """The offset before which no member has records any more: the next leader does not bring them back."""
         others = [node_id for node_id in self._maximal() if node_id != self._node_id]
         starts = [follower.start_offset for node_id in others if (follower := self._followers.get(node_id)) is not None]
         return min(own_start, *starts) if starts else own_start
 
     def held_by(self, node_id: int) -> tuple[int, int]:
-        """From where to where a follower certainly has everything; an empty range where it has not said."""
+        """The range of offsets that a follower certainly has; an empty one where it has not fetched yet."""
         follower = self._followers.get(node_id)
         if follower is None or follower.offset == _UNKNOWN:
             return 0, _UNKNOWN
@@ -142,9 +143,9 @@ class Leader:
     def change_wanted(
         self, alive: Mapping[int, int], high_watermark: int, end_offset: int, now_ms: int
     ) -> Change | None:
-        """The set as it should be, where that is another one; `alive` are the epochs of brokers that may be members.
+        """The in-sync set as it should be, where it differs; `alive` are the epochs of brokers that may be members.
 
-        Until it is `stored` or `settled`, nothing else is wanted, and what leaves or joins counts for
+        Until the change is `stored` or `settled`, no other one is wanted, and replicas that leave or join count for
         commitment in both sets.
         """
         if self._pending is not None:
@@ -165,11 +166,11 @@ class Leader:
         return Change(self._pending, joined)
 
     def is_pending(self, change: Change) -> bool:
-        """Whether this is the change that is under way: what was stored meanwhile may have overtaken it."""
+        """Whether this is the change under way: a state that was stored meanwhile may have replaced it."""
         return self._pending is change.in_sync
 
     def settled(self, change: Change) -> None:
-        """It is known whether the change was stored, and what holds now was told."""
+        """The outcome of the change is known, and `stored` has applied the state that holds now."""
         if self.is_pending(change):
             self._pending = None
 

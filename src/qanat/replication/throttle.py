@@ -1,16 +1,16 @@
-"""How fast copies may be brought up to date: bytes a second, so that catching up leaves room for everything else.
+"""The replication throttle: bytes a second for replicas that catch up, so that live traffic has room.
 
-What was sent or taken is a debt that is paid off at the rate. While there is any, nothing more is due.
+Bytes that were sent or received are a debt that is paid off at the rate. While there is debt, no more bytes are due.
 """
 
 from __future__ import annotations
 
 UNLIMITED = 2**63 - 1
-"""The rate of whoever was told none; Kafka's number for it."""
+"""The rate where none is set; Kafka's number for it."""
 
 
 class Throttle:
-    """One direction of one broker. The rate may be another one every time."""
+    """One direction of one broker. The rate may differ with every call."""
 
     __slots__ = ("_debt_bytes", "_seen_ms")
 
@@ -19,7 +19,7 @@ class Throttle:
         self._seen_ms = 0
 
     def spend(self, size: int, rate: int, now_ms: int) -> None:
-        """Take note of bytes that have been moved."""
+        """Count bytes that have been moved."""
         self._pay(rate, now_ms)
         self._debt_bytes += size
 

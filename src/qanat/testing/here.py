@@ -110,8 +110,8 @@ class BrokerHere:
         """Create a topic; raises `ValueError` where the broker refuses it."""
         broker = self.node.broker
         spelled = {key: str(value) for key, value in (configs or {}).items()}
-        request = CreateTopic(name, broker.new_topic_id(), partitions=partitions, configs=spelled)
-        outcome = await broker.create_topic(request)
+        request = CreateTopic(name, broker.metadata_changes.new_topic_id(), partitions=partitions, configs=spelled)
+        outcome = await broker.metadata_changes.create_topic(request)
         if isinstance(outcome, Rejection):
             raise ValueError(f"topic {name!r} cannot be created: {outcome.message}")
 

@@ -6,7 +6,7 @@ import pytest
 
 from qanat.app.cluster.faults import Faults, FaultyReplica, Waiting
 from qanat.app.cluster.view import PartitionView
-from qanat.cluster.waits import ranges_told
+from qanat.cluster.election_waits import format_ranges
 
 
 def _partition(leader: int, in_sync: tuple[int, ...] = (1,)) -> PartitionView:
@@ -46,4 +46,4 @@ def test_whom_an_election_waits_for_is_told(waiting: Waiting, told: str) -> None
 
 
 def test_ranges_are_told_as_people_write_them() -> None:
-    assert ranges_told(((4, 5), (7, 10), (10, 12))) == "4, 7 to 11"
+    assert format_ranges(((4, 5), (7, 10), (10, 12))) == "4, 7 to 11"

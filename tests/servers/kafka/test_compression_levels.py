@@ -29,7 +29,7 @@ def make(broker: RunningBroker, name: str, **settings: str) -> None:
 
 def written_bytes(broker: RunningBroker, name: str) -> int:
     """What one message of the same text adds to the log."""
-    found = broker.broker.partition(name, 0)
+    found = broker.broker.lookup.led(name, 0)
     assert isinstance(found, Partition)
     before = found.log.size
     producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})

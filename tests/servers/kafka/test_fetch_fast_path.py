@@ -96,7 +96,7 @@ async def running() -> AsyncIterator[BrokerHere]:
 
 
 def partition_of(broker: BrokerHere) -> Partition:
-    found = broker.node.broker.partition(TOPIC, 0)
+    found = broker.node.broker.lookup.led(TOPIC, 0)
     assert isinstance(found, Partition)
     return found
 
@@ -182,7 +182,7 @@ async def test_who_waits_at_a_topic_that_is_deleted_is_told() -> None:
     async with running() as broker:
         client = Client(broker)
         client.ask(wait_ms=LONG_MS)
-        await broker.node.broker.carry_out(lambda image: decide_delete(image, TOPIC))
+        await broker.node.broker.metadata_changes.carry_out(lambda image: decide_delete(image, TOPIC))
 
         assert (await client.answer()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert client.parked == 0

@@ -141,7 +141,7 @@ def test_c37_open_and_late_transactions_are_told(broker: EmbeddedBroker) -> None
     open_ = scrape(broker)
     logs = [one.log for one in broker.node.broker.partitions.values() if one.log.topic_partition.topic == "orders"]
     # As if nobody had written to it for longer than any transaction may take, and 15 seconds.
-    timeout_ms = broker.node.broker.transaction_settings.transaction_max_timeout_ms
+    timeout_ms = broker.node.broker.current_settings.transactions.transaction_max_timeout_ms
     (state,) = logs[0].producers.states.values()
     state.last_used_ms -= timeout_ms + 16_000
     late = scrape(broker)

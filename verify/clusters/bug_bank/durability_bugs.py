@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from qanat.broker.coordinators.coordinator_shard import CoordinatorShard
 from qanat.broker.replicas import replica_fetchers
-from qanat.broker.replicas.local_replicas import Copy
+from qanat.broker.replicas.local_replicas import FollowerReplica
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
 from qanat.broker.replicas.replica_fetchers import _ReplicaFetcher
@@ -26,12 +26,14 @@ def follow_without_fsync(patches: Patches) -> None:
     """T7: a follower reports records that are not on its disk yet."""
     append = _ReplicaFetcher._append
 
-    def appended(followed: _ReplicaFetcher, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
-        append(followed, copy, row)
+    def appended(
+        followed: _ReplicaFetcher, replica: FollowerReplica, row: PartitionData
+    ) -> asyncio.Future[None] | None:
+        append(followed, replica, row)
         return None
 
     patches.put(_ReplicaFetcher, "_append", appended)
-    patches.put(replica_fetchers, "_is_settled", lambda copy: copy.log.running_job != "truncation")
+    patches.put(replica_fetchers, "_is_settled", lambda replica: replica.log.running_job != "truncation")
 
 
 def commit_without_the_leaders_disk(patches: Patches) -> None:

@@ -8,28 +8,32 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from qanat.broker.broker import Broker
 from qanat.broker.controller import controller_loop
 from qanat.broker.metadata.image_watcher import ImageWatcher
 from qanat.broker.metadata.registration import Membership
 from qanat.broker.replicas.isr_changes import IsrChanges
 from qanat.broker.replicas.replica_faults import ReplicaFaults
 from qanat.broker.replicas.replica_logs import ReplicaLogs
+from qanat.broker.settings.current_settings import CurrentSettings
 from qanat.cluster import elections, failure_detector, reassignments
-from qanat.cluster.controller import Commit, PartitionChange, commits
+from qanat.cluster.controller import PartitionChange, commits
 from qanat.cluster.elections import Rules
 from qanat.cluster.failure_detector import FailureDetector, Verdict
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.nodes import Standing, Standings
-from qanat.cluster.store import CreatedAt
+from qanat.cluster.nodes import MemberStatus, MemberStatuses
+from qanat.cluster.store import Commit, CreatedAt
 from qanat.cluster.values import Member, PartitionState
 from verify.clusters.bug_bank.bug import Patches
 
 
 def elect_any_replica(patches: Patches) -> None:
     """C14: without a member of the in-sync set, any replica leads."""
-    rules_of = Broker.rules_of
-    patches.put(Broker, "rules_of", lambda broker, topic: replace(rules_of(broker, topic), is_unclean_allowed=True))
+    rules = CurrentSettings.election_rules
+    patches.put(
+        CurrentSettings,
+        "election_rules",
+        lambda settings, topic: replace(rules(settings, topic), is_unclean_allowed=True),
+    )
 
 
 def take_an_empty_disk_for_the_old_one(patches: Patches) -> None:
@@ -43,23 +47,23 @@ def take_an_empty_disk_for_the_old_one(patches: Patches) -> None:
 
 def take_a_crash_for_a_stop(patches: Patches) -> None:
     """C13: after a crash, a member of a topic that is not flushed is trusted."""
-    standing = Standings.of
+    status = MemberStatuses.of
 
-    def trusted(standings: Standings, member: Member) -> Standing:
-        found = standing(standings, member)
-        return Standing.BACK if found is Standing.DOUBTFUL else found
+    def trusted(standings: MemberStatuses, member: Member) -> MemberStatus:
+        found = status(standings, member)
+        return MemberStatus.BACK if found is MemberStatus.DOUBTFUL else found
 
-    patches.put(Standings, "of", trusted)
+    patches.put(MemberStatuses, "of", trusted)
 
 
 def trust_any_disk_that_is_back(patches: Patches) -> None:
-    """T8: a restarted broker is a member as before, without proof of what its log holds."""
-    patches.put(Standings, "_unfit", lambda standings, member, node: None)
+    """T8: a process that is back is a member as it was; its log proves nothing."""
+    patches.put(MemberStatuses, "_unfit", lambda standings, member, node: None)
 
 
 def compare_no_extents(patches: Patches) -> None:
-    """C70: of the restarted members any one leads, and all are in sync, however long their logs are."""
-    patches.put(elections, "_best", lambda members, look: list(members))
+    """C70: of those that are back, any leads, and all are in sync."""
+    patches.put(elections, "_best", lambda members, statuses: list(members))
 
 
 def take_a_log_made_anew_for_the_old_one(patches: Patches) -> None:
@@ -70,7 +74,7 @@ def take_a_log_made_anew_for_the_old_one(patches: Patches) -> None:
         return described(logs, ref, at, 0)
 
     patches.put(ReplicaLogs, "_described", ageless)
-    patches.put(elections, "_must_wait", lambda sound, gone, look: False)
+    patches.put(elections, "_must_wait", lambda sound, gone, statuses: False)
 
 
 def report_no_faults(patches: Patches) -> None:
@@ -82,19 +86,19 @@ def let_eligible_replicas_stay(patches: Patches) -> None:
     """C13 (KIP-966): a replica that left while nothing could be committed stays eligible after commits resume."""
     from qanat.broker.replicas.local_replicas import LocalReplicas
 
-    with_in_sync, tell_leader = elections.with_in_sync, LocalReplicas._tell_leader
+    with_in_sync, update_leader = elections.with_in_sync, LocalReplicas._update_leader
 
     def kept(state: PartitionState, in_sync: Sequence[int], joined: Any, rules: Rules) -> PartitionState:
         after = with_in_sync(state, in_sync, joined, rules)
         dropped = [one for one in (*state.in_sync, *state.eligible) if one.node_id not in in_sync]
         return replace(after, eligible=tuple(dropped))
 
-    def led(local_replicas: LocalReplicas, partition: Any, leader: Any, state: PartitionState) -> None:
-        tell_leader(local_replicas, partition, leader, replace(state, eligible=()))
+    def told(local_replicas: LocalReplicas, partition: Any, leader: Any, state: PartitionState) -> None:
+        update_leader(local_replicas, partition, leader, replace(state, eligible=()))
 
     patches.put(elections, "with_in_sync", kept)
     patches.put(_module_of(IsrChanges), "with_in_sync", kept)
-    patches.put(LocalReplicas, "_tell_leader", led)
+    patches.put(LocalReplicas, "_update_leader", told)
 
 
 def control_by_lease_alone(patches: Patches) -> None:
@@ -108,13 +112,13 @@ def control_by_lease_alone(patches: Patches) -> None:
 
 
 def change_isr_without_comparing(patches: Patches) -> None:
-    """C09, C81: a leader writes the in-sync set without comparing the state that it read."""
-    insist = IsrChanges._insist
+    """C09, C81: a leader writes the in-sync set, whoever has written the state since."""
+    commit = IsrChanges._commit_until_known
 
     async def careless(sets: IsrChanges, compares: Any, operations: Any) -> bool:
-        return await insist(sets, [one for one in compares if isinstance(one, CreatedAt)], operations)
+        return await commit(sets, [one for one in compares if isinstance(one, CreatedAt)], operations)
 
-    patches.put(IsrChanges, "_insist", careless)
+    patches.put(IsrChanges, "_commit_until_known", careless)
 
 
 def keep_an_epoch_when_the_leader_changes(patches: Patches) -> None:
@@ -130,8 +134,8 @@ def drop_members_silently(patches: Patches) -> None:
     """C13: the last members of an in-sync set are dropped when they are gone, and a live replica leads."""
     members = elections._members
 
-    def forgotten(state: PartitionState, look: Standings, rules: Rules) -> PartitionState:
-        after, nodes = members(state, look, rules), look.nodes
+    def forgotten(state: PartitionState, statuses: MemberStatuses, rules: Rules) -> PartitionState:
+        after, nodes = members(state, statuses, rules), statuses.nodes
         alive = [nodes.as_member(node_id) for node_id in state.target if nodes.is_ready(node_id)]
         if alive and not any(member.node_id in nodes.alive for member in after.in_sync):
             return replace(after, in_sync=tuple(alive[:1]))

@@ -10,7 +10,7 @@ from qanat.api.records import fetch as fetch_api
 from qanat.broker.replicas import fetch
 from qanat.broker.replicas.fetch import Fetch, Found, Wanted
 from qanat.broker.replicas.isr_changes import IsrChanges
-from qanat.broker.replicas.local_replicas import Copy, LocalReplicas
+from qanat.broker.replicas.local_replicas import FollowerReplica, LocalReplicas
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.replica_fetchers import _ReplicaFetcher
 from qanat.cluster.values import PartitionState
@@ -23,19 +23,19 @@ from verify.clusters.bug_bank.bug import Patches
 
 
 def truncate_to_the_high_watermark(patches: Patches) -> None:
-    """C01 (KIP-101): a follower of a new leader truncates to its high watermark."""
-    take = _ReplicaFetcher._take
+    """C01 (KIP-101): a follower of a new leader cuts what it does not know to be committed."""
+    apply = _ReplicaFetcher._apply
 
-    def taken(followed: _ReplicaFetcher, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
-        log, cut = copy.log, followed.__dict__.setdefault("cut", set())
-        if (copy.at, copy.leader_epoch) not in cut and log.high_watermark < log.end_offset:
-            cut.add((copy.at, copy.leader_epoch))
-            followed._cut(copy, lambda: followed._broker.runtime.truncate(log, log.high_watermark))
+    def applied(followed: _ReplicaFetcher, replica: FollowerReplica, row: PartitionData) -> asyncio.Future[None] | None:
+        log, cut = replica.log, followed.__dict__.setdefault("cut", set())
+        if (replica.at, replica.leader_epoch) not in cut and log.high_watermark < log.end_offset:
+            cut.add((replica.at, replica.leader_epoch))
+            followed._truncate(replica, lambda: followed._host.runtime.truncate(log, log.high_watermark))
             return None
-        cut.add((copy.at, copy.leader_epoch))
-        return take(followed, copy, row)
+        cut.add((replica.at, replica.leader_epoch))
+        return apply(followed, replica, row)
 
-    patches.put(_ReplicaFetcher, "_take", taken)
+    patches.put(_ReplicaFetcher, "_apply", applied)
 
 
 def never_truncate(patches: Patches) -> None:
@@ -95,11 +95,11 @@ def forget_a_change_without_an_answer(patches: Patches) -> None:
 
     async def tried(sets: IsrChanges, compares: Any, operations: Any) -> bool:
         try:
-            return await sets._broker.metadata.commit(compares, operations)
+            return await sets._node.metadata.commit(compares, operations)
         except StoreUnavailableError:
             return False
 
-    patches.put(IsrChanges, "_insist", tried)
+    patches.put(IsrChanges, "_commit_until_known", tried)
 
 
 def join_before_the_epoch_is_reached(patches: Patches) -> None:
@@ -150,17 +150,19 @@ def commit_with_too_few(patches: Patches) -> None:
 
 
 def take_answers_of_the_leader_before(patches: Patches) -> None:
-    """C06: a follower appends the response of a leader that has been replaced meanwhile."""
-    take_all = _ReplicaFetcher._take_all
+    """C06: what was asked of one leader is appended although another leads by now."""
+    apply_all = _ReplicaFetcher._apply_all
 
-    async def taken(followed: _ReplicaFetcher, response: FetchResponse, asked: dict[TopicPartition, Copy]) -> None:
-        now, followed._copies = followed._copies, {**followed._copies, **asked}
+    async def applied(
+        followed: _ReplicaFetcher, response: FetchResponse, fetched: dict[TopicPartition, FollowerReplica]
+    ) -> None:
+        now, followed._replicas = followed._replicas, {**followed._replicas, **fetched}
         try:
-            await take_all(followed, response, asked)
+            await apply_all(followed, response, fetched)
         finally:
-            followed._copies = now
+            followed._replicas = now
 
-    patches.put(_ReplicaFetcher, "_take_all", taken)
+    patches.put(_ReplicaFetcher, "_apply_all", applied)
 
 
 def lead_on_after_a_restart(patches: Patches) -> None:
@@ -202,8 +204,8 @@ def forget_producers_on_followers(patches: Patches) -> None:
 
 
 def mix_topics_of_one_name(patches: Patches) -> None:
-    """C19: a topic that was deleted and created again is taken for the same one."""
-    host_topic = LocalReplicas.host_topic
+    """C19: a topic that was deleted and made again is taken for the same."""
+    reconcile_topic = LocalReplicas.reconcile_topic
 
     async def hosted(local_replicas: LocalReplicas, name: str) -> None:
         topic, logs = local_replicas._image.topics.get(name), local_replicas._by_topic.get(name, {})
@@ -211,6 +213,6 @@ def mix_topics_of_one_name(patches: Patches) -> None:
             return  # The topic may be created again.
         for at in logs:
             logs[at] = topic.identity.value.bytes
-        await host_topic(local_replicas, name)
+        await reconcile_topic(local_replicas, name)
 
-    patches.put(LocalReplicas, "host_topic", hosted)
+    patches.put(LocalReplicas, "reconcile_topic", hosted)

@@ -61,7 +61,7 @@ async def _move(
                 )
         return decide_reassignment(image, topic, asked.partition_index, asked.replicas)
 
-    return await attempt(context.broker.carry_out(decide))
+    return await attempt(context.broker.metadata_changes.carry_out(decide))
 
 
 def _told(outcome: PartitionPlan | Rejection) -> tuple[ErrorCode, str | None]:

@@ -33,8 +33,8 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
         )
     broker = context.broker
     return DescribeClusterResponse(
-        cluster_id=broker.cluster_id,
-        controller_id=broker.controller_id,
+        cluster_id=broker.metadata.image.cluster_id,
+        controller_id=broker.metadata.image.controller_id,
         brokers=[
             DescribeClusterBroker(one.node_id, one.listeners[0].host, one.listeners[0].port, one.rack)
             for one in broker.metadata.image.brokers.values()

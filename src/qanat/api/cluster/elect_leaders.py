@@ -69,10 +69,10 @@ async def _elect(
     broker = context.broker
 
     def decide(image: MetadataImage) -> PartitionPlan | Rejection:
-        rules, evidence = broker.rules_of(topic), _evidence(image, topic, number, proofs)
+        rules, evidence = broker.current_settings.election_rules(topic), _evidence(image, topic, number, proofs)
         return decide_election(image, topic, number, rules, evidence, is_unclean=is_unclean)
 
-    return await attempt(broker.carry_out(decide))
+    return await attempt(broker.metadata_changes.carry_out(decide))
 
 
 def _evidence(image: MetadataImage, topic: str, number: int, proofs: Proofs) -> Evidence:

@@ -33,7 +33,7 @@ async def handle(request: GetReplicaLogInfoRequest, context: RequestContext) -> 
     broker = context.broker
     wanted = _faulty(broker) if request.faulty_only else _named(request)
     # Before the logs are looked at: a broker that registers anew meanwhile proves nothing for its new epoch.
-    epoch = broker.broker_epoch
+    epoch = broker.membership.epoch_in_requests
     described = await broker.replica_logs.describe([ref for refs in wanted.values() for ref in refs])
     return GetReplicaLogInfoResponse(
         broker_epoch=epoch,

@@ -50,7 +50,7 @@ async def handle(request: UpdateFeaturesRequest, context: RequestContext) -> Upd
 
 
 async def _update(level: int, context: RequestContext, *, is_dry_run: bool) -> LevelPlan | Rejection:
-    decided = context.broker.carry_out(lambda image: decide_level(image, level), is_dry_run=is_dry_run)
+    decided = context.broker.metadata_changes.carry_out(lambda image: decide_level(image, level), is_dry_run=is_dry_run)
     return await attempt(decided)
 
 

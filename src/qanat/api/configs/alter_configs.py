@@ -63,12 +63,14 @@ async def _alter(
 
     def decide(image: MetadataImage) -> ConfigPlan | Rejection:
         if resource.resource_type == ResourceType.TOPIC:
-            return decide_all_configs(image, name, wanted, broker.check_topic)
+            return decide_all_configs(image, name, wanted, broker.current_settings.check_topic)
         if resource.resource_type == ResourceType.GROUP:
             return decide_all_group_configs(image, name, wanted, broker.group_configs.check)
-        return decide_all_broker_configs(image, owner_of(name), wanted, partial(broker.check_own, is_for_all=not name))
+        return decide_all_broker_configs(
+            image, owner_of(name), wanted, partial(broker.current_settings.check_broker, is_for_all=not name)
+        )
 
-    return await attempt(broker.carry_out(decide, is_dry_run=is_dry_run))
+    return await attempt(broker.metadata_changes.carry_out(decide, is_dry_run=is_dry_run))
 
 
 def _response(resource: AlterConfigsResource, outcome: ConfigPlan | Rejection) -> AlterConfigsResourceResponse:

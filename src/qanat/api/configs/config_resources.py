@@ -72,7 +72,7 @@ def judge_change(resource_type: int, name: str, settings: Sequence[str], broker:
 
 def _judge_own(settings: Sequence[str], broker: Broker) -> Rejection | None:
     """Why a broker's settings cannot be changed while it runs."""
-    known = {entry.name for entry in broker_entries(broker)}
+    known = {entry.name for entry in broker_entries(broker.current_settings)}
     fixed = [name for name in settings if name in known and name not in DYNAMIC]
     if not fixed:
         return None

@@ -49,11 +49,13 @@ def _entries(resource: DescribeConfigsResource, context: RequestContext) -> list
     name, broker = resource.resource_name, context.broker
     image = broker.metadata.image
     if resource.resource_type == ResourceType.TOPIC:
-        return judge_topic(name, image) or topic_entries(image.overrides(name), layers_of(broker))
+        return judge_topic(name, image) or topic_entries(image.overrides(name), layers_of(broker.current_settings))
     if resource.resource_type == ResourceType.BROKER:
         if not name:
-            return entries_for_all(broker)
-        return judge_broker(name, broker, f"{broker.node_id} or empty string") or broker_entries(broker)
+            return entries_for_all(broker.current_settings)
+        return judge_broker(name, broker, f"{broker.node_id} or empty string") or broker_entries(
+            broker.current_settings
+        )
     if resource.resource_type == ResourceType.GROUP:
         return broker.group_configs.entries(name) if name else NO_GROUP
     return wrong_type(resource.resource_type)

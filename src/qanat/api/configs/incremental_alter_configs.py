@@ -66,12 +66,14 @@ async def _alter(
 
     def decide(image: MetadataImage) -> ConfigPlan | Rejection:
         if resource.resource_type == ResourceType.TOPIC:
-            return decide_configs(image, name, some, broker.check_topic)
+            return decide_configs(image, name, some, broker.current_settings.check_topic)
         if resource.resource_type == ResourceType.GROUP:
             return decide_group_configs(image, name, some, broker.group_configs.check)
-        return decide_broker_configs(image, owner_of(name), some, partial(broker.check_own, is_for_all=not name))
+        return decide_broker_configs(
+            image, owner_of(name), some, partial(broker.current_settings.check_broker, is_for_all=not name)
+        )
 
-    return await attempt(broker.carry_out(decide, is_dry_run=is_dry_run))
+    return await attempt(broker.metadata_changes.carry_out(decide, is_dry_run=is_dry_run))
 
 
 async def _changes(resource: AlterConfigsResource, context: RequestContext) -> list[ConfigChange] | Rejection:

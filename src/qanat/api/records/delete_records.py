@@ -58,7 +58,7 @@ def _move_start(
     topic: str, offset: int, result: DeleteRecordsPartitionResult, context: RequestContext
 ) -> Partition | None:
     """Let the records go; returns the partition if that is yet to be made durable."""
-    partition = context.broker.writable_partition(topic, result.partition_index)
+    partition = context.broker.lookup.writable(topic, result.partition_index)
     error = _judge(partition, offset)
     if isinstance(partition, ErrorCode) or error:
         result.error_code = error

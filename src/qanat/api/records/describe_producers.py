@@ -32,7 +32,7 @@ async def _describe(request: DescribeProducersRequest, context: RequestContext) 
 
 
 async def _partition(topic: str, number: int, context: RequestContext) -> PartitionResponse:
-    partition = context.broker.partition(topic, number)
+    partition = context.broker.lookup.led(topic, number)
     if not isinstance(partition, Partition):
         return PartitionResponse(number, partition)
     known = list(partition.log.producers.states.items())

@@ -23,10 +23,10 @@ from qanat.broker.replicas.fetch_sessions import (
     FINAL_EPOCH,
     FIRST_EPOCH,
     NO_SESSION,
-    Asked,
     FetchSession,
     PartitionKey,
-    Told,
+    PartitionRequest,
+    PartitionStatus,
 )
 from qanat.broker.replicas.partition import Partition
 from qanat.model.error_codes import ErrorCode
@@ -76,7 +76,7 @@ def handle(request: FetchRequest, context: RequestContext) -> object:
 def _fetch(
     request: FetchRequest,
     context: RequestContext,
-    asked: dict[PartitionKey, Asked],
+    asked: dict[PartitionKey, PartitionRequest],
     wanted: list[Wanted],
     session: FetchSession | None,
 ) -> Fetch:
@@ -95,7 +95,9 @@ def _fetch(
         is_follower=follower >= 0,
     )
     if throttled:
-        fetch.on_answer = lambda: context.broker.throttles.sent(sum(fetch.found[place].size for place in throttled))
+        fetch.on_answer = lambda: context.broker.throttles.note_sent(
+            sum(fetch.found[place].size for place in throttled)
+        )
     return fetch
 
 
@@ -129,30 +131,30 @@ def _take_note(request: FetchRequest, context: RequestContext, follower: int, wa
         if isinstance(partition, Partition) and one.leader_epoch == partition.leader_epoch:
             if _diverges_here(one, partition):
                 continue  # What it has is not ours: it says so after it has cut that off.
-            if not context.broker.isr_changes.asked(partition, follower, epoch, one.offset, one.start_offset):
+            if not context.broker.isr_changes.note_fetch(partition, follower, epoch, one.offset, one.start_offset):
                 wanted[place] = one._replace(partition=ErrorCode.NOT_LEADER_OR_FOLLOWER)
             elif throttles.is_leading_throttled(partition, follower):
                 throttled.append(place)
-                wanted[place] = one._replace(is_held_back=throttles.is_leading_exceeded())
+                wanted[place] = one._replace(is_throttled=throttles.is_leading_exceeded())
     return throttled
 
 
-def _hurry(asked: dict[PartitionKey, Asked], wanted: list[Wanted], session: FetchSession) -> None:
+def _hurry(asked: dict[PartitionKey, PartitionRequest], wanted: list[Wanted], session: FetchSession) -> None:
     """Let a follower hear at once of what is committed: its consumers wait for that."""
     for place, key in enumerate(asked):
-        if (told := session.told.get(key)) is not None:
-            wanted[place] = wanted[place]._replace(told_high=told.high_watermark)
+        if (sent := session.sent.get(key)) is not None:
+            wanted[place] = wanted[place]._replace(known_high_watermark=sent.high_watermark)
 
 
 def _look_nearby(
-    request: FetchRequest, context: RequestContext, asked: dict[PartitionKey, Asked], wanted: list[Wanted]
+    request: FetchRequest, context: RequestContext, asked: dict[PartitionKey, PartitionRequest], wanted: list[Wanted]
 ) -> None:
     """A consumer reads our copy of what others lead, and is sent to a copy in its own rack of what we lead."""
     nearby = context.broker.follower_fetching
     rack = request.rack_id if request.rack_id and nearby.is_on else ""
     for (place, one), key in zip(enumerate(wanted), asked, strict=True):
         if one.partition is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            copy = context.broker.readable_copy(key.topic, key.topic_id, key.partition)
+            copy = context.broker.lookup.readable_follower(key.topic, key.topic_id, key.partition)
             if copy is not None:
                 wanted[place] = one._replace(partition=copy)
         elif rack and isinstance(one.partition, Partition):
@@ -172,7 +174,7 @@ def _later(
     request: FetchRequest,
     context: RequestContext,
     fetch: Fetch,
-    asked: dict[PartitionKey, Asked],
+    asked: dict[PartitionKey, PartitionRequest],
     session: FetchSession | None,
 ) -> object:
     """A parked answer to what takes more than a look at memory: the requests behind it are looked at meanwhile."""
@@ -192,7 +194,7 @@ def _later(
 
 
 async def _in_turns(request: FetchRequest, context: RequestContext) -> object:
-    named: dict[PartitionKey, Asked] = {}
+    named: dict[PartitionKey, PartitionRequest] = {}
     async for topic in context.yielder.over(request.topics):
         async for piece in context.yielder.pieces(topic.partitions):
             named.update(_named([FetchTopic(topic.topic, topic.topic_id, list(piece))]))
@@ -203,7 +205,10 @@ async def _in_turns(request: FetchRequest, context: RequestContext) -> object:
 
 
 async def _answer_in_turns(
-    request: FetchRequest, context: RequestContext, asked: dict[PartitionKey, Asked], session: FetchSession | None
+    request: FetchRequest,
+    context: RequestContext,
+    asked: dict[PartitionKey, PartitionRequest],
+    session: FetchSession | None,
 ) -> object:
     wanted = [_wanted(key, what, context) async for key, what in context.yielder.over(asked.items())]
     fetch = _fetch(request, context, asked, wanted, session)
@@ -216,7 +221,7 @@ async def _answer_in_turns(
 async def _response_in_turns(
     request: FetchRequest,
     context: RequestContext,
-    asked: dict[PartitionKey, Asked],
+    asked: dict[PartitionKey, PartitionRequest],
     fetch: Fetch,
     session: FetchSession | None,
 ) -> FetchResponse:
@@ -232,8 +237,8 @@ async def _response_in_turns(
 
 
 def _session(
-    request: FetchRequest, context: RequestContext, named: dict[PartitionKey, Asked]
-) -> tuple[FetchSession | ErrorCode | None, dict[PartitionKey, Asked]]:
+    request: FetchRequest, context: RequestContext, named: dict[PartitionKey, PartitionRequest]
+) -> tuple[FetchSession | ErrorCode | None, dict[PartitionKey, PartitionRequest]]:
     """The session to use, if any, and everything that is to be fetched."""
     sessions = context.broker.fetch_sessions
     if request.session_epoch == FINAL_EPOCH:
@@ -251,9 +256,9 @@ def _session(
     return session, dict(session.partitions) if isinstance(session, FetchSession) else named
 
 
-def _named(topics: Iterable[FetchTopic]) -> dict[PartitionKey, Asked]:
+def _named(topics: Iterable[FetchTopic]) -> dict[PartitionKey, PartitionRequest]:
     return {
-        PartitionKey(topic.topic, topic.topic_id, one.partition): Asked(
+        PartitionKey(topic.topic, topic.topic_id, one.partition): PartitionRequest(
             one.fetch_offset,
             one.partition_max_bytes,
             one.current_leader_epoch,
@@ -265,13 +270,13 @@ def _named(topics: Iterable[FetchTopic]) -> dict[PartitionKey, Asked]:
     }
 
 
-def _wanted(key: PartitionKey, asked: Asked, context: RequestContext) -> Wanted:
+def _wanted(key: PartitionKey, asked: PartitionRequest, context: RequestContext) -> Wanted:
     broker = context.broker
     partition: Partition | ErrorCode
     if context.version >= _TOPIC_IDS_FROM:
-        partition = broker.partition_by_id(key.topic_id, key.partition)
+        partition = broker.lookup.led_by_id(key.topic_id, key.partition)
     else:
-        partition = broker.partition(key.topic, key.partition)
+        partition = broker.lookup.led(key.topic, key.partition)
     return Wanted(
         partition,
         asked.fetch_offset,
@@ -284,7 +289,7 @@ def _wanted(key: PartitionKey, asked: Asked, context: RequestContext) -> Wanted:
 
 def _response(
     context: RequestContext,
-    asked: dict[PartitionKey, Asked],
+    asked: dict[PartitionKey, PartitionRequest],
     fetch: Fetch,
     session: FetchSession | None,
     *,
@@ -312,10 +317,10 @@ class _Answer:
     def tell(self, rows: Iterable[tuple[PartitionKey, Found]]) -> None:
         """Tell of some partitions what is new of them, or everything."""
         for key, found in rows:
-            told = Told(found.high_watermark, found.last_stable_offset, found.log_start_offset)
-            is_told = self._session is None or self._session.is_worth_telling(
+            status = PartitionStatus(found.high_watermark, found.last_stable_offset, found.log_start_offset)
+            is_told = self._session is None or self._session.must_report(
                 key,
-                told,
+                status,
                 has_records=found.size > 0,
                 has_error=bool(found.error) or found.diverging is not None or found.preferred >= 0,
             )

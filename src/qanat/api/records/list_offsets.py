@@ -59,7 +59,7 @@ async def _answer(request: ListOffsetsRequest, context: RequestContext) -> ListO
 async def _one(
     context: RequestContext, topic: str, asked: ListOffsetsPartition, *, is_committed: bool
 ) -> ListOffsetsPartitionResponse:
-    partition = context.broker.partition(topic, asked.partition_index)
+    partition = context.broker.lookup.led(topic, asked.partition_index)
     error = _judge(partition, asked, context.version)
     if isinstance(partition, ErrorCode) or error is not ErrorCode.NONE:
         return ListOffsetsPartitionResponse(asked.partition_index, error)

@@ -23,7 +23,7 @@ async def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) 
     topics = [
         OffsetForLeaderTopicResult(
             topic.topic,
-            [_end(broker.partition(topic.topic, row.partition), row) async for row in yielder.over(topic.partitions)],
+            [_end(broker.lookup.led(topic.topic, row.partition), row) async for row in yielder.over(topic.partitions)],
         )
         async for topic in yielder.over(request.topics)
     ]

@@ -101,13 +101,13 @@ class Produce:
         if self._request.acks not in (ALL, NONE, 1):
             return ErrorCode.INVALID_REQUIRED_ACKS
         if self._version >= _TOPIC_IDS_FROM:
-            found = broker.partition_by_id(topic.topic_id, number)
+            found = broker.lookup.led_by_id(topic.topic_id, number)
             if isinstance(found, ErrorCode) or self._caller.is_inter_broker:
                 return found
-            return broker.writable_partition(found.at.topic, number)
+            return broker.lookup.writable(found.at.topic, number)
         if self._caller.is_inter_broker:
-            return broker.partition(topic.name, number)  # Brokers write to internal topics as well.
-        return broker.writable_partition(topic.name, number)
+            return broker.lookup.led(topic.name, number)  # Brokers write to internal topics as well.
+        return broker.lookup.writable(topic.name, number)
 
     def append(self, part: Part) -> bool:
         """Append now; False where that has to wait for the disk or for a worker."""

@@ -9,7 +9,7 @@ nowhere: its start offset is -1.
 from __future__ import annotations
 
 from qanat.api.request_context import RequestContext
-from qanat.broker.share.administration import Standing
+from qanat.broker.share.administration import ShareProgress
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages.describe_share_group_offsets import (
@@ -55,13 +55,13 @@ async def _topic(
     group_id: str, topic: str, partitions: list[int], context: RequestContext
 ) -> DescribeShareGroupOffsetsResponseTopic:
     known = context.broker.metadata.image.topics.get(topic)
-    found = await context.broker.share_administration.standings(group_id, topic, partitions)
+    found = await context.broker.share_administration.progress(group_id, topic, partitions)
     return DescribeShareGroupOffsetsResponseTopic(
         topic, ZERO_UUID if known is None else known.identity.value.bytes, [_partition(one) for one in found]
     )
 
 
-def _partition(one: Standing) -> DescribeShareGroupOffsetsResponsePartition:
+def _partition(one: ShareProgress) -> DescribeShareGroupOffsetsResponsePartition:
     return DescribeShareGroupOffsetsResponsePartition(
         one.partition, one.start_offset, one.leader_epoch, one.lag, one.error
     )

@@ -129,7 +129,7 @@ def _responses(
 ) -> list[ShareFetchableTopicResponse]:
     """What there is to tell: records, errors, and the fate of acknowledgements; of a new session, all partitions."""
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    told = {at: found for at, found in rows.items() if is_full or found.error or found.handed.acquired}
+    told = {at: found for at, found in rows.items() if is_full or found.error or found.acquired.ranges}
     for at in dict.fromkeys([*told, *acknowledged]):
         topic = topics.setdefault(at.topic_id, ShareFetchableTopicResponse(at.topic_id, []))
         topic.partitions.append(_partition(at, told.get(at, ShareFound()), acknowledged.get(at, ErrorCode.NONE)))
@@ -141,6 +141,6 @@ def _partition(at: TopicIdPartition, found: ShareFound, acknowledged: ErrorCode)
         at.partition,
         found.error,
         acknowledge_error_code=acknowledged,
-        records=found.handed.views or b"",
-        acquired_records=[AcquiredRecords(*one) for one in found.handed.acquired],
+        records=found.acquired.views or b"",
+        acquired_records=[AcquiredRecords(*one) for one in found.acquired.ranges],
     )

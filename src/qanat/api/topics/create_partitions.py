@@ -41,7 +41,7 @@ async def _add(topic: CreatePartitionsTopic, context: RequestContext, *, is_dry_
         plan = decide_add_partitions(image, topic.name, topic.count, assignments)
         return INTERNAL if isinstance(plan, TopicPlan) and plan.topic.is_internal else plan
 
-    return await attempt(context.broker.carry_out(decide, is_dry_run=is_dry_run))
+    return await attempt(context.broker.metadata_changes.carry_out(decide, is_dry_run=is_dry_run))
 
 
 def _result(name: str, outcome: TopicPlan | Rejection) -> CreatePartitionsTopicResult:

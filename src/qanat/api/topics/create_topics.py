@@ -51,7 +51,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
         await carry_through(context.broker, create_all(), request.timeout_ms)
     for name in duplicates:
         outcomes[name] = DUPLICATE
-    layers = layers_of(context.broker)
+    layers = layers_of(context.broker.current_settings)
     rows = context.yielder.over(outcomes.items())
     return CreateTopicsResponse(topics=[_result(name, outcome, layers) async for name, outcome in rows])
 
@@ -76,14 +76,14 @@ async def _create(topic: CreatableTopic, context: RequestContext, *, is_dry_run:
         assignments[row.partition_index] = row.broker_ids
     wish = CreateTopic(
         topic.name,
-        context.broker.new_topic_id(),
+        context.broker.metadata_changes.new_topic_id(),
         topic.num_partitions,
         topic.replication_factor,
         assignments,
         {config.name: config.value for config in topic.configs},
         is_internal=topic.name in INTERNAL_TOPICS,
     )
-    return await attempt(context.broker.create_topic(wish, is_dry_run=is_dry_run))
+    return await attempt(context.broker.metadata_changes.create_topic(wish, is_dry_run=is_dry_run))
 
 
 def _result(name: str, outcome: TopicPlan | Rejection, layers: Layers) -> CreatableTopicResult:

@@ -112,4 +112,4 @@ async def _delete(deletion: _Deletion, context: RequestContext) -> TopicPlan | R
         plan = decide_delete(image, which)
         return INTERNAL if isinstance(plan, TopicPlan) and plan.topic.is_internal else plan
 
-    return await attempt(context.broker.carry_out(decide))
+    return await attempt(context.broker.metadata_changes.carry_out(decide))

@@ -32,9 +32,9 @@ async def handle(request: DescribeTopicPartitionsRequest, context: RequestContex
     start = "" if cursor is None else cursor.topic_name
     if cursor is not None and ((asked and start not in asked) or cursor.partition_index < 0):
         return _refused(asked)
-    await context.yielder.take()
+    await context.yielder.yield_now()
     wanted = {name for name in asked or broker.metadata.image.topics if name >= start}
-    await context.yielder.take()
+    await context.yielder.yield_now()
     names = sorted(wanted)
     left = max(min(request.response_partition_limit, PAGE_PARTITIONS_MAX), 1)
     response = DescribeTopicPartitionsResponse(topics=[])

@@ -70,7 +70,9 @@ async def _create_missing(asked: list[MetadataRequestTopic], context: RequestCon
     async for topic in context.yielder.over(asked):
         name = topic.name
         if name and name not in rejected and _is_missing(topic, broker):
-            outcome = await broker.create_topic(CreateTopic(name, broker.new_topic_id()))
+            outcome = await broker.metadata_changes.create_topic(
+                CreateTopic(name, broker.metadata_changes.new_topic_id())
+            )
             if isinstance(outcome, Rejection) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 rejected[name] = outcome.code
     return rejected
@@ -163,4 +165,4 @@ def response(broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataRes
         for registration in known.values()
         if registration.listeners
     ]
-    return MetadataResponse(0, brokers, broker.cluster_id, broker.controller_id, topics)
+    return MetadataResponse(0, brokers, broker.metadata.image.cluster_id, broker.metadata.image.controller_id, topics)

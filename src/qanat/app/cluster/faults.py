@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qanat.app.cluster.view import ClusterView, PartitionView
-from qanat.cluster.waits import ranges_told
+from qanat.cluster.election_waits import format_ranges
 from qanat.connection.cluster import Cluster
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
@@ -131,7 +131,7 @@ def ranges_of(row: PartitionLogInfo) -> Ranges:
 
 def offsets_told(ranges: Ranges) -> str | None:
     """Damaged offsets for people."""
-    return ranges_told(ranges) if ranges else None
+    return format_ranges(ranges) if ranges else None
 
 
 async def _asked(cluster: Cluster, node_id: int, request: GetReplicaLogInfoRequest) -> GetReplicaLogInfoResponse | None:

@@ -163,7 +163,7 @@ class Node:
         await self.broker.start(self.cluster_id, [self._advertised()], inter_broker)
         opened.push_async_callback(self.listener.close)
         await self.listener.serve()
-        opened.push_async_callback(self.broker.hand_over)
+        opened.push_async_callback(self.broker.controlled_shutdown.hand_over)
         if settings.broker.metrics_port is not None:
             await self._open_metrics(opened, settings.broker.metrics_port)
         if settings.http.http_port != NOT_SERVED:

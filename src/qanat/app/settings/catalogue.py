@@ -50,7 +50,7 @@ class Known(Struct, frozen=True):
     @property
     def notice(self) -> str | None:
         """Why setting it changes nothing, if so."""
-        is_idle = isinstance(self.owner, TopicSetting) and not self.owner.is_obeyed
+        is_idle = isinstance(self.owner, TopicSetting) and not self.owner.has_effect
         return "it is remembered and has no effect" if is_idle else None
 
 

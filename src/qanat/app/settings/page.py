@@ -92,7 +92,7 @@ def _struct_rows(struct: type[Settings]) -> Iterator[tuple[str, str, str]]:
 def _topic_rows() -> Iterator[tuple[str, str, str]]:
     for name, known in sorted(SETTINGS.items()):
         if isinstance(known.owner, TopicSetting):
-            effect = "" if known.owner.is_obeyed else " No effect."
+            effect = "" if known.owner.has_effect else " No effect."
             yield name, _shown(known.owner.default), f"`{known.owner.name}`: {known.owner.meaning}{effect}"
 
 

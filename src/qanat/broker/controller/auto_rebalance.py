@@ -1,35 +1,33 @@
-"""The controller's care for where replicas are: internal topics have enough, and a broker that joined gets its share.
+"""Auto rebalance: the controller gives internal topics enough replicas, and a broker that joined its share.
 
-What to move is decided in `cluster.arrangement`. Internal topics are seen to whenever brokers come; the rest is spread
-only where `auto.partition.rebalance.enable` says so, a few partitions at a time, each at the pace of
-`reassignment.throttled.rate`.
+`cluster.auto_rebalance` decides what to move. Internal topics are checked whenever brokers register; other topics are
+spread only with `auto.partition.rebalance.enable`, a few partitions at a time, each at `reassignment.throttled.rate`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
 
-from qanat.cluster.arrangement import partitions_to_spread, replicas_to_add
+from qanat.broker.settings.current_settings import CurrentSettings
+from qanat.cluster.auto_rebalance import partitions_to_spread, replicas_to_add
 from qanat.cluster.controller import PartitionChange
 from qanat.cluster.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from qanat.telemetry.events import log_event
 
-if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
-
 
 class AutoRebalance:
-    """What the controller moves by itself; `carry_out` commits in its name."""
+    """Moves that the controller begins by itself; `carry_out` commits as the controller."""
 
-    def __init__(self, broker: Broker, carry_out: Callable[[Sequence[PartitionChange]], Awaitable[bool]]) -> None:
-        self._broker = broker
-        self._image = broker.metadata.image
+    def __init__(
+        self, settings: CurrentSettings, carry_out: Callable[[Sequence[PartitionChange]], Awaitable[bool]]
+    ) -> None:
+        self._settings = settings
+        self._image = settings.image
         self._carry_out = carry_out
 
     async def complete_internal_topics(self) -> None:
-        """Give internal topics that began with fewer brokers the replicas that they should have."""
-        groups, transactions = self._broker.at_start.groups, self._broker.transaction_settings
+        """Add replicas to internal topics that were created with fewer brokers."""
+        groups, transactions = self._settings.at_start.groups, self._settings.transactions
         wanted = {
             OFFSETS_TOPIC: groups.offsets_topic_replication_factor,
             TRANSACTIONS_TOPIC: transactions.transaction_state_log_replication_factor,
@@ -38,8 +36,8 @@ class AutoRebalance:
         await self._begin(list(replicas_to_add(self._image, wanted)), "internal topics get more replicas")
 
     async def spread(self) -> None:
-        """Begin the next moves towards an even spread, where that is wanted."""
-        settings = self._broker.settings
+        """Begin the next moves towards an even spread, where that is enabled."""
+        settings = self._settings.broker
         if settings.auto_partition_rebalance_enable:
             changes = partitions_to_spread(self._image, settings.auto_partition_rebalance_moves)
             await self._begin(changes, "partitions are being spread over the brokers")

@@ -1,21 +1,23 @@
-"""The controller's part, played by whichever broker holds `/qanat/controller`: partitions get their leaders.
+"""The controller loop: the broker that holds `/qanat/controller` elects the leaders of partitions.
 
-Every broker stands ready. The one whose candidacy the store accepts looks at everything once, and then at what changes;
-what to do is decided in `cluster.controller`, and every commit compares the controller's epoch. Losing the key, or the
-lease under it, ends the part at once.
+Every broker is a candidate. The one whose candidacy the store accepts looks at everything once, and then at what
+changes; `cluster.controller` decides what to do, and every commit compares the controller's epoch. A broker that loses
+the key, or the lease under it, is no longer the controller from that moment on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from qanat.broker.controller.auto_rebalance import AutoRebalance
 from qanat.broker.controller.replica_proofs import ReplicaProofs
 from qanat.broker.controller.waiting_elections import WaitingElections
+from qanat.broker.metadata.cluster_node import ClusterNode
 from qanat.broker.metadata.confirmed_lease import confirmed
-from qanat.broker.metadata.registration import Membership
+from qanat.broker.replicas.replica_logs import ReplicaLogs
+from qanat.broker.runtime.peers import Peers
+from qanat.broker.settings.current_settings import CurrentSettings
 from qanat.cluster import keys, values
 from qanat.cluster.controller import (
     PARTITIONS_AT_ONCE,
@@ -25,46 +27,43 @@ from qanat.cluster.controller import (
     partitions_to_settle,
     partitions_waiting,
 )
-from qanat.cluster.elections import Rules
 from qanat.cluster.store import Absent, CreatedAt, Delete, Event, Put
 from qanat.cluster.values import NO_LEADER
 from qanat.model.errors import LeaseExpiredError, StoreUnavailableError
 from qanat.telemetry.events import log_event
 
-if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
-
 _RETRY_S = 0.5
 _TOPICS_AT_ONCE = 50
-_TOLD_AT_ONCE = 20
+_EVENTS_AT_ONCE = 20
 SETTLED_S = 10.0
-"""So long has a broker been there before it leads what it should: clients that it refused while it was down let it
-alone for as long (librdkafka's longest pause between attempts), and what it led meanwhile would wait."""
+"""How long a broker is registered before it gets its preferred partitions back: clients that it refused while it was
+down avoid it for as long (librdkafka's longest pause between attempts), and would miss what it leads meanwhile."""
 
 
 class ControllerLoop:
     """Candidate, or controller."""
 
-    def __init__(self, broker: Broker, membership: Membership, rules_of: Callable[[str], Rules]) -> None:
-        self._broker = broker
-        self._membership = membership
-        self._rules_of = rules_of
-        self._image = broker.metadata.image
+    def __init__(self, node: ClusterNode, settings: CurrentSettings, peers: Peers, replica_logs: ReplicaLogs) -> None:
+        self._node = node
+        self._settings = settings
+        self._membership = node.membership
+        self._rules_of = settings.election_rules
+        self._image = node.metadata.image
         self._awake = asyncio.Event()
         self._all = True
         """Whether everything must be looked at."""
         self._topics: dict[str, None] = {}
         self._arrived: dict[int, tuple[int, int]] = {}
-        """Of each broker its epoch, and since when by our clock we know of it."""
-        self._auto_rebalance = AutoRebalance(broker, self._carry_out)
-        self.proofs = ReplicaProofs(broker, self.look_at)
-        self.waiting = WaitingElections(broker, rules_of, self.proofs)
+        """The epoch of each broker, and since when, by our clock, we know of it."""
+        self._auto_rebalance = AutoRebalance(settings, self._carry_out)
+        self.proofs = ReplicaProofs(node, settings, peers, replica_logs, self.look_at)
+        self.waiting = WaitingElections(settings, self.proofs)
 
     @property
     def is_controller(self) -> bool:
         """Whether this very process is the controller."""
         controller, epoch = self._image.controller, self._membership.epoch
-        if controller is None or epoch is None or controller.node_id != self._broker.node_id:
+        if controller is None or epoch is None or controller.node_id != self._node.node_id:
             return False
         return self._image.controller_epoch > epoch
 
@@ -90,11 +89,11 @@ class ControllerLoop:
         if epoch is None:
             self._arrived.pop(node_id, None)
         elif self._arrived.get(node_id, (None, 0))[0] != epoch:
-            self._arrived[node_id] = (epoch, self._broker.steady_ms())
+            self._arrived[node_id] = (epoch, self._node.steady_ms())
 
     def _is_settled(self, node_id: int) -> bool:
         _, since_ms = self._arrived.get(node_id, (None, 0))
-        return self._broker.steady_ms() - since_ms >= SETTLED_S * 1000
+        return self._node.steady_ms() - since_ms >= SETTLED_S * 1000
 
     def wake(self) -> None:
         """Look at everything again."""
@@ -107,12 +106,12 @@ class ControllerLoop:
         self._awake.set()
 
     async def run(self) -> None:
-        """Stand ready, and act when it is our turn, for ever."""
-        preferring = self._broker.park(self._prefer_for_ever())
+        """Be a candidate, and act while we are the controller, for ever."""
+        rebalancing = self._node.park(self._rebalance_for_ever())
         try:
             while True:
                 try:
-                    await self.stand()
+                    await self.campaign()
                     if self.is_controller:
                         await self._settle()
                     else:
@@ -126,7 +125,7 @@ class ControllerLoop:
                     self._awake.clear()
                     await self._awake.wait()
         finally:
-            preferring.cancel()
+            rebalancing.cancel()
 
     def _has_work(self) -> bool:
         if self._image.controller is None:
@@ -134,27 +133,27 @@ class ControllerLoop:
         return self.is_controller and (self._all or bool(self._topics))
 
     def _is_leftover(self) -> bool:
-        """Whether the controller is the process that we were before."""
+        """Whether the controller is the process that ran before us."""
         controller, epoch = self._image.controller, self._membership.epoch
-        if controller is None or epoch is None or controller.node_id != self._broker.node_id:
+        if controller is None or epoch is None or controller.node_id != self._node.node_id:
             return False
         return self._image.controller_epoch < epoch
 
-    async def stand(self) -> None:
+    async def campaign(self) -> None:
         """Become the controller, if there is none and the store agrees."""
-        epoch, kept = self._membership.epoch, self._membership.kept
+        epoch, kept = self._membership.epoch, self._membership.kept_lease
         if epoch is None or kept is None or not (self._image.controller is None or self._is_leftover()):
             return
-        metadata = self._broker.metadata
-        ours = CreatedAt(keys.broker(self._broker.node_id), epoch)
+        metadata = self._node.metadata
+        ours = CreatedAt(keys.broker(self._node.node_id), epoch)
         if self._is_leftover():
             await metadata.commit([self._image.unchanged(keys.CONTROLLER), ours], [Delete(keys.CONTROLLER)])
-        value = values.encode(values.Controller(node_id=self._broker.node_id))
+        value = values.encode(values.Controller(node_id=self._node.node_id))
         put = Put(keys.CONTROLLER, value, kept.lease.lease_id)
         if await metadata.commit([Absent(keys.CONTROLLER), ours], [put]):
             self._all = True
-            self.proofs.clear()  # What was awaited when it last was the controller begins anew.
-            log_event("this broker is the controller", node=self._broker.node_id, epoch=self._image.controller_epoch)
+            self.proofs.clear()  # Waits of an earlier time as the controller do not count.
+            log_event("this broker is the controller", node=self._node.node_id, epoch=self._image.controller_epoch)
 
     # What the controller does
 
@@ -167,7 +166,7 @@ class ControllerLoop:
             try:
                 is_done = await self._carry_out(changes)
             finally:
-                if not is_done:  # Nobody else will say that there is still something to do.
+                if not is_done:  # No event will say that there is still something to do.
                     self._topics.update(dict.fromkeys(topics[start:]))
             if not is_done:
                 return
@@ -177,10 +176,10 @@ class ControllerLoop:
             await self._auto_rebalance.complete_internal_topics()
 
     def _await_proofs(self, topics: Sequence[str]) -> None:
-        """Have brokers prove what elections need to know, and say what elections wait for."""
+        """Have brokers prove what elections need to know, and report what elections wait for."""
         for waiting in partitions_waiting(self._image, self._rules_of, self.proofs.evidence, topics):
             self.waiting.note(waiting)
-            self.proofs.expect(waiting.topic.topic_id, waiting.number, waiting.state.leader_epoch, waiting.whom)
+            self.proofs.expect(waiting.topic.topic_id, waiting.number, waiting.state.leader_epoch, waiting.awaited)
 
     def _take_topics(self) -> list[str]:
         topics = (
@@ -192,23 +191,23 @@ class ControllerLoop:
         return sorted(topics, key=lambda name: not self._image.topics[name].is_internal)
 
     async def _carry_out(self, changes: Sequence[PartitionChange]) -> bool:
-        """Commit; False where something was not as it was thought to be, or we are not the controller any more."""
+        """Commit; False where a compare did not hold, or we are not the controller any more."""
         for start in range(0, len(changes), PARTITIONS_AT_ONCE):
             piece = changes[start : start + PARTITIONS_AT_ONCE]
             for commit in commits(self._image, self._image.controller_epoch, piece):
                 await confirmed(self._membership)
-                if not self.is_controller or not await self._broker.metadata.commit(commit.compares, commit.operations):
+                if not self.is_controller or not await self._node.metadata.commit(commit.compares, commit.operations):
                     return False
-            _tell(piece)
+            _log_elections(piece)
         return True
 
-    async def _prefer_for_ever(self) -> None:
+    async def _rebalance_for_ever(self) -> None:
         while True:
-            await asyncio.sleep(self._broker.settings.leader_imbalance_check_interval_seconds)
+            await asyncio.sleep(self._settings.broker.leader_imbalance_check_interval_seconds)
             if not self.is_controller:
                 continue
             try:
-                if self._broker.settings.auto_leader_rebalance_enable:
+                if self._settings.broker.auto_leader_rebalance_enable:
                     moves = leaders_to_move(self._image, self._rules_of, self.proofs.evidence, list(self._image.topics))
                     await self._carry_out([move for move in moves if self._is_settled(move.after.leader)])
                 await self._auto_rebalance.complete_internal_topics()
@@ -217,9 +216,9 @@ class ControllerLoop:
                 continue
 
 
-def _tell(changes: Sequence[PartitionChange]) -> None:
+def _log_elections(changes: Sequence[PartitionChange]) -> None:
     moved = [change for change in changes if change.before.leader != change.after.leader]
-    for change in moved[:_TOLD_AT_ONCE]:
+    for change in moved[:_EVENTS_AT_ONCE]:
         after = change.after
         at = f"{change.topic.name}-{change.number}"
         if after.leader == NO_LEADER:
@@ -229,5 +228,5 @@ def _tell(changes: Sequence[PartitionChange]) -> None:
             log_event("leader elected that may lack records", level="error", partition=at, leader=after.leader)
         else:
             log_event("leader elected", partition=at, leader=after.leader, epoch=after.leader_epoch)
-    if len(moved) > _TOLD_AT_ONCE:
+    if len(moved) > _EVENTS_AT_ONCE:
         log_event("leaders elected", partitions=len(moved))

@@ -1,11 +1,9 @@
-"""A coordinator's shard at work: its partition, its clock, and those who wait for its answers.
+"""A coordinator's shard: its partition, its clock, and the requests that wait for its answers.
 
-Every coordinator keeps a ledger whose shards decide (`groups.decisions`,
-`transactions.decisions`). What a shell owes a decision is the same for all of
-them and lives here: append its records as one batch, wait until everything
-decided so far is durable, then answer; tick when a deadline has come; end when
-an append fails. How a ledger's records are written and what follows its
-decisions is said by the coordinator that hosts it.
+Every coordinator has a ledger whose shards decide (`groups.decisions`, `transactions.decisions`). What follows a
+decision is the same for all and lives here: append its records as one batch, wait until everything decided so far is
+durable, then answer; tick when a deadline has come; end when an append fails. Each coordinator says how its records are
+encoded and what else follows its decisions.
 """
 
 from __future__ import annotations
@@ -23,12 +21,12 @@ from qanat.model.errors import QanatError
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 Decision = TypeVar("Decision")
-Asked = TypeVar("Asked", contravariant=True)
+RequestIn = TypeVar("RequestIn", contravariant=True)
 Decided = TypeVar("Decided", covariant=True)
 
 
 class Clocks(NamedTuple):
-    """Where the time comes from that a shard is told."""
+    """The clocks of a shard."""
 
     steady_ms: Callable[[], int]
     wall_ms: Callable[[], int]
@@ -37,10 +35,10 @@ class Clocks(NamedTuple):
         return Now(self.steady_ms(), self.wall_ms())
 
 
-class Shard(Protocol[Asked, Decided]):
-    """What decides; it has been started."""
+class Shard(Protocol[RequestIn, Decided]):
+    """A ledger's shard, which decides; it has been started."""
 
-    def decide(self, request: Asked, now: Now) -> Decided: ...
+    def decide(self, request: RequestIn, now: Now) -> Decided: ...
 
     def tick(self, now: Now) -> Decided: ...
 
@@ -48,7 +46,7 @@ class Shard(Protocol[Asked, Decided]):
 
 
 class CoordinatorShard(ABC, Generic[Request, Reply, Decision]):
-    """A shard that serves until an append fails or its partition goes elsewhere."""
+    """A shard that serves until an append fails or its partition is led elsewhere."""
 
     def __init__(self, shard: Shard[Request, Decision], partition: Partition, clocks: Clocks) -> None:
         self._decider = shard
@@ -58,37 +56,37 @@ class CoordinatorShard(ABC, Generic[Request, Reply, Decision]):
         self._timer: asyncio.TimerHandle | None = None
         self.is_serving = True
 
-    # What each coordinator says for itself
+    # What each coordinator defines
 
     @abstractmethod
     def _batch(self, decision: Decision) -> bytearray | None:
-        """A decision's records as they are to be written; None where it has none."""
+        """A decision's records, encoded; None where it has none."""
 
     @abstractmethod
     def _answers(
         self, decision: Decision, answer: asyncio.Future[Reply] | None
     ) -> Iterable[tuple[asyncio.Future[Reply], Reply]]:
-        """Who is told what once a decision, written by now, is durable; `answer` is its asker's."""
+        """The replies to send once a decision, appended by now, is durable; `answer` is that of its request."""
 
     @abstractmethod
     def _refusal(self, request: Request, error: ErrorCode) -> Reply:
-        """The answer to a request that was not decided, or whose decision is lost."""
+        """The reply to a request that was not decided, or whose decision is lost."""
 
     @abstractmethod
     def _coordinator_error(self, append_error: ErrorCode) -> ErrorCode:
-        """What clients are told when appending to the internal topic failed."""
+        """The error for clients when appending to the internal topic failed."""
 
     def _follow(self, decision: Decision) -> None:
-        """Do what follows a decision that is durable, besides the answers."""
+        """Do what follows a durable decision, besides the replies."""
 
-    # What is the same for all
+    # What all coordinators share
 
     def close(self) -> None:
-        """Serve no more; whoever waits is told to look for the coordinator again."""
+        """Stop serving; clients that wait look for the coordinator again."""
         self.end(ErrorCode.NOT_COORDINATOR)
 
     def ask(self, request: Request) -> asyncio.Future[Reply]:
-        """Decide now; the answer comes when it is durable, or later where the decision says so."""
+        """Decide now; the reply comes when the decision is durable, or later where the decision says so."""
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         if not self.is_serving:
             answer.set_result(self._refusal(request, ErrorCode.NOT_COORDINATOR))
@@ -99,7 +97,7 @@ class CoordinatorShard(ABC, Generic[Request, Reply, Decision]):
         return answer
 
     def act(self, decision: Decision, answer: asyncio.Future[Reply] | None = None) -> None:
-        """Append, then release the answers when everything decided so far is durable."""
+        """Append, then release the replies when everything decided so far is durable."""
         try:
             batch = self._batch(decision)
             durable = self.partition.when_durable() if batch is None else self.partition.append_own(batch).durable
@@ -127,7 +125,7 @@ class CoordinatorShard(ABC, Generic[Request, Reply, Decision]):
         self.set_timer()
 
     def set_timer(self) -> None:
-        """Tick when the next deadline has come; `act` sees to it after every decision."""
+        """Tick when the next deadline has come; `act` calls this after every decision."""
         deadline_ms = self._decider.next_deadline_ms()
         if self._timer is not None:
             self._timer.cancel()
@@ -142,7 +140,7 @@ class CoordinatorShard(ABC, Generic[Request, Reply, Decision]):
             self.act(self._decider.tick(self.clocks.now()))
 
     def end(self, error: ErrorCode) -> None:
-        """Refuse everybody whose answer was not released; nothing here can be trusted any more."""
+        """Refuse every request whose reply was not released: this shard can no longer be trusted."""
         self.is_serving = False
         if self._timer is not None:
             self._timer.cancel()

@@ -1,21 +1,23 @@
-"""The shell around the groups' ledger: one shard per partition of `__consumer_offsets` that we lead.
+"""The group coordinator: one shard per partition of `__consumer_offsets` that this broker leads.
 
-It does what `groups.decisions` asks of a shell, as every coordinator does
-(`hosted_shard`). A shard whose append fails is dropped, its askers are refused,
-and a new one is loaded from the log when somebody next asks.
+Shards decide (`groups.decisions`); `coordinator_shard` appends and answers. A shard whose append fails is dropped, its
+requests are refused, and the next request loads a new one from the log.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from qanat.broker.coordinators import group_events
+from qanat.broker.coordinators.coordinator_host import CoordinatorHost
 from qanat.broker.coordinators.coordinator_shard import Clocks, CoordinatorShard
 from qanat.broker.coordinators.internal_topic import InternalTopic, replay
 from qanat.broker.replicas.partition import EndMarker, Partition
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
+from qanat.broker.settings.group_settings import GroupConfigs
+from qanat.cluster.image import MetadataImage
 from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.decisions import Decision, Parked, coordinator_error
@@ -32,7 +34,7 @@ from qanat.wire.control import decode_marker
 from qanat.wire.records import Record, decode_records, encode_batch
 
 if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
+    from qanat.broker.coordinators.transaction_verification import TransactionVerification
 
 _DECODED_BYTES_MAX = 64 * 1024 * 1024
 _TOPIC_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024), "compression.type": "producer"}
@@ -40,34 +42,48 @@ _TOPIC_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 *
 Answer = asyncio.Future[Reply]
 
 
+class GroupHost(CoordinatorHost, Protocol):
+    """What the coordinator of groups needs of its broker."""
+
+    @property
+    def counters(self) -> BrokerCounters: ...
+
+    @property
+    def group_configs(self) -> GroupConfigs: ...
+
+    @property
+    def transaction_verification(self) -> TransactionVerification: ...
+
+
 class GroupCoordinator:
     """Every group that this broker coordinates."""
 
     def __init__(
         self,
-        broker: Broker,
+        host: GroupHost,
         settings: GroupSettings,
         steady_ms: Callable[[], int],
         assignors: dict[str, Assignor] | None = None,
     ) -> None:
-        self._broker = broker
+        self._host = host
         self._settings = settings
         self._assignors = assignors
-        self._clocks = Clocks(steady_ms, broker.runtime.clock_ms)
+        self._clocks = Clocks(steady_ms, host.runtime.clock_ms)
         self.client_sessions_ms: dict[str, int] = {}
-        """Sessions of clients that have their own, by client id: a door that speaks for others sets it (HTTP)."""
+        """Session timeouts of clients that have their own, by client id: a server that acts for other clients sets them
+        (HTTP)."""
         self.topic: InternalTopic[GroupCoordinatorShard] = InternalTopic(
-            broker,
+            host,
             OFFSETS_TOPIC,
             settings.offsets_topic_num_partitions,
             settings.offsets_topic_replication_factor,
             _TOPIC_CONFIGS,
-            self._host,
+            self._load,
             coordinator_error,
         )
 
     def apply_settings(self, settings: GroupSettings) -> None:
-        """Take over changed settings, with effect from now on."""
+        """Apply changed settings from now on."""
         self._settings = settings
         for shard in self.loaded():
             shard.apply_settings(settings)
@@ -75,28 +91,28 @@ class GroupCoordinator:
     def close(self) -> None:
         self.topic.close()
 
-    async def _host(self, partition: Partition) -> GroupCoordinatorShard:
-        group_overrides = self._broker.group_configs.of
+    async def _load(self, partition: Partition) -> GroupCoordinatorShard:
+        own_settings = self._host.group_configs.of
         shard = GroupShard(
-            self._settings, Topics(self._broker), self._assignors, group_overrides, self.client_sessions_ms
+            self._settings, Topics(self._host.metadata.image), self._assignors, own_settings, self.client_sessions_ms
         )
         await replay(partition, lambda batch: _apply_batch(shard, batch))
-        return GroupCoordinatorShard(shard, partition, self._clocks, self._broker.counters)
+        return GroupCoordinatorShard(shard, partition, self._clocks, self._host.counters)
 
     def loaded(self) -> list[GroupShard]:
-        """The shards that somebody has asked for and that serve; for looking at."""
-        return [hosted.shard for hosted in self.topic.loaded()]
+        """The shards that are loaded and serve; for inspection."""
+        return [one.shard for one in self.topic.loaded()]
 
     async def ensure_topic(self) -> ErrorCode:
         """Create the internal topic on first use; an error where that is impossible now."""
         return await self.topic.ensure()
 
     async def ask(self, group_id: str, request: Request) -> Reply:
-        """The answer of the shard that has the group; may take as long as a rebalance does."""
+        """The reply of the shard that has the group; may take as long as a rebalance does."""
         return await (await self.begin(group_id, request))
 
     async def begin(self, group_id: str, request: Request) -> Answer:
-        """The same, decided when this returns: the answer itself may be waited for later."""
+        """The same, decided when this returns: the reply itself may be awaited later."""
         shard = await self.shard(self.partition_of(group_id))
         if isinstance(shard, ErrorCode):
             answer: Answer = asyncio.get_running_loop().create_future()
@@ -105,7 +121,7 @@ class GroupCoordinator:
         return shard.ask(request)
 
     async def ask_all(self, request: Request, yielder: CooperativeYield) -> list[Reply]:
-        """The answers of every shard that we lead."""
+        """The replies of every shard that we lead."""
         shards = [await self.shard(number) for number in self.topic.numbers()]
         return [
             await shard.ask(request) async for shard in yielder.over(shards) if isinstance(shard, GroupCoordinatorShard)
@@ -119,8 +135,8 @@ class GroupCoordinator:
         if isinstance(shard, ErrorCode):
             return refused(request, shard)
         who = (request.producer_id, request.producer_epoch)
-        gate = self._broker.transaction_verification
-        outcomes = await gate.pass_first_write(transactional_id, *who, [shard.partition], client_version)
+        verification = self._host.transaction_verification
+        outcomes = await verification.pass_first_write(transactional_id, *who, [shard.partition], client_version)
         error = outcomes[shard.partition]
         known = shard.partition.log.producers.states.get(request.producer_id)
         if error is ErrorCode.NONE and known is not None and known.epoch > request.producer_epoch:
@@ -133,15 +149,15 @@ class GroupCoordinator:
         return shard if isinstance(shard, ErrorCode) else shard.end_transaction(marker)
 
     async def forget_topic(self, topic: str) -> None:
-        """A topic was just deleted: so are all offsets committed in it, a few at a time."""
+        """A topic was deleted: delete all offsets committed in it, a few at a time."""
         deleted_ms, yielder = self._clocks.wall_ms(), CooperativeYield()
-        for hosted in self.topic.loaded():
-            offsets = hosted.shard.ledger.offsets
+        for one in self.topic.loaded():
+            offsets = one.shard.ledger.offsets
             async for group_id in yielder.over(offsets.group_ids()):
                 found = [at for at in offsets.partitions_of(group_id) if at.topic == topic]
                 async for piece in yielder.pieces(found):
-                    if hosted.is_serving:
-                        hosted.act(hosted.shard.forget_deleted(group_id, piece, deleted_ms, self._clocks.now()))
+                    if one.is_serving:
+                        one.act(one.shard.forget_deleted(group_id, piece, deleted_ms, self._clocks.now()))
 
     def partition_of(self, group_id: str) -> int:
         return self.topic.partition_of(group_id)
@@ -152,33 +168,33 @@ class GroupCoordinator:
 
 
 class Topics:
-    """What groups must know of topics."""
+    """What groups need to know of topics."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
 
     def partition_count(self, topic: str) -> int | None:
-        found = self._broker.metadata.image.topics.get(topic)
+        found = self._image.topics.get(topic)
         return None if found is None else len(found.partitions)
 
     @property
     def revision(self) -> int:
-        return self._broker.metadata.image.revision
+        return self._image.revision
 
     def topic_id(self, topic: str) -> bytes | None:
-        found = self._broker.metadata.image.topics.get(topic)
+        found = self._image.topics.get(topic)
         return None if found is None else found.identity.value.bytes
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        found = self._broker.metadata.image.topics_by_id.get(TopicId.of(topic_id))
+        found = self._image.topics_by_id.get(TopicId.of(topic_id))
         return None if found is None else found.name
 
     def names(self) -> Iterable[str]:
-        return (name for name, topic in self._broker.metadata.image.topics.items() if not topic.is_internal)
+        return (name for name, topic in self._image.topics.items() if not topic.is_internal)
 
 
 class GroupCoordinatorShard(CoordinatorShard[Request, Reply, Decision]):
-    """A shard with its partition, and those who wait for a rebalance to be over."""
+    """A shard with its partition, and the requests that wait for a rebalance to complete."""
 
     def __init__(self, shard: GroupShard, partition: Partition, clocks: Clocks, counters: BrokerCounters) -> None:
         super().__init__(shard, partition, clocks)
@@ -189,7 +205,7 @@ class GroupCoordinatorShard(CoordinatorShard[Request, Reply, Decision]):
         self.set_timer()
 
     def end_transaction(self, marker: EndMarker) -> asyncio.Future[None] | None:
-        """Write a transaction's marker and settle its offsets; returns what its being on disk waits for."""
+        """Write a transaction's marker and settle its offsets; returns the future of its being on disk."""
         durable = self.partition.append_marker(marker)
         self.act(self.shard.end_transaction(marker.producer_id, self.clocks.now(), is_commit=marker.is_commit))
         return durable
@@ -213,14 +229,14 @@ class GroupCoordinatorShard(CoordinatorShard[Request, Reply, Decision]):
         )
 
     def _answers(self, decision: Decision, answer: Answer | None) -> list[tuple[Answer, Reply]]:
-        told = []
+        releases = []
         if answer is not None:
-            assert decision.reply is not None, "who asks is answered, or waits for it"
+            assert decision.reply is not None, "a request is answered, or waits for it"
             if isinstance(decision.reply, Parked):
                 self._parked[decision.reply.ticket] = answer
             else:
-                told.append((answer, decision.reply))
-        return told + [(self._parked.pop(done.ticket), done.reply) for done in decision.completed]
+                releases.append((answer, decision.reply))
+        return releases + [(self._parked.pop(done.ticket), done.reply) for done in decision.completed]
 
     def _refusal(self, request: Request, error: ErrorCode) -> Reply:
         return refused(request, error)

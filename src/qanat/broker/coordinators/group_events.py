@@ -1,4 +1,4 @@
-"""What an operator should hear of consumer groups, as events (`telemetry.events`)."""
+"""Log events about consumer groups and share groups (`telemetry.events`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qanat.telemetry.events import log_event
 
 
 def group_changes(records: Iterable[GroupRecord]) -> int:
-    """Groups that have a new generation, or are gone; returns how many generations there were."""
+    """Log groups that have a new generation, or were deleted; returns how many generations there were."""
     generations = 0
     for record in records:
         if isinstance(record, GroupMetadataRecord):

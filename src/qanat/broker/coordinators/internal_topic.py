@@ -1,11 +1,13 @@
-"""A topic in which a coordinator keeps its state: made on first use, one shard a partition, read from its start."""
+"""Internal topic: where a coordinator stores its state. Created on first use; one shard a partition, read from its
+start."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from qanat.broker.coordinators.coordinator_host import CoordinatorHost
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster.rejection import Rejection
@@ -15,10 +17,7 @@ from qanat.model.errors import QanatError
 from qanat.model.placement import coordinator_partition
 from qanat.wire.batch_header import split_batches
 
-if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
-
-LOAD_PATIENCE_S = 1.0
+LOAD_WAIT_S = 1.0
 """How long a request waits for a shard that is being loaded."""
 _LOAD_BYTES = 4 * 1024 * 1024
 
@@ -31,58 +30,58 @@ class Serving(Protocol):
     def close(self) -> None: ...
 
 
-Hosted = TypeVar("Hosted", bound=Serving)
+LoadedShard = TypeVar("LoadedShard", bound=Serving)
 
 
-class Loads(Generic[Hosted]):
-    """Shards that are being loaded, each once however many ask for it.
+class Loads(Generic[LoadedShard]):
+    """Shards that are being loaded, each once for all requests that wait for it.
 
-    Nobody is answered by a shard that is not complete. Who asks waits a while, which spares most clients a second
-    attempt, and is then told to come again.
+    A shard answers nothing before it is complete. A request waits a while, which spares most clients a second attempt,
+    and then gets a retriable error.
     """
 
     def __init__(self) -> None:
-        self._under_way: dict[int, asyncio.Task[Hosted | ErrorCode]] = {}
+        self._under_way: dict[int, asyncio.Task[LoadedShard | ErrorCode]] = {}
 
     async def wait(
-        self, number: int, load: Callable[[int], Coroutine[None, None, Hosted | ErrorCode]]
-    ) -> Hosted | ErrorCode:
+        self, number: int, load: Callable[[int], Coroutine[None, None, LoadedShard | ErrorCode]]
+    ) -> LoadedShard | ErrorCode:
         loading = self._under_way.get(number)
         if loading is None:
             loading = self._under_way[number] = asyncio.get_running_loop().create_task(load(number))
             loading.add_done_callback(lambda _: self._under_way.pop(number, None))
-        done, _ = await asyncio.wait([loading], timeout=LOAD_PATIENCE_S)
+        done, _ = await asyncio.wait([loading], timeout=LOAD_WAIT_S)
         return loading.result() if done else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def not_loadable(error: ErrorCode) -> ErrorCode:
-    """What clients are told where a shard's partition is not to be had."""
+    """The error for clients where a shard's partition cannot be loaded."""
     is_broken = error is ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_broken else ErrorCode.NOT_COORDINATOR
 
 
-class InternalTopic(Generic[Hosted]):
-    """The shards of one internal topic that we lead; `host` reads a partition and starts its shard."""
+class InternalTopic(Generic[LoadedShard]):
+    """The shards of one internal topic that we lead; `load` reads a partition and starts its shard."""
 
     def __init__(
         self,
-        broker: Broker,
+        host: CoordinatorHost,
         name: str,
         partition_count: int,
         replicas: int,
         configs: Mapping[str, str],
-        host: Callable[[Partition], Awaitable[Hosted]],
+        load: Callable[[Partition], Awaitable[LoadedShard]],
         error_of: Callable[[ErrorCode], ErrorCode],
     ) -> None:
-        self._broker = broker
+        self._host = host
         self.name = name
         self._partition_count = partition_count
         self._replicas = replicas
         self._configs = dict(configs)
-        self._host = host
+        self._load_shard = load
         self._error_of = error_of
-        self._shards: dict[int, Hosted] = {}
-        self._loads: Loads[Hosted] = Loads()
+        self._shards: dict[int, LoadedShard] = {}
+        self._loads: Loads[LoadedShard] = Loads()
         self._creating = asyncio.Lock()
 
     def close(self) -> None:
@@ -94,7 +93,7 @@ class InternalTopic(Generic[Hosted]):
 
     @property
     def is_there(self) -> bool:
-        return self.name in self._broker.metadata.image.topics
+        return self.name in self._host.metadata.image.topics
 
     async def ensure(self) -> ErrorCode:
         """Create the topic on first use; an error where that is impossible now."""
@@ -103,63 +102,63 @@ class InternalTopic(Generic[Hosted]):
                 return ErrorCode.NONE
             request = CreateTopic(
                 self.name,
-                self._broker.new_topic_id(),
+                self._host.metadata_changes.new_topic_id(),
                 partitions=self._partition_count,
-                replication_factor=min(self._replicas, len(self._broker.metadata.image.brokers)),
+                replication_factor=min(self._replicas, len(self._host.metadata.image.brokers)),
                 configs=self._configs,
                 is_internal=True,
             )
-            outcome = await self._broker.create_topic(request)
+            outcome = await self._host.metadata_changes.create_topic(request)
             return ErrorCode.COORDINATOR_NOT_AVAILABLE if isinstance(outcome, Rejection) else ErrorCode.NONE
 
-    def loaded(self) -> list[Hosted]:
+    def loaded(self) -> list[LoadedShard]:
         """The shards that serve."""
         return [shard for shard in self._shards.values() if shard.is_serving]
 
     def numbers(self) -> list[int]:
-        """The partitions that there are."""
-        return list(range(len(self._broker.metadata.image.topics[self.name].partitions))) if self.is_there else []
+        """The partitions of the topic."""
+        return list(range(len(self._host.metadata.image.topics[self.name].partitions))) if self.is_there else []
 
     def take_over(self, partition: Partition) -> None:
-        """We lead this partition from now on: load its shard without being asked, where it has something to tell."""
+        """We lead this partition from now on: load its shard before a client asks for it, where it holds records."""
         self.drop(partition)
         if partition.log.end_offset > 0:
-            self._broker.park(self.shard(partition.at.partition))
+            self._host.park(self.shard(partition.at.partition))
 
     def drop(self, partition: Partition) -> None:
-        """We lead this partition no more: whoever waits is told to look for the coordinator again."""
-        if (hosted := self._shards.pop(partition.at.partition, None)) is not None:
-            hosted.close()
+        """We lead this partition no more: clients that wait look for the coordinator again."""
+        if (shard := self._shards.pop(partition.at.partition, None)) is not None:
+            shard.close()
 
-    async def shard(self, number: int) -> Hosted | ErrorCode:
-        """A shard that serves, loaded if need be; everybody who asks meanwhile waits for the same load."""
-        hosted = self._shards.get(number)
-        if hosted is not None and hosted.is_serving:
-            return hosted
+    async def shard(self, number: int) -> LoadedShard | ErrorCode:
+        """A shard that serves, loaded if need be; all requests meanwhile wait for the same load."""
+        shard = self._shards.get(number)
+        if shard is not None and shard.is_serving:
+            return shard
         return await self._loads.wait(number, self._load)
 
-    async def _load(self, number: int) -> Hosted | ErrorCode:
+    async def _load(self, number: int) -> LoadedShard | ErrorCode:
         if (error := await self.ensure()) is not ErrorCode.NONE:
             return error
-        partition = self._broker.partition(self.name, number)
+        partition = self._host.lookup.led(self.name, number)
         if isinstance(partition, ErrorCode):
             return not_loadable(partition)
         try:
-            hosted = await self._host(partition)
+            shard = await self._load_shard(partition)
         except QanatError as fault:
             return self._error_of(fault.code)
         if partition.is_retired:
-            hosted.close()
+            shard.close()
             return ErrorCode.NOT_COORDINATOR
-        self._shards[number] = hosted
-        return hosted
+        self._shards[number] = shard
+        return shard
 
 
 async def replay(partition: Partition, take: Callable[[memoryview], None]) -> None:
-    """Hand over every batch of a partition, from its start to its end.
+    """Pass every batch of a partition to `take`, from its start to its end.
 
-    It waits until all of them are committed: a shard decides by nothing that another leader could still undo. The
-    wait ends with the leadership; clients are told COORDINATOR_LOAD_IN_PROGRESS meanwhile (`Loads`).
+    It waits until all of them are committed: a shard decides by nothing that another leader could still undo. The wait
+    ends with the leadership; clients get COORDINATOR_LOAD_IN_PROGRESS meanwhile (`Loads`).
     """
     await partition.have_high_watermark()
     log, yielder = partition.log, CooperativeYield()

@@ -1,24 +1,25 @@
-"""The shell around the transactions' ledger: one shard per partition of `__transaction_state` that we lead.
+"""The transaction coordinator: one shard per partition of `__transaction_state` that this broker leads.
 
-It does what `transactions.decisions` asks of a shell, as every coordinator
-does (`hosted_shard`), and then writes the markers. A shard whose append fails
-is dropped, its askers are refused, and a new one is loaded from the log.
+Shards decide (`transactions.decisions`); `coordinator_shard` appends and answers; then the markers are written. A shard
+whose append fails is dropped, its requests are refused, and the next request loads a new one from the log.
 
-What would be answered with CONCURRENT_TRANSACTIONS only because the markers of
-the last transaction are still being written is asked again when they are: that
-takes a few milliseconds, where a client would wait for twenty or a hundred.
+A request that would get CONCURRENT_TRANSACTIONS only because the markers of the last transaction are still being
+written is decided again when they are: that takes a few milliseconds, where a client would wait for twenty or a
+hundred.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from qanat.broker.coordinators.coordinator_host import CoordinatorHost
 from qanat.broker.coordinators.coordinator_shard import Clocks, CoordinatorShard
 from qanat.broker.coordinators.internal_topic import InternalTopic, replay
 from qanat.broker.replicas.partition import EndMarker, Partition
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
+from qanat.cluster.producer_ids import ProducerIdAllocator
 from qanat.cluster.topic_names import TRANSACTIONS_TOPIC
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
@@ -39,11 +40,11 @@ from qanat.transactions.shard import TransactionShard
 from qanat.wire.records import Record, decode_records, encode_batch
 
 if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
+    from qanat.broker.coordinators.transaction_markers import MarkerWriter
 
 _DECODED_BYTES_MAX = 64 * 1024 * 1024
 _TOPIC_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
-_PATIENCE_S = 0.5
+_WAIT_S = 0.5
 """How long a request waits for the end of the transaction before it."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 """Between attempts at a marker that could not be written."""
@@ -53,27 +54,37 @@ _NOTHING_TO_END = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
 Answer = asyncio.Future[Reply]
 
 
+class TransactionHost(CoordinatorHost, Protocol):
+    """What the coordinator of transactions needs of its broker."""
+
+    @property
+    def producer_ids(self) -> ProducerIdAllocator: ...
+
+    @property
+    def markers(self) -> MarkerWriter: ...
+
+
 class TransactionCoordinator:
     """Every transactional id that this broker coordinates."""
 
-    def __init__(self, broker: Broker, settings: TransactionSettings, steady_ms: Callable[[], int]) -> None:
-        self._broker = broker
+    def __init__(self, host: TransactionHost, settings: TransactionSettings, steady_ms: Callable[[], int]) -> None:
+        self._host = host
         self.settings = settings
-        self._clocks = Clocks(steady_ms, broker.runtime.clock_ms)
+        self._clocks = Clocks(steady_ms, host.runtime.clock_ms)
         self.topic: InternalTopic[TransactionCoordinatorShard] = InternalTopic(
-            broker,
+            host,
             TRANSACTIONS_TOPIC,
             settings.transaction_state_log_num_partitions,
             settings.transaction_state_log_replication_factor,
             _TOPIC_CONFIGS,
-            self._host,
+            self._load,
             coordinator_error,
         )
 
     def close(self) -> None:
         self.topic.close()
 
-    async def _host(self, partition: Partition) -> TransactionCoordinatorShard:
+    async def _load(self, partition: Partition) -> TransactionCoordinatorShard:
         shard = TransactionShard(self.settings)
 
         def take(batch: memoryview) -> None:
@@ -83,42 +94,42 @@ class TransactionCoordinator:
                     shard.apply(decoded)
 
         await replay(partition, take)
-        return TransactionCoordinatorShard(shard, partition, self._clocks, self._broker)
+        return TransactionCoordinatorShard(shard, partition, self._clocks, self._host)
 
     async def ask(self, transactional_id: str, request: Request) -> Reply:
-        """The answer of the shard that has the id."""
+        """The reply of the shard that has the id."""
         if not transactional_id:
             return refused(request, ErrorCode.INVALID_REQUEST)
         shard = await self.topic.shard(self.topic.partition_of(transactional_id))
         if isinstance(shard, ErrorCode):
             return refused(request, shard)
         reply = await self._ask_with_id(shard, request)
-        deadline = asyncio.get_running_loop().time() + _PATIENCE_S
+        deadline = asyncio.get_running_loop().time() + _WAIT_S
         while _is_early(reply) and await shard.ended(transactional_id, deadline):
             reply = await self._ask_with_id(shard, request)
         return reply
 
     async def _ask_with_id(self, shard: TransactionCoordinatorShard, request: Request) -> Reply:
-        """Bring a fresh producer id where one is needed."""
+        """Allocate a producer id where the shard needs one."""
         reply = await shard.ask(request)
         if not isinstance(reply, ProducerIdNeeded):
             return reply
         assert isinstance(request, InitProducer | EndTransaction)
         try:
-            fresh = await self._broker.producer_ids.allocate()
+            fresh = await self._host.producer_ids.allocate()
         except QanatError as fault:
             return refused(request, fault.code)
         return await shard.ask(with_producer_id(request, fresh))
 
     async def ask_all(self, request: ListTransactions, yielder: CooperativeYield) -> list[Reply]:
-        """The answers of every shard that we lead."""
+        """The replies of every shard that we lead."""
         shards = [await self.topic.shard(number) for number in self.topic.numbers()]
         serving = [shard for shard in shards if isinstance(shard, TransactionCoordinatorShard)]
         return [await shard.ask(request) async for shard in yielder.over(serving)]
 
 
 def _is_early(reply: Reply) -> bool:
-    """Whether the asker came before the last transaction was over."""
+    """Whether the request came before the last transaction was over."""
     match reply:
         case ProducerReply() | AddReply():
             return reply.error is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -131,12 +142,12 @@ def _is_early(reply: Reply) -> bool:
 class TransactionCoordinatorShard(CoordinatorShard[Request, Reply, Decision]):
     """A shard with its partition, and the markers under way."""
 
-    def __init__(self, shard: TransactionShard, partition: Partition, clocks: Clocks, broker: Broker) -> None:
+    def __init__(self, shard: TransactionShard, partition: Partition, clocks: Clocks, host: TransactionHost) -> None:
         super().__init__(shard, partition, clocks)
         self.shard = shard
-        self._broker = broker
+        self._host = host
         self._ending: dict[str, asyncio.Future[None]] = {}
-        """Transactions that are being ended, with who waits for that."""
+        """Transactions that are being ended, each with a future for that."""
         self.act(shard.start(clocks.now()))
 
     async def ended(self, transactional_id: str, deadline: float) -> bool:
@@ -167,12 +178,12 @@ class TransactionCoordinatorShard(CoordinatorShard[Request, Reply, Decision]):
             self._ending[markers.transactional_id] = asyncio.get_running_loop().create_future()
         if answer is None:
             return []
-        assert decision.reply is not None, "who asks is answered"
+        assert decision.reply is not None, "a request is answered"
         return [(answer, decision.reply)]
 
     def _follow(self, decision: Decision) -> None:
         for markers in decision.markers:
-            self._broker.park(self._finish(markers))
+            self._host.park(self._finish(markers))
 
     def _refusal(self, request: Request, error: ErrorCode) -> Reply:
         return refused(request, error)
@@ -191,7 +202,7 @@ class TransactionCoordinatorShard(CoordinatorShard[Request, Reply, Decision]):
         )
         left, pause_s = list(markers.partitions), _FIRST_PAUSE_S
         while self.is_serving:
-            outcomes = await self._broker.markers.write_everywhere(marker, left)
+            outcomes = await self._host.markers.write_everywhere(marker, left)
             if ErrorCode.TRANSACTION_COORDINATOR_FENCED in outcomes.values():
                 self.end(ErrorCode.NOT_COORDINATOR)
                 return
@@ -202,14 +213,14 @@ class TransactionCoordinatorShard(CoordinatorShard[Request, Reply, Decision]):
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         if self.is_serving:
             self.ask(MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch))
-            # Where that could not be written, this shard has ended, and has told everybody who waited.
+            # Where that could not be appended, this shard has ended and has refused all requests that waited.
             if (over := self._ending.pop(markers.transactional_id, None)) is not None:
                 over.set_result(None)
 
     async def _without_deleted(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Those whose topics exist. One that the image lacks may have been created a moment ago: the store is asked,
-        and a marker is given up only where the store says that there is no such topic."""
-        metadata = self._broker.metadata
+        """Those whose topics exist. A topic that the image lacks may have been created a moment ago: a marker is given
+        up only where the store says that there is no such topic."""
+        metadata = self._host.metadata
         unknown = dict.fromkeys(at.topic for at in partitions if at.topic not in metadata.image.topics)
         deleted = [topic for topic in unknown if await metadata.has_deleted(topic)]
         return [at for at in partitions if at.topic not in deleted]

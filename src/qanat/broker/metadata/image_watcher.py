@@ -1,8 +1,7 @@
-"""The broker's picture of the cluster, kept true by watching the store.
+"""The metadata image of this broker, kept current by watching the store.
 
-A watch may gap or stall: when history is gone, and every `reconcile_ms` besides,
-the whole picture is listed and compared (C80). Whoever has committed something
-waits here until the picture contains it.
+A watch may gap or stall: when history was compacted, and every `RECONCILE_S` as well, the watcher lists the whole store
+and compares (C80). A caller that commits waits here until the image contains the commit.
 """
 
 from __future__ import annotations
@@ -29,32 +28,32 @@ from qanat.model.errors import StoreUnavailableError
 
 RECONCILE_S = 30.0
 REACH_S = 1.0
-"""How long the watch may take to bring what was committed, before it is looked up: the watch may be stalled, and a
-commit that changed nothing has a revision that no watch tells of where others share the store."""
+"""How long the watch may take to deliver a commit before we list the store: the watch may be stalled, and where others
+share the store, no watch delivers the revision of a commit that changed nothing."""
 REFUSED_S = 0.1
-"""How long the watch may take to tell what a commit stumbled over, before it is looked up: that costs as much as the
-cluster is large, and when a broker dies, many stumble at once."""
+"""How long the watch may take to deliver what refused a commit before we list the store: a list costs as much as the
+cluster is large, and when a broker dies, many commits are refused at once."""
 _RETRY_S = 0.5
-NOT_TAKEN_IN = "a change of the metadata was not taken in"
-"""What the loop's exception handler is told where a listener failed."""
+LISTENER_FAILED = "a change of the metadata was not taken in"
+"""The message for the loop's exception handler where `on_events` failed."""
 
 OnEvents = Callable[[Sequence[Event]], None]
 
 
 class ImageWatcher:
-    """Owns the image. `on_events` is told what changed, after the image has it."""
+    """Owns the image. It calls `on_events` with what changed, after the image has it."""
 
     def __init__(self, store: MetadataStore, on_events: OnEvents) -> None:
         self.store = store
         self.image = MetadataImage()
         self._on_events = on_events
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         """Set, and replaced, whenever the image has changed."""
         self._reached: dict[asyncio.Future[None], Revision] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Take the first picture, then keep it up."""
+        """List the store, then watch it."""
         await self._catch_up()
         self._tasks = [
             asyncio.create_task(self._watch_for_ever(), name="metadata-watch"),
@@ -75,18 +74,19 @@ class ImageWatcher:
                 await self._fill_gap(revision, operations)
                 return True
             case Refused():
-                await self._hear_why([compare.key for compare in compares], result)
+                await self._await_conflict([compare.key for compare in compares], result)
                 return False
 
     async def has_deleted(self, topic: str) -> bool:
-        """Whether a topic that existed is certainly gone, by the store itself; False where it cannot be asked now."""
+        """Whether a topic that existed is certainly deleted, by the store itself; False where the store does not
+        answer."""
         try:
             return await self.store.get(keys.topic(topic)) is None
         except StoreUnavailableError:
             return False
 
-    async def _hear_why(self, names: Sequence[str], refused: Refused) -> None:
-        """Return once the image has what stood in the way of a commit."""
+    async def _await_conflict(self, names: Sequence[str], refused: Refused) -> None:
+        """Return once the image has what refused a commit."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REFUSED_S
         while not self._is_known(names, refused):
@@ -95,10 +95,10 @@ class ImageWatcher:
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(deadline):
-                    await self._news.wait()
+                    await self._changed.wait()
 
     def _is_known(self, names: Sequence[str], refused: Refused) -> bool:
-        """Whether the image is as new as the refusal, key by key: its revision says nothing where the watch gaps."""
+        """Whether the image is as new as the refusal, key by key: its revision says nothing if the watch has gaps."""
         for name, entry in zip(names, refused.entries, strict=True):
             ours = self.image.revisions.get(name)
             if entry is None:
@@ -115,11 +115,11 @@ class ImageWatcher:
             while not reached.done():
                 await asyncio.wait((reached,), timeout=REACH_S)
                 if not reached.done():
-                    with suppress(StoreUnavailableError):  # It is committed, and the watch is trying, too.
+                    with suppress(StoreUnavailableError):  # It is committed, and the watch retries as well.
                         await self._catch_up()
 
     async def _fill_gap(self, revision: Revision, operations: Sequence[Operation]) -> None:
-        """Look up what was committed where the watch has gone past it without telling."""
+        """List the store where the watch has gone past a commit without delivering it."""
         written = [operation.key for operation in operations if isinstance(operation, Put)]
         while any(self.image.revisions.get(key, NO_REVISION) < revision for key in written):
             try:
@@ -129,17 +129,17 @@ class ImageWatcher:
                 await asyncio.sleep(_RETRY_S)
 
     async def _catch_up(self) -> None:
-        self._tell(self.image.catch_up(await self.store.list(keys.ROOT)))
+        self._notify(self.image.catch_up(await self.store.list(keys.ROOT)))
 
-    def _tell(self, events: Sequence[Event]) -> None:
+    def _notify(self, events: Sequence[Event]) -> None:
         if events:
             try:
                 self._on_events(events)
-            except Exception as bug:  # noqa: BLE001 - whoever stumbles over one change must still hear of the next
-                told = {"message": NOT_TAKEN_IN, "exception": bug}
-                asyncio.get_running_loop().call_exception_handler(told)
-        self._news.set()
-        self._news = asyncio.Event()
+            except Exception as bug:  # noqa: BLE001 - a listener that fails at one change must still get the next
+                context = {"message": LISTENER_FAILED, "exception": bug}
+                asyncio.get_running_loop().call_exception_handler(context)
+        self._changed.set()
+        self._changed = asyncio.Event()
         for reached, revision in list(self._reached.items()):
             if self.image.revision >= revision:
                 del self._reached[reached]
@@ -155,7 +155,7 @@ class ImageWatcher:
                         break
                     for event in change.events:
                         self.image.apply(event)
-                    self._tell(change.events)
+                    self._notify(change.events)
                     if any(map(self.image.is_torn, self.image.brokers)):
                         await self._catch_up()
             except StoreUnavailableError:
@@ -167,4 +167,4 @@ class ImageWatcher:
             try:
                 await self._catch_up()
             except StoreUnavailableError:
-                continue  # The watch is trying, too; the next round comes.
+                continue  # The watch retries as well; the next round comes.

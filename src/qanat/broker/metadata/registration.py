@@ -1,12 +1,12 @@
-"""Our place in the cluster: registered under a lease, and registered anew when the lease was lost.
+"""The registration of this broker: under a lease, and repeated when the lease is lost.
 
-Rule 1: a node id belongs to whoever holds its registration. A registration with our own data directory is of a process
-        that is gone, because we hold the directory's lock; any other must run out first, and one that does not is
-        somebody else with our number.
-Rule 2: a registration's create revision is the broker's epoch. Registering anew is a new epoch; what we led in the old
-        one we lead again only when the controller has said so.
-Rule 3: a directory that is not the one this node had before is written down before we register: nobody
-        must take us for the member of an in-sync set that the old one was.
+Rule 1: a node id belongs to the process that holds its registration. A registration with our own data directory is of a
+        process that has ended, because we hold the directory's lock; any other must expire first, and one that does not
+        is another broker with our node id.
+Rule 2: a registration's create revision is the broker epoch. Registering again is a new epoch; what we led in the old
+        one we lead again only when the controller says so.
+Rule 3: a data directory that this node did not have before is written to the store before we register: the controller
+        must not take us for the member of an in-sync set that the old directory was.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Membership:
         self._removed = asyncio.Event()
         self._present = asyncio.Event()
         self.on_joined: Callable[[], None] | None = None
-        """Told whenever we are registered, the first time and anew."""
+        """Called whenever we have registered, the first time and again."""
 
     @property
-    def kept(self) -> KeptLease | None:
-        """The lease that our keys hang on."""
+    def kept_lease(self) -> KeptLease | None:
+        """The lease that our keys are attached to."""
         return self._kept
 
     @property
@@ -76,21 +76,27 @@ class Membership:
         return image.broker_epochs[self._node_id] if is_ours else None
 
     @property
+    def epoch_in_requests(self) -> int:
+        """Our broker epoch as requests carry it: -1 while we are not registered."""
+        epoch = self.epoch
+        return -1 if epoch is None else epoch
+
+    @property
     def running_since(self) -> int:
         """The first epoch of this process."""
         return self._running_since
 
     async def join(self, listeners: Sequence[values.Listener], inter_broker: values.Listener | None) -> None:
-        """Register; raises `NodeIdInUseError` where another broker has our number."""
+        """Register; raises `NodeIdInUseError` where another broker has our node id."""
         self._listeners, self._inter_broker = tuple(listeners), inter_broker
         await self._note_directory()
         await self._register()
 
-    async def stay(self) -> None:
-        """Register anew whenever the lease is lost, for ever."""
+    async def maintain(self) -> None:
+        """Register again whenever the lease is lost, for ever."""
         while True:
             await self._lost()
-            log_event("registration lost: registering anew", level="warning", node=self._node_id)
+            log_event("registration lost: registering again", level="warning", node=self._node_id)
             while True:
                 try:
                     await self._register()
@@ -99,17 +105,17 @@ class Membership:
                     log_event("cannot register", level="error", node=self._node_id, reason=str(fault))
                     await asyncio.sleep(_RETRY_S)
 
-    async def present(self) -> None:
-        """Return once we are registered, or that takes too long. Whoever was not let run for a while (a laptop asleep,
-        a machine that others keep busy) is taken for dead, and registers anew in the next moment: no reason to refuse
-        what needs a broker."""
+    async def wait_until_registered(self) -> None:
+        """Return once we are registered, or that takes too long. A broker that did not run for a while (a laptop
+        asleep, a busy machine) loses its registration and registers again a moment later: that is no reason to refuse a
+        request that needs a broker."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._session_timeout_ms / 1000):
                 while self.epoch is None:
                     self._present.clear()
                     await self._present.wait()
 
-    def note(self) -> None:
+    def note_change(self) -> None:
         """Our key in the store has changed."""
         if self.epoch is None:
             self._removed.set()
@@ -117,7 +123,7 @@ class Membership:
             self._present.set()
 
     async def _lost(self) -> None:
-        """Return once our registration is gone: with its lease, or because others took us for dead."""
+        """Return once our registration is gone: with its lease, or because other brokers evicted us."""
         assert self._kept is not None, "joined"
         ends = [asyncio.ensure_future(self._kept.lost()), asyncio.ensure_future(self._removed.wait())]
         try:
@@ -127,7 +133,7 @@ class Membership:
         await self._kept.release()
 
     async def announce_stop(self) -> None:
-        """Say that we want to lead nothing any more, now and whenever we register anew."""
+        """Announce that we want to lead nothing any more, now and whenever we register again."""
         self._is_stopping = True
         if self._kept is None or self.epoch is None:
             return
@@ -137,7 +143,7 @@ class Membership:
             await self._metadata.commit([self._metadata.image.unchanged(key)], [put])
 
     async def leave(self) -> None:
-        """End our registration and whatever else hangs on the lease, now."""
+        """End our registration and all other keys of the lease, now."""
         self._directory.known_revision = self._metadata.image.revision
         if self._kept is not None:
             await self._kept.release()
@@ -145,11 +151,11 @@ class Membership:
                 async with asyncio.timeout(1.0):
                     await self._metadata.store.revoke(self._kept.lease)
             except (StoreUnavailableError, TimeoutError):
-                pass  # It runs out by itself.
+                pass  # It expires by itself.
 
     @property
     def registration(self) -> values.BrokerRegistration:
-        """What we say of ourselves, whether the store has it now or not."""
+        """What we register, whether the store has it now or not."""
         return self._registration()
 
     # Registering
@@ -191,7 +197,7 @@ class Membership:
                 self._present.set()
                 self._note_epoch()
                 if self._directory.sound_since is None:
-                    # Later registrations say the same of the crash: whoever decides may not have seen this one.
+                    # Later registrations report the same crash: the controller may not have seen this one.
                     self._directory.sound_since = self.epoch
                 if self.on_joined is not None:
                     self.on_joined()
@@ -204,7 +210,7 @@ class Membership:
     async def _wait_for_place(self, key: str) -> None:
         image = self._metadata.image
         deadline = asyncio.get_running_loop().time() + 2 * self._session_timeout_ms / 1000
-        is_told = False
+        is_logged = False
         while (other := image.brokers.get(self._node_id)) is not None:
             is_predecessor = other.directory_id in ("", self._directory_id)
             if is_predecessor or other.incarnation == self._incarnation:
@@ -217,9 +223,9 @@ class Membership:
                     f"another broker{where} has the node id {self._node_id}: choose another one (--node-id), "
                     "or stop that broker first"
                 )
-            if not is_told:
+            if not is_logged:
                 log_event(
-                    "waiting for the registration of another broker with our node id to run out", node=self._node_id
+                    "waiting for the registration of another broker with our node id to expire", node=self._node_id
                 )
-                is_told = True
+                is_logged = True
             await asyncio.sleep(_LOOK_S)

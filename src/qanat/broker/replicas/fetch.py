@@ -1,12 +1,11 @@
-"""Reads of many partitions at once: as much as may be answered now, and waiting where that is too little.
+"""Fetch: one read of many partitions, as far as records are there now, and a wait where they are too few.
 
-One answer is filled partition by partition, in the order asked, up to the
-request's limit; the first partition with records gives at least one batch. A
-fetch that finds less than it wants parks until enough has been written, or its
-time is up; it never polls.
+One response is filled partition by partition, in the order of the request, up to its limit; the first partition with
+records gives at least one batch. A fetch that finds fewer bytes than it wants parks until enough has been written, or
+its time is up; it never polls.
 
-Consumers read what is committed, here or in a copy of ours (`follower_fetching`); followers read to the end of the log, and
-what they ask for says what they have.
+Consumers read what is committed, from the leader or from a follower (`follower_fetching`). Followers read to the end of
+the log, and the offsets that they fetch from say what they have.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from qanat.broker.replicas.follower_fetching import NOBODY, Readable
+from qanat.broker.replicas.follower_fetching import NO_REPLICA, Readable
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.log.leader_epochs import EpochEnd
 from qanat.log.log_reads import LogRead
@@ -30,28 +29,28 @@ FEW_PARTITIONS = 200
 
 
 class Wanted(NamedTuple):
-    """What is asked of one partition; `partition` is the reason where there is none."""
+    """The request for one partition; `partition` is the error where there is none."""
 
     partition: Readable | ErrorCode
     offset: int
     max_bytes: int
     leader_epoch: int
-    """The epoch that the asker believes in, or -1."""
+    """The leader epoch that the client knows, or -1."""
     last_fetched_epoch: int = -1
-    """The epoch of the record before `offset` in the asker's copy, or -1."""
+    """The epoch of the record before `offset` in the client's log, or -1."""
     start_offset: int = -1
-    """Where a follower's copy starts."""
-    preferred: int = NOBODY
-    """The broker that the asker had better ask, or -1."""
-    is_held_back: bool = False
-    """Whether a follower must wait for more, because it catches up faster than it may."""
-    told_high: int | None = None
-    """The high watermark that a follower knows of, where it should hear of a higher one at once."""
+    """Where a follower's log starts."""
+    preferred: int = NO_REPLICA
+    """The replica that the consumer should fetch from instead, or -1."""
+    is_throttled: bool = False
+    """Whether a follower must wait, because it catches up faster than its throttle allows."""
+    known_high_watermark: int | None = None
+    """The high watermark that a follower knows, where it should learn of a higher one at once."""
 
 
 @dataclass(slots=True)
 class Found:
-    """What one partition has to say."""
+    """The response of one partition."""
 
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
@@ -61,9 +60,9 @@ class Found:
     aborted: Sequence[AbortedTransaction] | None = None
     size: int = 0
     diverging: EpochEnd | None = None
-    """Where the asker's copy stops being ours (KIP-595)."""
-    preferred: int = NOBODY
-    """The broker to ask instead (KIP-392), or -1."""
+    """Where the client's log diverges from ours (KIP-595)."""
+    preferred: int = NO_REPLICA
+    """The replica to fetch from instead (KIP-392), or -1."""
 
 
 class Fetch:
@@ -80,29 +79,29 @@ class Fetch:
     ) -> None:
         self._wanted = wanted
         self._is_follower = is_follower
-        self._is_hurried = is_follower and any(one.told_high is not None for one in wanted)
+        self._is_hurried = is_follower and any(one.known_high_watermark is not None for one in wanted)
         self._partitions = [one.partition for one in wanted if not isinstance(one.partition, ErrorCode)]
         self._max_bytes = max_bytes
         self._min_bytes = min_bytes
         self._is_committed = is_committed
         self._readable_bytes = 0
-        """What could be read when `found` was made; waiting counts from there."""
+        """The bytes that could be read when `found` was made; waiting counts from there."""
         self.found: list[Found] = []
         self.size = 0
         self.is_cold = False
         self.on_answer: Callable[[], None] | None = None
-        """Called once, when `found` is what will be answered."""
-        self._has_news = False
-        """Whether something else than records should be told at once."""
+        """Called once, when `found` is the response."""
+        self._has_update = False
+        """Whether there is something else than records to send at once."""
         self._woken: Callable[[], None] | None = None
-        """Set while it waits for more."""
+        """Set while it is parked."""
         self._needed_bytes = 0
 
     @property
     def is_enough(self) -> bool:
         return (
             self.size >= self._min_bytes
-            or self._has_news
+            or self._has_update
             or any(found.error or found.diverging for found in self.found)
         )
 
@@ -114,7 +113,7 @@ class Fetch:
         return not self.is_cold
 
     def _begin(self) -> None:
-        self.found, self.size, self.is_cold, self._has_news = [], 0, False, False
+        self.found, self.size, self.is_cold, self._has_update = [], 0, False, False
         self._readable_bytes = self._readable()
 
     def _readable(self) -> int:
@@ -143,11 +142,11 @@ class Fetch:
 
     @property
     def is_long(self) -> bool:
-        """Whether reading all partitions at once would hold up everybody else."""
+        """Whether reading all partitions at once would delay other requests."""
         return len(self._wanted) > FEW_PARTITIONS
 
     async def read_in_turns(self, yielder: CooperativeYield) -> None:
-        """The same, waiting for the disk where need be, and not all at once."""
+        """The same, waiting for the disk where need be, with cooperative yields."""
         self._begin()
         async for wanted in yielder.over(self._wanted):
             found, end_offset = self._bounds(wanted)
@@ -163,9 +162,9 @@ class Fetch:
             self.found.append(found)
 
     def _is_complete(self, wanted: Wanted, read: LogRead) -> bool:
-        """Whether all that goes with a read is in memory: aborted transactions, for who wants to leave them out."""
+        """Whether everything that goes with a read is in memory: for read_committed, the aborted transactions."""
         assert not isinstance(wanted.partition, ErrorCode)
-        return not (self._is_committed and read.slices) or wanted.partition.has_aborted_at_hand(
+        return not (self._is_committed and read.slices) or wanted.partition.has_aborted_in_memory(
             wanted.offset, read.next_offset
         )
 
@@ -177,7 +176,7 @@ class Fetch:
         return max(min(wanted.max_bytes, self._max_bytes - self.size), 0)
 
     def _bounds(self, wanted: Wanted) -> tuple[Found, int | None]:
-        """What can be said before reading, and up to where to read; None where there is nothing to read."""
+        """The response before reading, and up to where to read; None where there is nothing to read."""
         partition = wanted.partition
         if isinstance(partition, ErrorCode):
             return Found(partition, aborted=()), None
@@ -190,22 +189,22 @@ class Fetch:
         found = Found(ErrorCode.NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
         found.aborted = () if self._is_committed else None
         if wanted.preferred >= 0:
-            found.preferred, self._has_news = wanted.preferred, True
+            found.preferred, self._has_update = wanted.preferred, True
             return found, None
-        if wanted.told_high is not None and found.high_watermark > wanted.told_high:
-            self._has_news = True
+        if wanted.known_high_watermark is not None and found.high_watermark > wanted.known_high_watermark:
+            self._has_update = True
         if diverges(wanted, partition):
             found.diverging = _parting(wanted, partition, is_follower=self._is_follower)
             return found if found.diverging else Found(ErrorCode.OFFSET_OUT_OF_RANGE), None
         if self._is_follower:
-            return found, None if wanted.is_held_back else log.end_offset
+            return found, None if wanted.is_throttled else log.end_offset
         return found, found.last_stable_offset if self._is_committed else found.high_watermark
 
     def _take(self, wanted: Wanted, found: Found, read: LogRead) -> Found:
         assert not isinstance(wanted.partition, ErrorCode)
         size = read.size
         if size > self._max_bytes - self.size and self.size > 0:
-            return found  # One batch, larger than what is left: its turn comes with the next request.
+            return found  # One batch, larger than the room left: the next request gets it.
         found.read, found.size = read, size
         self.size += size
         if self._is_committed and size:
@@ -220,9 +219,7 @@ class Fetch:
         deadline = loop.time() + max_wait_s
         while not self.is_enough and loop.time() < deadline:
             woken = asyncio.Event()
-            if (
-                self._readable() == self._readable_bytes
-            ):  # Or more has come since the look, of which nobody tells again.
+            if self._readable() == self._readable_bytes:  # Or more has come since the read, and nothing would wake us.
                 self.park(woken.set)
                 try:
                     async with asyncio.timeout_at(deadline):
@@ -235,7 +232,7 @@ class Fetch:
                 await self.read_in_turns(CooperativeYield())
 
     def park(self, woken: Callable[[], None]) -> None:
-        """Have `woken` called, once, when enough has been written since the last look to be worth another."""
+        """Have `woken` called, once, when enough has been written since the last read for another one."""
         self._woken = woken
         self._needed_bytes = self._readable_bytes + self._min_bytes - self.size
         self._wait_for_more()
@@ -266,7 +263,7 @@ class Fetch:
             self._wait_for_more()
 
     def _has_moved(self) -> bool:
-        """Whether a follower that should hear of every high watermark has not heard of this one."""
+        """Whether a follower that should learn of every high watermark does not know this one."""
         return self._is_hurried and any(
             not isinstance(one.partition, ErrorCode) and one.partition.log.high_watermark > found.high_watermark
             for one, found in zip(self._wanted, self.found, strict=True)
@@ -274,7 +271,7 @@ class Fetch:
 
 
 def diverges(wanted: Wanted, partition: Readable) -> bool:
-    """Whether the asker's copy is not the beginning of our log."""
+    """Whether the client's log is not a prefix of ours."""
     if wanted.last_fetched_epoch < 0:
         return False
     end = partition.log.end_of_epoch(LeaderEpoch(wanted.last_fetched_epoch))
@@ -284,7 +281,7 @@ def diverges(wanted: Wanted, partition: Readable) -> bool:
 
 
 def _parting(wanted: Wanted, partition: Readable, *, is_follower: bool) -> EpochEnd | None:
-    """Where a copy that is not the beginning of our log stops being it; None where that is not known.
+    """Where a log that is not a prefix of ours diverges from it; None where that is not known.
 
     A follower whose last record is of a later epoch than ours has a damaged header: no leader of that epoch wrote it.
     """
@@ -296,5 +293,5 @@ def _parting(wanted: Wanted, partition: Readable, *, is_follower: bool) -> Epoch
 
 
 def _epoch_before(wanted: Wanted, partition: Readable) -> LeaderEpoch:
-    """In which epoch the record was written that comes before what is asked for."""
+    """The epoch of the record before the requested offset."""
     return partition.log.epochs.epoch_at(Offset(wanted.offset - 1))

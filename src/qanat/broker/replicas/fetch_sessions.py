@@ -1,8 +1,8 @@
-"""Fetch sessions (KIP-227): a consumer of many partitions names only what changed since its last fetch.
+"""Fetch sessions (KIP-227): a client of many partitions names only what changed since its last fetch.
 
-A session remembers what was asked for and what was last told of each partition.
-Its requests are numbered; one out of order ends the session's use and the client
-starts a new one. Sessions are bounded in number: the one unused for longest goes.
+A session remembers the request and the status last sent for each partition. Its requests are numbered; one out of order
+cannot use the session, and the client starts a new one. The number of sessions is bounded: the one unused for longest
+goes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class PartitionKey(NamedTuple):
     partition: int
 
 
-class Asked(NamedTuple):
-    """What a client wants of one partition."""
+class PartitionRequest(NamedTuple):
+    """A client's request for one partition."""
 
     fetch_offset: int
     max_bytes: int
@@ -39,8 +39,8 @@ class Asked(NamedTuple):
     log_start_offset: int
 
 
-class Told(NamedTuple):
-    """What a client was last told of a partition, besides records."""
+class PartitionStatus(NamedTuple):
+    """What a response says of a partition, besides records."""
 
     high_watermark: int
     last_stable_offset: int
@@ -53,18 +53,18 @@ class FetchSession(Struct):
     session_id: int
     epoch: int = 1
     """Number of the next request."""
-    partitions: dict[PartitionKey, Asked] = field(default_factory=dict)
-    told: dict[PartitionKey, Told] = field(default_factory=dict)
+    partitions: dict[PartitionKey, PartitionRequest] = field(default_factory=dict)
+    sent: dict[PartitionKey, PartitionStatus] = field(default_factory=dict)
 
-    def is_worth_telling(self, key: PartitionKey, now: Told, *, has_records: bool, has_error: bool) -> bool:
-        """Whether an incremental answer must name the partition; remembers what it says."""
+    def must_report(self, key: PartitionKey, now: PartitionStatus, *, has_records: bool, has_error: bool) -> bool:
+        """Whether an incremental response must name the partition; remembers its status."""
         if has_error:
-            self.told.pop(key, None)
+            self.sent.pop(key, None)
             return True
-        is_new = self.told.get(key) != now
-        self.told[key] = now
+        is_new = self.sent.get(key) != now
+        self.sent[key] = now
         if has_records and key in self.partitions:
-            # Partitions with records go to the back, so that all get their turn when the answer is full.
+            # Partitions with records go to the back, so that all get their turn when the response is full.
             self.partitions[key] = self.partitions.pop(key)
         return has_records or is_new
 
@@ -80,8 +80,8 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, partitions: dict[PartitionKey, Asked]) -> FetchSession | None:
-        """A new session; None where sessions are switched off."""
+    def create(self, partitions: dict[PartitionKey, PartitionRequest]) -> FetchSession | None:
+        """A new session; None where sessions are disabled."""
         if self._max_sessions == 0:
             return None
         while len(self._sessions) >= self._max_sessions:
@@ -93,9 +93,9 @@ class FetchSessions:
         return session
 
     def use(
-        self, session_id: int, epoch: int, changed: dict[PartitionKey, Asked], forgotten: list[PartitionKey]
+        self, session_id: int, epoch: int, changed: dict[PartitionKey, PartitionRequest], forgotten: list[PartitionKey]
     ) -> FetchSession | ErrorCode:
-        """The session of an incremental request, brought up to date; or why it cannot be used."""
+        """The session of an incremental request, updated by it; or why it cannot be used."""
         session = self._sessions.get(session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -105,7 +105,7 @@ class FetchSessions:
         session.partitions.update(changed)
         for key in forgotten:
             session.partitions.pop(key, None)
-            session.told.pop(key, None)
+            session.sent.pop(key, None)
         self._sessions.move_to_end(session_id)
         return session
 

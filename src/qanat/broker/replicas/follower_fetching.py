@@ -1,35 +1,32 @@
-"""Reads from followers (KIP-392): to whom a leader sends a consumer, and copies that consumers read.
+"""Fetch from follower (KIP-392): the replica that a leader sends a consumer to, and reads from follower replicas.
 
-A consumer names its rack. Where `replica.selector.class` says so and the leader stands in another rack, the leader
-answers without records and names the in-sync follower in the consumer's rack that has most; from then on
-the consumer asks that one. Whoever is asked reads its own copy up to the high watermark that its leader told it.
+A consumer names its rack. Where `replica.selector.class` says so and the leader is in another rack, the leader answers
+without records and names the in-sync follower in the consumer's rack that has most; from then on the consumer fetches
+from that one. The follower serves its own log up to the high watermark that it knows.
 
-Rule 1: a copy shows nothing beyond its own high watermark (C22): whatever lies below is committed.
-Rule 2: a follower that is not in sync shows nothing; its consumers are sent back to look for the leader. A process that
-        is back is not in sync before the set names it anew: its disk may have lost what consumers have read.
-Rule 3: a reader is of one copy in one leader epoch. When that is over, whoever waits is told so.
+Rule 1: a follower serves nothing beyond its own high watermark (C22): everything below is committed.
+Rule 2: a follower that is not in sync serves nothing; its consumers go back to the leader. A process that has restarted
+        is not in sync before the set names it again: its disk may have lost what consumers have read.
+Rule 3: a reader is of one replica in one leader epoch. When that is over, it wakes the fetches that wait.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from qanat.broker.replicas.local_replicas import Copy
+from qanat.broker.replicas.local_replicas import FollowerReplica, LocalReplicas
 from qanat.broker.replicas.partition import Partition, Wake
 from qanat.broker.settings.broker_settings import LEADER_SELECTORS
+from qanat.broker.settings.current_settings import CurrentSettings
+from qanat.cluster.image import MetadataImage
 from qanat.log.log_reads import LogRead
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import OffsetOutOfRangeError
 from qanat.model.ids import TopicPartition
 
-if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
-
-NOBODY = -1
+NO_REPLICA = -1
 
 
-class CopyReader:
+class FollowerReader:
     """The reading side of a partition that another broker leads."""
 
     __slots__ = (
@@ -44,35 +41,35 @@ class CopyReader:
         "written_bytes",
     )
 
-    def __init__(self, copy: Copy, runtime: LogRuntime) -> None:
-        self.at = copy.at
-        self.log = copy.log
-        self.leader_epoch = copy.leader_epoch
+    def __init__(self, replica: FollowerReplica, runtime: LogRuntime) -> None:
+        self.at = replica.at
+        self.log = replica.log
+        self.leader_epoch = replica.leader_epoch
         self.written_bytes = 0
-        """Bytes copied since this began: waiting fetches count by it."""
+        """Bytes appended since this began: waiting fetches count by it."""
         self.readable_bytes = 0
-        """`written_bytes` when everything copied could last be read."""
+        """`written_bytes` when everything appended could last be read."""
         self.is_retired = False
         self.why_retired = ErrorCode.NONE
         self._runtime = runtime
         self._waiting: dict[Wake, None] = {}
 
     def __repr__(self) -> str:
-        return f"<CopyReader {self.at} epoch {self.leader_epoch} {self.log!r}>"
+        return f"<FollowerReader {self.at} epoch {self.leader_epoch} {self.log!r}>"
 
-    def copied(self, size: int) -> None:
-        """More has come from the leader: records, or the word that they are committed."""
+    def note_appended(self, size: int) -> None:
+        """The leader has sent more: records, or a higher high watermark."""
         self.written_bytes += size
         if self.log.high_watermark == self.log.end_offset:
             self.readable_bytes = self.written_bytes
         self._wake()
 
     def read_now(self, offset: int, max_bytes: int, end_offset: int) -> LogRead | None:
-        """Read what is in memory; None where the disk would have to be waited for."""
+        """Read what is in memory; None where the read must wait for the disk."""
         log = self.log
         if not log.log_start_offset <= offset <= log.end_offset:
             raise OffsetOutOfRangeError(
-                f"this copy of {self.at} holds offsets {log.log_start_offset} to {log.end_offset} (exclusive), "
+                f"this replica of {self.at} holds offsets {log.log_start_offset} to {log.end_offset} (exclusive), "
                 f"not {offset}: ask the leader"
             )
         if offset >= end_offset:
@@ -84,8 +81,8 @@ class CopyReader:
         """Read, waiting for the disk if need be."""
         return await self._runtime.read(self.log, offset, max_bytes, end_offset)
 
-    def has_aborted_at_hand(self, offset: int, end_offset: int) -> bool:
-        """Whether the aborted transactions of a read can be named without waiting for the disk."""
+    def has_aborted_in_memory(self, offset: int, end_offset: int) -> bool:
+        """Whether the aborted transactions of a read are in memory."""
         return self.log.unready_for_aborted(offset, end_offset) is None
 
     async def load_aborted(self, offset: int, end_offset: int) -> None:
@@ -99,7 +96,7 @@ class CopyReader:
         self._waiting.pop(wake, None)
 
     def retire(self) -> None:
-        """Wake everybody: this copy is cut, led by us, led by another, or gone."""
+        """Wake all waiting fetches: this replica is truncated, led by us, led by another, or removed."""
         self.is_retired = True
         self.why_retired = ErrorCode.NOT_LEADER_OR_FOLLOWER
         self._wake()
@@ -111,30 +108,35 @@ class CopyReader:
                 wake()
 
 
-Readable = Partition | CopyReader
+Readable = Partition | FollowerReader
 
 
 class FollowerFetching:
-    """Both sides of it: whom a leader names, and what a follower shows."""
+    """Both sides: which replica a leader names, and what a follower serves."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._readers: dict[TopicPartition, CopyReader] = {}
+    def __init__(
+        self, settings: CurrentSettings, image: MetadataImage, local_replicas: LocalReplicas, runtime: LogRuntime
+    ) -> None:
+        self._settings = settings
+        self._image = image
+        self._local_replicas = local_replicas
+        self._runtime = runtime
+        self._readers: dict[TopicPartition, FollowerReader] = {}
 
     # As the leader
 
     @property
     def is_on(self) -> bool:
         """Whether consumers are sent to followers at all."""
-        return self._broker.settings.replica_selector_class not in LEADER_SELECTORS
+        return self._settings.broker.replica_selector_class not in LEADER_SELECTORS
 
     def preferred(self, partition: Partition, rack: str, offset: int) -> int:
-        """The follower that a consumer in this rack should ask instead of us, or -1."""
+        """The follower that a consumer in this rack should fetch from instead of us, or -1."""
         leader = partition.leader
-        if leader is None or not rack or rack == self._broker.settings.broker_rack:
-            return NOBODY
-        brokers = self._broker.metadata.image.brokers
-        best, most = NOBODY, -1
+        if leader is None or not rack or rack == self._settings.broker.broker_rack:
+            return NO_REPLICA
+        brokers = self._image.brokers
+        best, most = NO_REPLICA, -1
         for node_id in leader.in_sync:
             other = brokers.get(node_id)
             if other is None or other.rack != rack or other.is_stopping:
@@ -146,25 +148,25 @@ class FollowerFetching:
 
     # As a follower
 
-    def copy_of(self, at: TopicPartition) -> CopyReader | None:
-        """Our copy of a partition for consumers to read; None where we have none that may be shown."""
-        followers, image = self._broker.local_replicas.followers, self._broker.metadata.image
+    def reader_of(self, at: TopicPartition) -> FollowerReader | None:
+        """Our replica of a partition for consumers to read; None where we have none that may be served."""
+        fetchers, image = self._local_replicas.fetchers, self._image
         topic = image.topics.get(at.topic)
-        if followers is None or topic is None or not 0 <= at.partition < len(topic.partitions):
+        if fetchers is None or topic is None or not 0 <= at.partition < len(topic.partitions):
             return None
-        if not self._broker.local_replicas.is_in_sync(image.state(topic, at.partition)) or at in followers.busy:
+        if not self._local_replicas.is_in_sync(image.state(topic, at.partition)) or at in fetchers.truncating:
             return None
         reader = self._readers.get(at)
-        if reader is None and (copy := followers.copies.get(at)) is not None:
-            reader = self._readers[at] = CopyReader(copy, self._broker.runtime)
+        if reader is None and (replica := fetchers.replicas.get(at)) is not None:
+            reader = self._readers[at] = FollowerReader(replica, self._runtime)
         return reader
 
-    def copied(self, at: TopicPartition, size: int) -> None:
-        """The leader has told us more of a partition that we follow."""
+    def note_appended(self, at: TopicPartition, size: int) -> None:
+        """The leader has sent more of a partition that we follow."""
         if self._readers and (reader := self._readers.get(at)) is not None:
-            reader.copied(size)
+            reader.note_appended(size)
 
-    def left(self, at: TopicPartition) -> None:
-        """A copy is followed no more as it was, or is about to be cut."""
+    def retire(self, at: TopicPartition) -> None:
+        """A replica is no longer followed as it was, or is about to be truncated."""
         if (reader := self._readers.pop(at, None)) is not None:
             reader.retire()

@@ -1,15 +1,15 @@
-"""The partitions that this broker has, kept in line with the picture of the cluster.
+"""The replicas on this broker, reconciled with the metadata image.
 
-Rule 1: a partition that cannot be hosted holds up no other. Clients get KAFKA_STORAGE_ERROR for it, operators a
-        line; where it may be better later (a full disk), it is tried again.
-Rule 2: a log goes only when its topic is known to be deleted: it was deleted before our eyes, or the store
-        has been at a revision at which the topic was there, and has it no more. Any other log that
-        nobody knows (the store was put back to an older copy) is set aside under the ending `-stray`, for a
-        person to decide.
-Rule 3: who commits a change waits for `host_topic`; what others commit is carried out by `follow`.
-Rule 4: `partitions` are those that we lead; of the others we hold copies, which `followers` keeps up.
-Rule 5: we lead only what the store gave to this very process. What it gave to the one before us may differ from copies
-        that others have since made of it; the controller gives it anew, in a new epoch. A sole copy differs from none.
+Rule 1: a replica that cannot be opened does not delay any other. Clients get KAFKA_STORAGE_ERROR for it, operators a
+        log event; where it may work later (a full disk), it is tried again.
+Rule 2: a log is deleted only when its topic is known to be deleted: this process saw the deletion, or the store has
+        been at a revision at which the topic existed, and has it no more. Any other unknown log (the store was restored
+        from an older copy) is set aside with the suffix `-stray`, for an operator to decide.
+Rule 3: a caller that commits a change awaits `reconcile_topic`; changes by others are applied by `reconcile_soon`.
+Rule 4: `partitions` are those that we lead; `fetchers` follows the leaders of the other replicas.
+Rule 5: we lead only what the store gave to this very process. What it gave to the process before us may differ from the
+        replicas that others have fetched since; the controller gives it again, in a new epoch. A sole replica differs
+        from none.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from qanat.telemetry.events import log_event
 
 _RETRY_S = 5.0
 _CHECKPOINT_S = 1.0
-"""How long after a log was made the checkpoint speaks of it at the latest."""
+"""How soon after a log was created the checkpoint lists it."""
 
 
-class Copy(NamedTuple):
-    """A log that we hold for another's benefit."""
+class FollowerReplica(NamedTuple):
+    """A replica of ours that follows another broker."""
 
     at: TopicPartition
     topic_id: bytes
@@ -49,15 +49,15 @@ class Copy(NamedTuple):
     leader_epoch: int
 
 
-class Followers(Protocol):
-    """Whoever keeps copies up with their leaders."""
+class Fetchers(Protocol):
+    """Fetches for follower replicas."""
 
-    busy: dict[TopicPartition, asyncio.Future[None]]
-    """Copies that are being cut, with when that will be over: nobody may lead them before."""
-    copies: dict[TopicPartition, Copy]
-    """Those that are kept up, or will be when somebody leads."""
+    truncating: dict[TopicPartition, asyncio.Future[None]]
+    """Replicas that are being truncated, each with a future for its end: they must not lead before."""
+    replicas: dict[TopicPartition, FollowerReplica]
+    """Replicas that follow a leader, or will when one is elected."""
 
-    def follow(self, copy: Copy) -> None: ...
+    def follow(self, replica: FollowerReplica) -> None: ...
 
     def leave(self, at: TopicPartition) -> None: ...
 
@@ -65,7 +65,7 @@ class Followers(Protocol):
 
 
 class LocalReplicas:
-    """What we host. `start` before use; `spawn` runs a coroutine beside everything else until the broker closes."""
+    """All replicas of a broker. `start` before use; `spawn` runs a coroutine as a task until the broker closes."""
 
     def __init__(
         self,
@@ -86,41 +86,41 @@ class LocalReplicas:
         self._topic_settings = topic_settings
         self._spawn = spawn
         self.partitions: dict[TopicPartition, Partition] = {}
-        """Those that we lead."""
+        """The partitions that we lead."""
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        """Those that we hold, whoever leads."""
-        self.followers: Followers | None = None
+        """The logs of all our replicas."""
+        self.fetchers: Fetchers | None = None
         self.lag_max_ms = 0
         self.on_leading: Callable[[Partition], None] | None = None
-        """Told of every partition that we begin to lead."""
+        """Called with every partition that we begin to lead."""
         self.on_resigned: Callable[[Partition], None] | None = None
-        """Told of every partition that we led and lead no more."""
+        """Called with every partition that we cease to lead."""
         self.on_faults: Callable[[], None] | None = None
-        """Told when a log could not be opened or made, or could at last."""
+        """Called when a log could not be opened or created, or could at last."""
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self.writable: dict[tuple[str, int], Partition] = {}
-        """Those that clients may write to, by name: looked up for every batch."""
-        self.requires_verification = False
-        """Whether a transaction's first record in a partition needs the coordinator's word."""
+        """Partitions that clients may write to, by name: looked up for every batch."""
+        self.is_verification_required = False
+        """Whether a transaction's first record in a partition needs the coordinator's confirmation."""
         self._failed: dict[TopicPartition, QanatError] = {}
-        """Partitions that could not be made, and why."""
+        """Replicas that could not be opened or created, and why."""
         self._by_topic: dict[str, dict[TopicPartition, bytes]] = {}
-        """Which logs we hold of a topic, with the topic's id."""
+        """Our logs of each topic, with the topic's id."""
         self._by_log: dict[PartitionLog, Partition] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._awaited: set[str] = set()
-        """Topics that will be brought in line anyway: a thousand changes while logs are made are one reason, not a
-        thousand to look at every partition."""
+        """Topics that will be reconciled anyway: a thousand changes while logs are created are one reason to look at
+        every partition, not a thousand."""
         self._is_started = False
         self._is_checkpoint_due = False
         self._revision = 0
-        """The store's, as it was before we wrote to it."""
+        """The store's revision before we wrote to it."""
         self._latest: dict[str, object] = {}
         """The newest attempt at each topic that failed; older ones give up."""
         runtime.on_flushed = self._on_flushed
 
     async def start(self, revision: int) -> None:
-        """Host everything that is ours. `revision` is the store's, as it was before we wrote to it."""
+        """Open everything that is ours. `revision` is the store's before we wrote to it."""
         self._is_started = True
         self._revision = revision
         for at in [*self._directory.logs, *self._directory.offline]:
@@ -129,14 +129,14 @@ class LocalReplicas:
                     await self._settle_stray(at)
         for name in list(self._image.topics):
             try:
-                await self.host_topic(name)
+                await self.reconcile_topic(name)
             except QanatError as fault:
                 self._retry_later(name, fault)
-        # Logs whose folders are gone and that nobody asked for: their topics are gone, too.
+        # Logs whose folders are missing and that no topic needs: their topics were deleted.
         self._directory.lost.clear()
 
     def is_unavailable(self, topic: str, number: int) -> bool:
-        """Whether this is a partition of ours whose log cannot be opened or made."""
+        """Whether this is a replica of ours whose log cannot be opened or created."""
         offline, failed = self._directory.offline, self._failed
         if not (offline or failed):
             return False
@@ -144,17 +144,17 @@ class LocalReplicas:
         return at in offline or at in failed
 
     def why_offline(self, at: TopicPartition) -> str | None:
-        """Why a log of ours cannot be opened or made; None where it can."""
+        """Why a log of ours cannot be opened or created; None where it can."""
         fault = self._directory.offline.get(at) or self._failed.get(at)
         return None if fault is None else str(fault)
 
     def offline_partitions(self) -> list[TopicPartition]:
-        """Ours whose logs cannot be opened or made."""
+        """Our replicas whose logs cannot be opened or created."""
         ours = [at for at in self._directory.offline if self._is_known(at)]
         return [*ours, *(at for at in self._failed if at not in self._directory.offline)]
 
     def why_missing(self, at: TopicPartition) -> ErrorCode:
-        """What to answer for a partition that is not in `partitions`."""
+        """The error for a partition that is not in `partitions`."""
         topic = self._image.topics.get(at.topic)
         if topic is None or not 0 <= at.partition < len(topic.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -165,7 +165,7 @@ class LocalReplicas:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_here else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def apply_settings(self, topic: str) -> None:
-        """Let a topic's settings take effect."""
+        """Apply a topic's settings."""
         settings = self._topic_settings(topic)
         for at in self._by_topic.get(topic, ()):
             if (partition := self.partitions.get(at)) is not None:
@@ -173,16 +173,16 @@ class LocalReplicas:
             else:
                 self.logs[at].apply_settings(settings.log)
 
-    def follow(self, name: str) -> None:
-        """Bring a topic in line beside everything else: somebody has changed it."""
+    def reconcile_soon(self, name: str) -> None:
+        """Reconcile a topic in a task of its own: another broker has changed it."""
         if self._is_started and name not in self._awaited:
             self._awaited.add(name)
-            self._spawn(self._follow(name))
+            self._spawn(self._reconcile(name))
 
-    async def host_topic(self, name: str) -> None:
-        """Bring what we host of a topic in line with the picture: create what is new, remove what is gone."""
+    async def reconcile_topic(self, name: str) -> None:
+        """Reconcile our replicas of a topic with the image: create the new ones, remove those that are gone."""
         async with self._locks.setdefault(name, asyncio.Lock()):
-            self._awaited.discard(name)  # What changes from here on may need another look.
+            self._awaited.discard(name)  # Changes from here on need another look.
             topic = self._image.topics.get(name)
             wanted = {} if topic is None else self._ours(topic)
             gone = [
@@ -191,7 +191,7 @@ class LocalReplicas:
                 if topic is None or at not in wanted or topic_id != _raw(topic)
             ]
             for at in gone:
-                self._retire(at)  # All at once: nobody is to see a topic that is half there.
+                self._retire(at)  # All at once: clients must not see a topic that is half there.
             lost = [at for at in self._directory.offline if at.topic == name and at not in wanted]
             for at in [at for at in self._failed if at.topic == name and at not in wanted]:
                 del self._failed[at]
@@ -199,39 +199,39 @@ class LocalReplicas:
             await self._few_at_a_time(lost, self._delete_offline)
             if topic is not None:
                 for at in self._by_topic.get(name, ()):
-                    self._take_part(at, topic)
-                # A topic may be deleted and made again while we start, before its log was taken in.
+                    self._lead_or_follow(at, topic)
+                # A topic may be deleted and created again while we start, before its log was opened.
                 for at in [at for at in wanted if self._is_stray(at)]:
                     await self._settle_stray(at)
                 for at in [at for at in wanted if at in self._directory.offline]:
                     self._give_up_lost(at, topic)
                 missing = [at for at in wanted if at not in self.logs and at not in self._directory.offline]
-                await self._few_at_a_time(missing, lambda at: self._host(at, topic))
+                await self._few_at_a_time(missing, lambda at: self._open(at, topic))
 
-    def take_part(self, topic: values.Topic, number: int) -> None:
-        """Lead a partition or follow its leader, as the picture says now."""
+    def lead_or_follow(self, topic: values.Topic, number: int) -> None:
+        """Lead a partition or follow its leader, as the image says now."""
         at = TopicPartition(topic.name, number)
-        # What we hold may be of a topic that had the name before, and more partitions.
+        # Our log may be of an earlier topic of this name, with more partitions.
         is_ours = number < len(topic.partitions) and self._node_id in self._image.state(topic, number).replicas
         if is_ours == (at in self.logs) and self._by_topic.get(topic.name, {}).get(at, _raw(topic)) == _raw(topic):
             if is_ours:
-                self._take_part(at, topic)
+                self._lead_or_follow(at, topic)
         else:
-            self.follow(topic.name)
+            self.reconcile_soon(topic.name)
 
-    def take_part_in_all(self) -> None:
-        """The same for everything that we hold: we are another than we were, or others are."""
+    def lead_or_follow_all(self) -> None:
+        """The same for all our replicas: our epoch has changed, or other brokers' have."""
         for at in list(self.logs):
             if (topic := self._image.topics.get(at.topic)) is not None:
-                self.take_part(topic, at.partition)
+                self.lead_or_follow(topic, at.partition)
 
     def state_of(self, at: TopicPartition) -> values.PartitionState | None:
-        """A partition's state, as the image has it."""
+        """A partition's state in the image."""
         topic = self._image.topics.get(at.topic)
         is_there = topic is not None and at.partition < len(topic.partitions)
         return self._image.state(topic, at.partition) if topic is not None and is_there else None
 
-    # What is ours
+    # Which replicas are ours
 
     def _ours(self, topic: values.Topic) -> dict[TopicPartition, None]:
         return {
@@ -241,21 +241,21 @@ class LocalReplicas:
         }
 
     def _is_known(self, at: TopicPartition) -> bool:
-        """Whether a log that lies in our directory belongs there."""
+        """Whether a log in our directory belongs there."""
         topic = self._image.topics.get(at.topic)
         if topic is None:
-            return keys.topic(at.topic) in self._image.revisions  # It is there; we cannot read it.
+            return keys.topic(at.topic) in self._image.revisions  # It exists; we cannot read its value.
         if at.partition >= len(topic.partitions) or self._directory.topic_ids.get(at, "") not in ("", topic.topic_id):
             return False
         return self._node_id in self._image.state(topic, at.partition).replicas
 
     def _is_stray(self, at: TopicPartition) -> bool:
-        """Whether a log lies in our directory that nobody knows, and that nobody has taken in meanwhile."""
+        """Whether an unknown log is in our directory that was not opened meanwhile."""
         is_there = at in self._directory.logs or at in self._directory.offline
         return is_there and at not in self._by_topic.get(at.topic, ()) and not self._is_known(at)
 
     async def _settle_stray(self, at: TopicPartition) -> None:
-        """Remove a log that nobody knows where its topic was deleted; set it aside where that is not certain."""
+        """Delete an unknown log where its topic was deleted; set it aside where that is not certain."""
         topic_id, since = self._directory.topic_ids.get(at, ""), self._directory.known_since(at)
         is_there = any(str(known) == topic_id for known in self._image.topics_by_id)
         try:
@@ -276,32 +276,32 @@ class LocalReplicas:
         except QanatError as fault:
             log_event("partition cannot be removed", level="error", partition=str(at), reason=str(fault))
 
-    # Hosting
+    # Opening
 
-    async def _host(self, at: TopicPartition, topic: values.Topic) -> None:
+    async def _open(self, at: TopicPartition, topic: values.Topic) -> None:
         try:
             log = self._found(at, topic) or await self._create(at, topic)
         except QanatError as fault:
             self._failed[at] = fault
-            self._on_hosting_changed()
+            self._on_faults_changed()
             raise
         if self._failed.pop(at, None) is not None:
-            self._on_hosting_changed()
-        log.producers.requires_verification = self.requires_verification
+            self._on_faults_changed()
+        log.producers.requires_verification = self.is_verification_required
         log.apply_settings(self._topic_settings(at.topic).log)
         self.logs[at] = log
         self._by_topic.setdefault(at.topic, {})[at] = _raw(topic)
-        # The picture may have changed while the log was made.
+        # The image may have changed while the log was created.
         if (latest := self._image.topics.get(at.topic)) is not None and latest.topic_id == topic.topic_id:
-            self.take_part(latest, at.partition)
+            self.lead_or_follow(latest, at.partition)
 
-    def _on_hosting_changed(self) -> None:
+    def _on_faults_changed(self) -> None:
         if self._is_started and self.on_faults is not None:
             self.on_faults()
 
-    def _take_part(self, at: TopicPartition, topic: values.Topic) -> None:
-        if self.followers is not None and (busy := self.followers.busy.get(at)) is not None:
-            busy.add_done_callback(lambda _: self._take_part_later(at))
+    def _lead_or_follow(self, at: TopicPartition, topic: values.Topic) -> None:
+        if self.fetchers is not None and (truncating := self.fetchers.truncating.get(at)) is not None:
+            truncating.add_done_callback(lambda _: self._lead_or_follow_later(at))
             return
         state = self._image.state(topic, at.partition)
         led = self.partitions.get(at)
@@ -309,17 +309,17 @@ class LocalReplicas:
             if led is None or led.leader_epoch != state.leader_epoch:
                 self._lead(at, topic, state)
             elif led.leader is not None:
-                self._tell_leader(led, led.leader, state)
+                self._update_leader(led, led.leader, state)
             elif len(state.replicas) > 1:
-                self._lead(at, topic, state)  # It was the sole replica, and is to have followers now.
+                self._lead(at, topic, state)  # It was the sole replica, and gets followers now.
             return
         if led is not None:
             self._resign(at)
         self._follow_leader(at, topic, state)
 
-    def _take_part_later(self, at: TopicPartition) -> None:
+    def _lead_or_follow_later(self, at: TopicPartition) -> None:
         if (topic := self._image.topics.get(at.topic)) is not None and at in self.logs:
-            self.take_part(topic, at.partition)
+            self.lead_or_follow(topic, at.partition)
 
     def _leads(self, state: values.PartitionState) -> bool:
         return state.leader == self._node_id and (len(state.replicas) == 1 or self.is_in_sync(state))
@@ -333,15 +333,15 @@ class LocalReplicas:
     def _lead(self, at: TopicPartition, topic: values.Topic, state: values.PartitionState) -> None:
         if at in self.partitions:
             self._resign(at)
-        if self.followers is not None:
-            self.followers.leave(at)
+        if self.fetchers is not None:
+            self.fetchers.leave(at)
         log = self.logs[at]
         leader = None
         if len(state.replicas) > 1:
             leader = Leader(self._node_id, log.end_offset, self.lag_max_ms)
         partition = Partition(log, self._runtime, _raw(topic), state.leader_epoch, leader)
         if leader is not None:
-            self._tell_leader(partition, leader, state)
+            self._update_leader(partition, leader, state)
         partition.apply_settings(self._topic_settings(at.topic))
         self.partitions[at] = partition
         if not (topic.is_internal or topic.name in INTERNAL_TOPICS):
@@ -351,7 +351,7 @@ class LocalReplicas:
         if self.on_leading is not None:
             self.on_leading(partition)
 
-    def _tell_leader(self, partition: Partition, leader: Leader, state: values.PartitionState) -> None:
+    def _update_leader(self, partition: Partition, leader: Leader, state: values.PartitionState) -> None:
         leader.stored(state.replicas, state.in_sync_nodes, self._steady_ms(), is_held=bool(state.eligible))
         partition.advance()
         partition.note_starts()
@@ -359,11 +359,11 @@ class LocalReplicas:
     def _follow_leader(self, at: TopicPartition, topic: values.Topic, state: values.PartitionState) -> None:
         log = self.logs[at]
         log.become_follower(LeaderEpoch(state.leader_epoch))
-        if self.followers is not None:
-            self.followers.follow(Copy(at, _raw(topic), log, state.leader, state.leader_epoch))
+        if self.fetchers is not None:
+            self.fetchers.follow(FollowerReplica(at, _raw(topic), log, state.leader, state.leader_epoch))
 
     def _resign(self, at: TopicPartition, why: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
-        """Lead no more; the log stays."""
+        """Cease to lead; the log stays."""
         partition = self.partitions.pop(at)
         self.writable.pop((at.topic, at.partition), None)
         self.by_id.pop((partition.topic_id, at.partition), None)
@@ -379,7 +379,7 @@ class LocalReplicas:
         return log
 
     async def _create(self, at: TopicPartition, topic: values.Topic) -> PartitionLog:
-        # The topic may be deleted while its logs are made.
+        # The topic may be deleted while its logs are created.
         revision = self._image.revisions.get(keys.topic(topic.name), self._image.revision)
         generation = self._running_since()
         settings = self._topic_settings(at.topic).log
@@ -388,19 +388,20 @@ class LocalReplicas:
             (one for one in self._image.state(topic, at.partition).in_sync if one.node_id == self._node_id), None
         )
         if member is not None and member.since < generation:
-            log_event("replica made anew: its folder is missing", level="warning", partition=str(at))
+            log_event("replica created again: its folder is missing", level="warning", partition=str(at))
         self._on_created()
         return log
 
     def _give_up_lost(self, at: TopicPartition, topic: values.Topic) -> None:
-        """Make a log anew whose folder is gone, once another replica leads and the cluster counts ours as damaged."""
+        """Create a log again whose folder is missing, once another replica leads and the cluster counts ours as
+        damaged."""
         state = self._image.state(topic, at.partition)
         is_led_elsewhere = state.leader not in (values.NO_LEADER, self._node_id)
         if self._node_id in state.damaged and is_led_elsewhere and self._directory.forget_lost(at):
-            log_event("replica made anew from its leader", partition=str(at), leader=state.leader)
+            log_event("replica created again from its leader", partition=str(at), leader=state.leader)
 
     def _on_created(self) -> None:
-        """Have the checkpoint speak of a new log soon: from then on a folder that is missing is missed."""
+        """Have the checkpoint list a new log soon: from then on we notice if its folder is missing."""
         if not self._is_checkpoint_due:
             self._is_checkpoint_due = True
             self._spawn(self._checkpoint_soon())
@@ -408,7 +409,7 @@ class LocalReplicas:
     async def _checkpoint_soon(self) -> None:
         await asyncio.sleep(_CHECKPOINT_S)
         self._is_checkpoint_due = False
-        with suppress(StorageError):  # The directory has failed, which is reported; or the next one is written.
+        with suppress(StorageError):  # The directory has failed, which is reported; or the next checkpoint is written.
             await self._runtime.checkpoint()
 
     async def _delete_offline(self, at: TopicPartition) -> None:
@@ -421,8 +422,8 @@ class LocalReplicas:
     def _retire(self, at: TopicPartition) -> None:
         if at in self.partitions:
             self._resign(at, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        elif self.followers is not None:
-            self.followers.leave(at)
+        elif self.fetchers is not None:
+            self.fetchers.leave(at)
         del self.logs[at]
         del self._by_topic[at.topic][at]
         if not self._by_topic[at.topic]:
@@ -431,7 +432,7 @@ class LocalReplicas:
     async def _few_at_a_time(
         self, partitions: Sequence[TopicPartition], act: Callable[[TopicPartition], Coroutine[Any, Any, None]]
     ) -> None:
-        """What fails does not hold up the others, and is raised at the end."""
+        """A failure does not delay the others; it is raised at the end."""
         left, faults = iter(partitions), list[QanatError]()
 
         async def act_on_left() -> None:
@@ -445,17 +446,17 @@ class LocalReplicas:
         if faults:
             raise faults[0]
 
-    # What others have changed
+    # Changes by others
 
-    async def _follow(self, name: str) -> None:
+    async def _reconcile(self, name: str) -> None:
         try:
-            await self.host_topic(name)
+            await self.reconcile_topic(name)
         except QanatError as fault:
             self._retry_later(name, fault)
 
     def _retry_later(self, name: str, fault: QanatError) -> None:
         waiting = [str(at) for at in self._failed if at.topic == name]
-        log_event("partitions cannot be hosted now", level="error", topic=name, waiting=len(waiting), reason=str(fault))
+        log_event("replicas cannot be opened now", level="error", topic=name, waiting=len(waiting), reason=str(fault))
         if not isinstance(fault, DirectoryFailedError):
             self._latest[name] = attempt = object()
             self._spawn(self._retry(name, attempt))
@@ -464,7 +465,7 @@ class LocalReplicas:
         await asyncio.sleep(_RETRY_S)
         if self._latest.get(name) is attempt:
             del self._latest[name]
-            await self._follow(name)
+            await self._reconcile(name)
 
     def _on_flushed(self, log: PartitionLog) -> None:
         partition = self._by_log.get(log)

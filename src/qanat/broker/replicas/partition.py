@@ -1,15 +1,14 @@
-"""A partition that this broker leads: appends and who waits for them, reads and who waits for more.
+"""A partition that this broker leads: appends and their acknowledgements, reads and the fetches that wait.
 
-Appending takes effect at once; an acknowledgement that needs the disk is a
-future. The high watermark follows what is durable, or the end of the log where
-the topic leaves flushing to the kernel; where there are followers, it follows
-what every member of the in-sync set has (`replication.leader`), and so do acknowledgements.
+An append takes effect at once; an acknowledgement that needs the disk is a future. The high watermark follows what is
+durable, or the end of the log where the topic leaves flushing to the kernel. With followers, it follows what every
+member of the in-sync set has (`replication.leader`), and so do acknowledgements.
 
 Rule 1: once this exists, the high watermark moves only in `partition_end`, the only place that wakes waiting consumers.
-        Followers wait for the end of the log, and are woken by every append.
-Rule 2: one object is one leadership. When it is over (`retire`), whoever waits is told so.
+        Followers wait for the end of the log; every append wakes them.
+Rule 2: one object is one leadership. When it is over (`retire`), everything that waits ends with an error.
 Rule 3: a new leader's high watermark is the one that it had as a follower, which lags behind what its predecessor
-        acknowledged. Whoever decides by what a partition holds first asks `knows_high_watermark`, or waits for it
+        acknowledged. Code that decides by what a partition holds first checks `knows_high_watermark`, or waits for it
         (`have_high_watermark`).
 """
 
@@ -37,7 +36,7 @@ from qanat.wire.control import Marker
 from qanat.wire.staged import StagedFile
 
 Wake = Callable[[], None]
-# Looked up once: a member of an enumeration is searched for anew at every use.
+# Looked up once: attribute access on an enumeration is slow.
 _LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 
 
@@ -80,9 +79,9 @@ class Partition(PartitionEnd):
         self.why_retired = ErrorCode.NONE
         self._waiting_followers: dict[Wake, None] = {}
         self._known: SyncFuture[None] | None = None
-        """Settled when the high watermark is known; one for all who wait, however often they lose patience."""
+        """Settled when the high watermark is known; one for all that wait, however often one times out."""
         self._starting: list[tuple[int, SyncFuture[None]]] = []
-        """Who waits for every member of the in-sync set to start at an offset."""
+        """Waits for every member of the in-sync set to start at an offset."""
         log.become_leader(LeaderEpoch(leader_epoch))
         self.epoch_start = log.end_offset
         """Where the log ended when we began to lead."""
@@ -93,7 +92,7 @@ class Partition(PartitionEnd):
         return f"<Partition {self.at} epoch {self.leader_epoch} {self.log!r}>"
 
     def apply_settings(self, settings: TopicSettings) -> None:
-        """Take over the topic's settings, with effect from now on."""
+        """Apply the topic's settings from now on."""
         self.log.apply_settings(settings.log)
         self.min_insync_replicas = settings.min_insync_replicas
         if self.leader is not None:
@@ -107,9 +106,9 @@ class Partition(PartitionEnd):
 
     @property
     def needed_in_sync(self) -> int:
-        """How many must have everything for acks=all to be accepted: all there are, where more were asked for.
+        """How many must have everything for acks=all to be accepted: all there are, where the setting asks for more.
 
-        So does Kafka since 3.7: a topic with one replica takes records whatever the cluster's `min.insync.replicas`.
+        Kafka does so since 3.7: a topic with one replica accepts records whatever the cluster's `min.insync.replicas`.
         """
         return 1 if self.leader is None else min(self.min_insync_replicas, len(self.leader.replicas))
 
@@ -121,7 +120,7 @@ class Partition(PartitionEnd):
     # Writing
 
     def append_now(self, batch: Buffer) -> Written | None:
-        """Append a client's batch; None where it must wait for the disk or be opened on a worker."""
+        """Append a client's batch; None where it must wait for the disk or be decoded in a worker."""
         self._require_present()
         appended = self._runtime.append_now(self.log, batch, self.leader_epoch)
         return None if appended is None else self._written(appended, len(batch))
@@ -132,7 +131,7 @@ class Partition(PartitionEnd):
         return self._written(await self._runtime.append(self.log, batch, self.leader_epoch), len(batch))
 
     async def ingest(self, staged: StagedFile) -> Written:
-        """Make a file of batches that lies beside this broker part of the log."""
+        """Ingest a file of batches on this broker's disk as a part of the log."""
         self._require_present()
         return self._written(*await self._runtime.ingest(self.log, staged, self.leader_epoch))
 
@@ -142,11 +141,11 @@ class Partition(PartitionEnd):
         return self._written(self._runtime.append_own(self.log, batch, self.leader_epoch), len(batch))
 
     def append_marker(self, marker: EndMarker) -> asyncio.Future[None] | None:
-        """End a producer's transaction here; returns what its being on disk waits for, None where it is.
+        """End a producer's transaction here; returns the future of its being on disk, None where it is.
 
-        Markers are flushed whatever the topic's bargain is: if one got lost, its transaction would stay open for ever.
-        Where others may lead by now, one that is there is written again: only what followers take proves that they do
-        not, and that the transaction that was ended here is the one that is meant.
+        Markers are flushed whatever the topic's settings: a lost marker would leave its transaction open for ever.
+        Where another broker may lead by now, a marker that is there is written again: only what followers fetch proves
+        that none does, and that the transaction that was ended here is the one that is meant.
         """
         self._require_present()
         size = self._runtime.append_marker(
@@ -161,7 +160,7 @@ class Partition(PartitionEnd):
         self.written_bytes += size
         if self.leader is not None:
             self._runtime.flush_soon(self.log)
-            self._tell_followers()
+            self._wake_followers()
             return self._when_committed(self.log.end_offset)
         flushed = self._runtime.when_flushed(self.log, self.log.end_offset)
         if not self.log.settings.is_flushed:
@@ -169,7 +168,7 @@ class Partition(PartitionEnd):
         return flushed
 
     def when_durable(self) -> SyncFuture[None] | None:
-        """When everything appended so far is safe; None where it is, or nobody promised that."""
+        """When everything appended so far is safe; None where it is, or where the topic does not promise that."""
         if self.leader is not None:
             return self._when_committed(self.log.end_offset)
         if not self.log.settings.is_flushed:
@@ -177,8 +176,8 @@ class Partition(PartitionEnd):
         return self._runtime.when_flushed(self.log, self.log.end_offset)
 
     def _require_present(self) -> None:
-        """Whoever has held this since before it was retired would be acknowledged by rules that hold no more: a sole
-        replica that is to have followers is led in the same epoch, by another one of these."""
+        """A caller that has held this since before it was retired would be acknowledged by rules that no longer hold: a
+        sole replica that gets followers is led in the same epoch, by another object."""
         if self.is_retired:
             raise self._not_leader()
 
@@ -200,12 +199,12 @@ class Partition(PartitionEnd):
     def _written_for_followers(self, appended: Appended) -> Written:
         is_log_time = self.log.settings.message_timestamp_type is _LOG_APPEND_TIME
         append_time_ms = self._runtime.clock_ms() if is_log_time else NO_TIMESTAMP
-        self._tell_followers()
+        self._wake_followers()
         self.advance()
         return Written(appended.base_offset, append_time_ms, self._when_committed(appended.last_offset + 1))
 
     def _when_committed(self, end_offset: int) -> SyncFuture[None] | None:
-        """When every member of the in-sync set has everything below; None where it is so."""
+        """When every member of the in-sync set has everything below; None where it has."""
         if end_offset <= self.log.high_watermark:
             return None
         waiting: SyncFuture[None] = SyncFuture()
@@ -218,7 +217,7 @@ class Partition(PartitionEnd):
         return waiting
 
     def when_started(self, offset: int) -> SyncFuture[None] | None:
-        """When every member of the in-sync set has forgotten what is before an offset (KIP-107); None where it has."""
+        """When no member of the in-sync set has records before an offset any more (KIP-107); None where that is so."""
         if self._is_started(offset):
             return None
         waiting: SyncFuture[None] = SyncFuture()
@@ -233,7 +232,7 @@ class Partition(PartitionEnd):
         return offset <= (start if self.leader is None else self.leader.shared_start(start))
 
     def note_starts(self) -> None:
-        """A follower has said where it starts, or the in-sync set is another: tell whoever waits for that."""
+        """A follower has said where it starts, or the in-sync set has changed: settle the waits that this ends."""
         if self._starting:
             starting, self._starting = self._starting, []
             for offset, waiting in starting:
@@ -245,14 +244,14 @@ class Partition(PartitionEnd):
     def _not_leader(self) -> NotLeaderError:
         return NotLeaderError(f"this broker has stopped leading {self.at}: look for the leader again")
 
-    def _tell_followers(self) -> None:
+    def _wake_followers(self) -> None:
         if self._waiting_followers:
             waiting, self._waiting_followers = self._waiting_followers, {}
             for wake in waiting:
                 wake()
 
     def advance(self) -> None:
-        """Move the high watermark to where it may be, and wake whoever waits to read that far."""
+        """Move the high watermark as far as it may go, and wake fetches that wait to read that far."""
         if self.is_retired:
             return
         log = self.log
@@ -273,13 +272,13 @@ class Partition(PartitionEnd):
     def knows_high_watermark(self) -> bool:
         """Whether the high watermark has reached where the log ended when this leader epoch began.
 
-        Everything that any leader before has acknowledged lies below that end. Until the in-sync followers have
+        Everything that any earlier leader has acknowledged lies below that end. Until the in-sync followers have
         confirmed it, records that were acknowledged are still hidden from consumers here (KIP-207).
         """
         return self.leader is None or self.log.high_watermark >= self.epoch_start
 
     def require_high_watermark(self) -> None:
-        """Raise a retriable error where what the last leader acknowledged is not all visible yet."""
+        """Raise a retriable error where records that the last leader acknowledged are not all visible yet."""
         if not self.knows_high_watermark:
             raise OffsetNotAvailableError(f"{self.at}: the leader has just been elected; ask again")
 
@@ -304,7 +303,7 @@ class Partition(PartitionEnd):
         return self.log.last_stable_offset if is_committed else self.log.high_watermark
 
     def read_now(self, offset: int, max_bytes: int, end_offset: int) -> LogRead | None:
-        """Read what is in memory; None where the disk would have to be waited for."""
+        """Read what is in memory; None where the read must wait for the disk."""
         log = self.log
         last = log.high_watermark if self.leader is None else log.end_offset
         if not log.log_start_offset <= offset <= last:
@@ -320,8 +319,8 @@ class Partition(PartitionEnd):
         """Read, waiting for the disk if need be."""
         return await self._runtime.read(self.log, offset, max_bytes, end_offset)
 
-    def has_aborted_at_hand(self, offset: int, end_offset: int) -> bool:
-        """Whether the aborted transactions of a read can be named without waiting for the disk."""
+    def has_aborted_in_memory(self, offset: int, end_offset: int) -> bool:
+        """Whether the aborted transactions of a read are in memory."""
         return self.log.unready_for_aborted(offset, end_offset) is None
 
     async def load_aborted(self, offset: int, end_offset: int) -> None:
@@ -336,7 +335,7 @@ class Partition(PartitionEnd):
         self._waiting_followers.pop(wake, None)
 
     def retire(self, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
-        """Wake everybody: there is nothing more to wait for."""
+        """Wake everything that waits: this leadership is over."""
         self.is_retired = True
         self.why_retired = why
         waiting = [*self._waiting, *self._waiting_followers]
@@ -346,7 +345,7 @@ class Partition(PartitionEnd):
         acknowledged, self._acknowledged = self._acknowledged, deque()
         for _, committed in acknowledged:
             committed.settle_with_fault(self._not_leader())
-            committed.exception()  # Nobody need look: who asked for acks=1 has its answer.
+            committed.exception()  # Producers with acks=1 have their answer, and do not look.
         starting, self._starting = self._starting, []
         for _, started in starting:
             started.settle_with_fault(self._not_leader())

@@ -1,7 +1,8 @@
 # cython: language_level=3, annotation_typing=False
-"""The short way of a small batch into a partition that this broker leads, and what moves with its end.
+"""The produce fast path of a small batch into a partition that this broker leads, and what moves with the end of the
+log.
 
-`Partition` is made on this. Compiled and interpreted like `log.append_state`.
+`Partition` extends it. It runs compiled or interpreted, like `log.append_state`.
 
 Rule: once this exists, the high watermark moves only in `_advance_to`, the only place that wakes waiting consumers.
 """
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Written(Struct, frozen=True):
-    """A batch in the log, and what its acknowledgement by acks=all waits for."""
+    """A batch in the log, and the future that its acknowledgement by acks=all waits for."""
 
     base_offset: int
     append_time_ms: int
@@ -35,7 +36,7 @@ class Written(Struct, frozen=True):
 
 
 class PartitionEnd:
-    """What an append asks of a partition."""
+    """The part of a partition that an append uses."""
 
     __slots__ = (
         "_acknowledged",
@@ -59,11 +60,11 @@ class PartitionEnd:
         self.readable_bytes = 0
         """`written_bytes` when everything written could last be read: never more than what can be read now."""
         self.is_retired = False
-        """Whether its topic was deleted, or another leads: whoever still holds this has nothing to expect of it."""
+        """Whether its topic was deleted, or another replica leads: this object serves nothing any more."""
         self._runtime = runtime
         self._waiting: dict[Callable[[], None], None] = {}
         self._acknowledged: deque[tuple[int, SyncFuture[None]]] = deque()
-        """Who waits for which offset to be committed, in order."""
+        """Waits for an offset to be committed, in order."""
 
     def append_fast(self, batch: memoryview, record_count: int, max_timestamp: int) -> Written | None:
         """`append_now` for a writable batch of no known producer, whose header and checksum are sound."""
@@ -75,7 +76,7 @@ class PartitionEnd:
             return None
         if self.leader is not None or log.is_flushed:
             return self._written(appended, len(batch))
-        # The same for a sole replica that leaves flushing to the kernel: what is written can be read.
+        # The same for a sole replica that leaves flushing to the kernel: written records can be read.
         self.written_bytes += len(batch)
         end_offset = appended.last_offset + 1
         self._advance_to(end_offset, end_offset)
@@ -94,7 +95,7 @@ class PartitionEnd:
                 wake()
 
     def _written(self, appended: Appended, size: int) -> Written:
-        """Enter what was appended, and say what its acknowledgement waits for."""
+        """Count what was appended, and return what its acknowledgement waits for."""
         raise NotImplementedError
 
     def _not_leader(self) -> NotLeaderError:

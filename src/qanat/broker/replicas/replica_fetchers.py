@@ -1,13 +1,14 @@
-"""Copies of partitions that others lead, kept up by fetching: one connection per leader, many partitions a request.
+"""Replica fetchers: followers fetch from their leaders, one connection per leader, many partitions a request.
 
-The fetch is the ordinary one, with our name in it (`replica_state`), in a session of its own, so that only partitions
-that moved are named. What came is appended and flushed before the next question, which says by its offsets
-what we have on disk. What to do with an answer is decided in `replication.follower`.
+The request is the ordinary Fetch with our node id in it (`replica_state`), in a session of its own, so that it names
+only partitions that moved. Records are appended and flushed before the next request, whose offsets say what we have on
+disk. `replication.follower` decides what to do with a response.
 
-Rule 1: an answer counts only for a copy that is followed as it was when the question was sent: same leader, same epoch.
-Rule 2: a partition that cannot go on is left out for a while and holds up no other.
-Rule 3: nobody leads a copy that is being cut (`busy`).
-Rule 4: who catches up waits for its throttle and asks for little at once; who is in sync waits for nobody.
+Rule 1: a response counts only for a replica that is followed as it was when the request was sent: same leader, same
+        epoch.
+Rule 2: a partition that cannot go on is paused for a while and does not delay any other.
+Rule 3: a replica that is being truncated (`truncating`) must not lead.
+Rule 4: a replica that catches up waits for its throttle and fetches little at once; a replica in sync never waits.
 """
 
 from __future__ import annotations
@@ -15,118 +16,168 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from qanat.broker.replicas.local_replicas import Copy
+from qanat.broker.metadata.registration import Membership
+from qanat.broker.replicas.follower_fetching import FollowerFetching
+from qanat.broker.replicas.local_replicas import FollowerReplica, LocalReplicas
+from qanat.broker.replicas.replica_faults import ReplicaFaults
 from qanat.broker.replicas.replica_fetch_session import ReplicaFetchSession
+from qanat.broker.replicas.replication_throttles import ReplicationThrottles
 from qanat.broker.runtime.detached_work import abandon
+from qanat.broker.runtime.parked_tasks import TaskOwner
+from qanat.broker.runtime.peers import Peers
+from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import UnreachableError, error_code
 from qanat.connection.link import Link
 from qanat.log.leader_epochs import EpochEnd
+from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import LeaderEpoch, TopicPartition
-from qanat.replication.follower import Cut, Epoch, StartAt, Take, Wait, next_step
+from qanat.replication.follower import Append, Epoch, StartAt, Truncate, Wait, next_step
+from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.telemetry.events import log_event
 from qanat.wire.kafka.messages.fetch import FetchResponse, PartitionData, ReplicaState
 from qanat.wire.kafka.registry import ApiKey
 
-if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
-
 _VERSION = 17
-"""Of Fetch: by topic id, with the broker's epoch."""
+"""Of Fetch: by topic id, with the broker epoch."""
 _CALL_S = 10.0
-"""How long a leader may be silent beyond what it was allowed to wait; then another connection is tried."""
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
-_FIRST_LEFT_OUT_S, _LEFT_OUT_S = 0.01, 0.2
-"""How long a partition is left out whose leader says something else than records, the first time and at most. Whoever
-is elected often hears of it some milliseconds later than those that follow it, and writers wait for both."""
+"""How long a leader may be silent beyond the wait that it was allowed; then we try another connection."""
+_FIRST_RECONNECT_S, _LONGEST_RECONNECT_S = 0.05, 1.0
+_FIRST_PAUSE_S, _PAUSE_S = 0.01, 0.2
+"""How long a partition is paused whose leader sends an error, the first time and at most. A new leader often learns of
+its election some milliseconds later than its followers, and producers wait for both."""
 _TURN_S = 0.05
-"""Copies that are left out for longer have their turns at such times."""
+"""Replicas that are paused for longer have their turns at multiples of this."""
 _ROWS_AT_ONCE = 50
 _IDLE_FACTOR = 4
-"""So many times longer may the next answer take where the last one said nothing new: asking about thousands of
-partitions costs both sides, and whatever is written is told at once."""
+"""How many times longer the next response may take where the last one had no news: a request for thousands of
+partitions costs both sides, and the leader answers at once when something is written."""
 _CATCHING_UP_BYTES = 2 * 1024 * 1024
-"""Of one answer, for all copies together that catch up beside others that are in sync."""
+"""Of one response, for all replicas together that catch up beside others that are in sync."""
 _SHARE_BYTES = 64 * 1024
 """And for each of them, however many there are."""
-_TOLD_AT_ONCE = 10
+_RANGES_AT_ONCE = 10
 _MORE_TO_COME_S = 0.01
-"""How long to wait for what else is to be followed, before an answer that may take longer is given up."""
+"""How long to wait for more replicas to follow, before a pending request is given up."""
+
+
+class FetcherHost(TaskOwner, Protocol):
+    """The parts of a broker that replica fetchers use."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def membership(self) -> Membership: ...
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def runtime(self) -> LogRuntime: ...
+
+    @property
+    def peers(self) -> Peers: ...
+
+    @property
+    def local_replicas(self) -> LocalReplicas: ...
+
+    @property
+    def replica_faults(self) -> ReplicaFaults: ...
+
+    @property
+    def follower_fetching(self) -> FollowerFetching: ...
+
+    @property
+    def throttles(self) -> ReplicationThrottles: ...
+
+    @property
+    def counters(self) -> BrokerCounters: ...
 
 
 class ReplicaFetchers:
-    """Everything that we follow, by leader."""
+    """All replicas that follow, by leader; `on_unreachable` is called with a leader that cannot be connected to."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: FetcherHost, on_unreachable: Callable[[int], None]) -> None:
+        self._host = host
+        self._on_unreachable = on_unreachable
         self._leaders: dict[int, _ReplicaFetcher] = {}
-        self.copies: dict[TopicPartition, Copy] = {}
-        self.busy: dict[TopicPartition, asyncio.Future[None]] = {}
-        """Copies that are being cut, with when that will be over."""
+        self.replicas: dict[TopicPartition, FollowerReplica] = {}
+        self.truncating: dict[TopicPartition, asyncio.Future[None]] = {}
+        """Replicas that are being truncated, each with a future for its end."""
         self._is_closed = False
 
-    def follow(self, copy: Copy) -> None:
-        """Keep a copy up with its leader from now on, if it has one."""
-        if self.copies.get(copy.at) == copy or self._is_closed:
+    def follow(self, replica: FollowerReplica) -> None:
+        """Follow the leader of a replica from now on, if it has one."""
+        if self.replicas.get(replica.at) == replica or self._is_closed:
             return
-        self.leave(copy.at)
-        self.copies[copy.at] = copy
-        if copy.leader < 0 or copy.leader == self._broker.node_id:
-            return  # Nobody leads, or it is not yet settled who does.
-        leader = self._leaders.get(copy.leader)
+        self.leave(replica.at)
+        self.replicas[replica.at] = replica
+        if replica.leader < 0 or replica.leader == self._host.node_id:
+            return  # There is no leader, or it is not settled yet.
+        leader = self._leaders.get(replica.leader)
         if leader is None:
-            leader = self._leaders[copy.leader] = _ReplicaFetcher(self._broker, copy.leader, self.busy)
-        leader.add(copy)
+            leader = self._leaders[replica.leader] = _ReplicaFetcher(
+                self._host, replica.leader, self.truncating, self._on_unreachable
+            )
+        leader.add(replica)
 
     def leave(self, at: TopicPartition) -> None:
-        copy = self.copies.pop(at, None)
-        self._broker.follower_fetching.left(at)
-        if copy is not None and (leader := self._leaders.get(copy.leader)) is not None:
+        replica = self.replicas.pop(at, None)
+        self._host.follower_fetching.retire(at)
+        if replica is not None and (leader := self._leaders.get(replica.leader)) is not None:
             leader.remove(at)
 
     async def close(self) -> None:
-        """Follow nobody any more."""
+        """Stop following."""
         self._is_closed = True
         await asyncio.gather(*(leader.close() for leader in self._leaders.values()))
 
 
 class _ReplicaFetcher:
-    """One broker and all that we follow of it."""
+    """One leader and all replicas that follow it."""
 
-    def __init__(self, broker: Broker, node_id: int, busy: dict[TopicPartition, asyncio.Future[None]]) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        host: FetcherHost,
+        node_id: int,
+        truncating: dict[TopicPartition, asyncio.Future[None]],
+        on_unreachable: Callable[[int], None],
+    ) -> None:
+        self._host = host
+        self._on_unreachable = on_unreachable
         self._node_id = node_id
-        self._busy = busy
-        self._copies: dict[TopicPartition, Copy] = {}
-        self._left_out: dict[TopicPartition, float] = {}
+        self._truncating = truncating
+        self._replicas: dict[TopicPartition, FollowerReplica] = {}
+        self._paused: dict[TopicPartition, float] = {}
         """Until when, by the loop's clock."""
         self._pauses_s: dict[TopicPartition, float] = {}
-        """How long they are left out the next time, where nothing has come of them since the last."""
+        """How long each is paused the next time, where it got no records since the last."""
         self._behind: dict[TopicPartition, None] = {}
-        """Copies that lack something committed, as far as we know: they may be throttled."""
+        """Replicas that lack committed records, as far as we know: they may be throttled."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._session = ReplicaFetchSession()
         self._is_idle = False
-        """Whether the last answer said nothing new of any copy."""
+        """Whether the last response had nothing new for any replica."""
 
-    def add(self, copy: Copy) -> None:
-        self._copies[copy.at] = copy
-        self._behind[copy.at] = None
-        self._left_out.pop(copy.at, None)
-        self._pauses_s.pop(copy.at, None)
+    def add(self, replica: FollowerReplica) -> None:
+        self._replicas[replica.at] = replica
+        self._behind[replica.at] = None
+        self._paused.pop(replica.at, None)
+        self._pauses_s.pop(replica.at, None)
         self._changed.set()
         if self._task is None or self._task.done():
-            self._task = self._broker.park(self._run())
+            self._task = self._host.park(self._run())
 
     def remove(self, at: TopicPartition) -> None:
-        self._copies.pop(at, None)
+        self._replicas.pop(at, None)
         self._behind.pop(at, None)
-        self._left_out.pop(at, None)
+        self._paused.pop(at, None)
         self._pauses_s.pop(at, None)
 
     async def close(self) -> None:
@@ -135,39 +186,39 @@ class _ReplicaFetcher:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        """Follow until there is nothing left to follow."""
-        pause_s, is_told = _FIRST_PAUSE_S, False
-        while self._copies:
+        """Fetch until no replica is left."""
+        pause_s, is_logged = _FIRST_RECONNECT_S, False
+        while self._replicas:
             try:
                 link = await self._open()
             except QanatError as fault:
-                self._broker.failure_detection.lost(self._node_id)
-                if not is_told:
+                self._on_unreachable(self._node_id)
+                if not is_logged:
                     log_event("leader cannot be reached", level="warning", leader=self._node_id, reason=str(fault))
-                is_told = True
+                is_logged = True
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                pause_s = min(2 * pause_s, _LONGEST_RECONNECT_S)
                 continue
-            if is_told:
+            if is_logged:
                 log_event("leader can be reached again", leader=self._node_id)
-            pause_s, is_told = _FIRST_PAUSE_S, False
+            pause_s, is_logged = _FIRST_RECONNECT_S, False
             try:
                 self._session = ReplicaFetchSession()
-                while self._copies:
-                    await self._ask(link)
+                while self._replicas:
+                    await self._fetch(link)
             except QanatError as fault:
                 log_event("connection to a leader is lost", level="debug", leader=self._node_id, reason=str(fault))
             finally:
                 await link.close()
 
     async def _open(self) -> Link:
-        host, port = self._broker.address_of(self._node_id)
-        return await Link.open(host, port, f"qanat-broker-{self._broker.node_id}", Deadline.after(_CALL_S))
+        host, port = self._host.peers.address_of(self._node_id)
+        return await Link.open(host, port, f"qanat-broker-{self._host.node_id}", Deadline.after(_CALL_S))
 
-    async def _ask(self, link: Link) -> None:
-        """One question and what comes of it."""
-        copies = self._ready()
-        if not copies:
+    async def _fetch(self, link: Link) -> None:
+        """One request and its response."""
+        replicas = self._ready()
+        if not replicas:
             self._changed.clear()
             try:
                 async with asyncio.timeout(self._until_next_s()):
@@ -175,97 +226,97 @@ class _ReplicaFetcher:
             except TimeoutError:
                 pass
             return
-        settings = self._broker.settings
-        request = self._session.request(copies, self._at_once(copies))
-        request.replica_state = ReplicaState(self._broker.node_id, self._broker.broker_epoch)
+        settings = self._host.settings
+        request = self._session.request(replicas, self._at_once(replicas))
+        request.replica_state = ReplicaState(self._host.node_id, self._host.membership.epoch_in_requests)
         request.max_wait_ms = self._longest_wait_ms()
         request.min_bytes = 1
         request.max_bytes = settings.replica_fetch_response_max_bytes
         deadline = Deadline.after(request.max_wait_ms / 1000 + _CALL_S)
         self._changed.clear()
-        asking = asyncio.ensure_future(link.call(ApiKey.FETCH, request, deadline, at_most=_VERSION))
-        response = await self._unless_changed(asking)
+        fetching = asyncio.ensure_future(link.call(ApiKey.FETCH, request, deadline, at_most=_VERSION))
+        response = await self._unless_changed(fetching)
         if response is None:
             self._session = ReplicaFetchSession()
             await link.close()
-            raise UnreachableError("asked anew: there is more to follow")
-        if not self._session.answered(response):
+            raise UnreachableError("request given up: there are more replicas to follow")
+        if not self._session.note_response(response):
             if response.error_code not in (
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
             ):
-                await asyncio.sleep(_LEFT_OUT_S)
+                await asyncio.sleep(_PAUSE_S)
             return
         self._is_idle = not response.responses
-        await self._take_all(response, copies)
+        await self._apply_all(response, replicas)
 
     def _longest_wait_ms(self) -> int:
-        """How long the leader may take. Who is silent for long looks like one that has fallen behind; and copies that
-        are left out have their turn when their time is over."""
-        settings = self._broker.settings
+        """How long the leader may take. A follower that is silent for long looks as if it had fallen behind; and paused
+        replicas have their turn when their pause is over."""
+        settings = self._host.settings
         usual_ms = settings.replica_fetch_wait_max_ms
         idle_ms = min(_IDLE_FACTOR * usual_ms, settings.replica_lag_time_max_ms // _IDLE_FACTOR)
         longest_ms = max(usual_ms, idle_ms) if self._is_idle else usual_ms
-        return min(longest_ms, ceil(self._until_next_s() * 1000)) if self._left_out else longest_ms
+        return min(longest_ms, ceil(self._until_next_s() * 1000)) if self._paused else longest_ms
 
     def _until_next_s(self) -> float:
-        """How long until a copy that is left out has its turn; where there is none, until to look again."""
+        """How long until a paused replica has its turn; where there is none, until the next look."""
         now = asyncio.get_running_loop().time()
-        return max(min(self._left_out.values(), default=now + _LEFT_OUT_S) - now, 0.0)
+        return max(min(self._paused.values(), default=now + _PAUSE_S) - now, 0.0)
 
-    async def _unless_changed(self, asking: asyncio.Future[FetchResponse]) -> FetchResponse | None:
-        """The answer; None where something new is to be followed meanwhile, which must not wait for it."""
+    async def _unless_changed(self, fetching: asyncio.Future[FetchResponse]) -> FetchResponse | None:
+        """The response; None where there is a new replica to follow meanwhile, which must not wait for it."""
         changed = asyncio.ensure_future(self._changed.wait())
         try:
-            await asyncio.wait({asking, changed}, return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
-            if not asking.done():
-                await asyncio.wait([asking], timeout=_MORE_TO_COME_S)
-            return asking.result() if asking.done() else None
+            await asyncio.wait({fetching, changed}, return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
+            if not fetching.done():
+                await asyncio.wait([fetching], timeout=_MORE_TO_COME_S)
+            return fetching.result() if fetching.done() else None
         finally:
-            abandon(changed, asking)
+            abandon(changed, fetching)
 
-    def _ready(self) -> dict[TopicPartition, Copy]:
+    def _ready(self) -> dict[TopicPartition, FollowerReplica]:
         now = asyncio.get_running_loop().time()
-        for at in [at for at, until in self._left_out.items() if until <= now]:
-            del self._left_out[at]
-        for at, copy in self._copies.items():
-            if at not in self._left_out and at not in self._busy and not _is_settled(copy):
-                # Where a flush found no room and was put off, nobody else asks for another.
-                self._broker.runtime.flush_soon(copy.log)
-                self._leave_out_briefly(at)
-        for at in [at for at in self._broker.replica_faults.damaged if at in self._copies]:
-            if at not in self._left_out and at not in self._busy and not self._repair(self._copies[at]):
-                self._leave_out_briefly(at)
+        for at in [at for at, until in self._paused.items() if until <= now]:
+            del self._paused[at]
+        for at, replica in self._replicas.items():
+            if at not in self._paused and at not in self._truncating and not _is_settled(replica):
+                # Where a flush found no room and was postponed, nothing else starts another.
+                self._host.runtime.flush_soon(replica.log)
+                self._pause_briefly(at)
+        for at in [at for at in self._host.replica_faults.damaged if at in self._replicas]:
+            if at not in self._paused and at not in self._truncating and not self._repair(self._replicas[at]):
+                self._pause_briefly(at)
         return {
-            at: copy
-            for at, copy in self._copies.items()
-            if at not in self._left_out
-            and at not in self._busy
-            and not (at in self._behind and self._broker.throttles.holds_back(at))
+            at: replica
+            for at, replica in self._replicas.items()
+            if at not in self._paused
+            and at not in self._truncating
+            and not (at in self._behind and self._host.throttles.must_wait(at))
         }
 
-    def _at_once(self, copies: dict[TopicPartition, Copy]) -> Callable[[TopicPartition], int]:
-        """How much of each copy to ask for: whoever catches up leaves room for those that are in sync."""
-        most = self._broker.settings.replica_fetch_max_bytes
-        behind = sum(at in copies for at in self._behind)
-        if not 0 < behind < len(copies):
+    def _at_once(self, replicas: dict[TopicPartition, FollowerReplica]) -> Callable[[TopicPartition], int]:
+        """How much of each replica to fetch: those that catch up leave room for those that are in sync."""
+        most = self._host.settings.replica_fetch_max_bytes
+        behind = sum(at in replicas for at in self._behind)
+        if not 0 < behind < len(replicas):
             return lambda at: most
         share = min(max(_CATCHING_UP_BYTES // behind, _SHARE_BYTES), most)
         return lambda at: share if at in self._behind else most
 
-    async def _take_all(self, response: FetchResponse, asked: dict[TopicPartition, Copy]) -> None:
-        by_id = {(copy.topic_id, copy.at.partition): copy for copy in asked.values()}
+    async def _apply_all(self, response: FetchResponse, fetched: dict[TopicPartition, FollowerReplica]) -> None:
+        by_id = {(replica.topic_id, replica.at.partition): replica for replica in fetched.values()}
         flushes: dict[TopicPartition, asyncio.Future[None]] = {}
         count = 0
         for topic in response.responses:
             for row in topic.partitions:
-                copy = by_id.get((bytes(topic.topic_id), row.partition_index))
-                if copy is not None and self._copies.get(copy.at) is copy:
+                replica = by_id.get((bytes(topic.topic_id), row.partition_index))
+                if replica is not None and self._replicas.get(replica.at) is replica:
                     try:
-                        if (flushed := self._take(copy, row)) is not None:
-                            flushes[copy.at] = flushed
+                        if (flushed := self._apply(replica, row)) is not None:
+                            flushes[replica.at] = flushed
                     except QanatError as fault:
-                        self._leave_out(copy, str(fault))
+                        self._pause(replica, str(fault))
                 count += 1
                 if count % _ROWS_AT_ONCE == 0:
                     await asyncio.sleep(0)
@@ -273,11 +324,11 @@ class _ReplicaFetcher:
             try:
                 await flushed
             except QanatError as fault:
-                if at in self._copies:
-                    self._leave_out(self._copies[at], str(fault))
+                if at in self._replicas:
+                    self._pause(self._replicas[at], str(fault))
 
-    def _take(self, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
-        log = copy.log
+    def _apply(self, replica: FollowerReplica, row: PartitionData) -> asyncio.Future[None] | None:
+        log = replica.log
         diverging = own = None
         if row.diverging_epoch is not None and row.diverging_epoch.end_offset >= 0:
             diverging = Epoch(row.diverging_epoch.epoch, row.diverging_epoch.end_offset)
@@ -286,121 +337,128 @@ class _ReplicaFetcher:
             error_code(row.error_code), diverging, own, row.log_start_offset, log.log_start_offset, log.end_offset
         )
         match step:
-            case Take():
-                return self._append(copy, row)
-            case Cut(end_offset) if end_offset < log.end_offset:
+            case Append():
+                return self._append(replica, row)
+            case Truncate(end_offset) if end_offset < log.end_offset:
                 log_event(
-                    "copy cut back to its leader's",
-                    partition=str(copy.at),
+                    "replica truncated to its leader's log",
+                    partition=str(replica.at),
                     at=end_offset,
                     records=log.end_offset - end_offset,
-                    leader=copy.leader,
-                    leader_epoch=copy.leader_epoch,
+                    leader=replica.leader,
+                    leader_epoch=replica.leader_epoch,
                 )
-                self._cut(copy, lambda: self._broker.runtime.truncate(log, end_offset))
+                self._truncate(replica, lambda: self._host.runtime.truncate(log, end_offset))
             case StartAt(offset):
-                log_event("copy begun anew: its leader starts later", partition=str(copy.at), at=offset)
-                self._cut(copy, lambda: self._broker.runtime.restart(log, offset))
-            case Cut():
-                self._leave_out(copy, f"the leader wants a cut at {step.end_offset}, which is behind our end")
+                log_event("replica restarted: its leader's log starts later", partition=str(replica.at), at=offset)
+                self._truncate(replica, lambda: self._host.runtime.restart(log, offset))
+            case Truncate():
+                self._pause(replica, f"the leader wants us to truncate at {step.end_offset}, which is beyond our end")
             case Wait():
-                self._leave_out_briefly(copy.at)
+                self._pause_briefly(replica.at)
         return None
 
-    def _repair(self, copy: Copy) -> bool:
-        """Cut a damaged copy back to what is sound, to be fetched again; False where its time has not come.
+    def _repair(self, replica: FollowerReplica) -> bool:
+        """Truncate a damaged replica to what is sound, to be fetched again; False where the state does not allow it
+        yet.
 
         Of a compacted topic nothing stays: where the leader has dropped a tombstone, what it deleted would come back.
         """
-        log, state = copy.log, self._broker.local_replicas.state_of(copy.at)
-        if state is None or self._broker.node_id not in state.damaged or state.leader_epoch != copy.leader_epoch:
+        log, state = replica.log, self._host.local_replicas.state_of(replica.at)
+        if state is None or self._host.node_id not in state.damaged or state.leader_epoch != replica.leader_epoch:
             return False
         damage = log.damage
         if not damage:
-            self._broker.replica_faults.repaired(copy.at)
+            self._host.replica_faults.repaired(replica.at)
             return True
         first_damaged = min(one.first_offset for one in damage)
         first_offset = log.log_start_offset if log.settings.is_compacted else first_damaged
         log_event(
             "damaged replica is fetched from its leader again",
             level="warning",
-            partition=str(copy.at),
+            partition=str(replica.at),
             from_offset=max(first_offset, log.log_start_offset),
-            damaged=[f"{one.first_offset} to {one.next_offset - 1}" for one in damage[:_TOLD_AT_ONCE]],
-            leader=copy.leader,
+            damaged=[f"{one.first_offset} to {one.next_offset - 1}" for one in damage[:_RANGES_AT_ONCE]],
+            leader=replica.leader,
         )
-        runtime = self._broker.runtime
+        runtime = self._host.runtime
 
-        async def cut() -> None:
+        async def truncate() -> None:
             if first_offset > log.log_start_offset:
                 await runtime.truncate(log, first_offset)
             if first_offset <= log.log_start_offset or log.damage:
                 await runtime.restart(log, log.log_start_offset)
             assert not log.damage, "an empty log has nothing that could be damaged"
-            self._broker.replica_faults.repaired(copy.at)
+            self._host.replica_faults.repaired(replica.at)
 
-        self._cut(copy, cut)
+        self._truncate(replica, truncate)
         return True
 
-    def _append(self, copy: Copy, row: PartitionData) -> asyncio.Future[None] | None:
-        log, flushed, size = copy.log, None, 0
+    def _append(self, replica: FollowerReplica, row: PartitionData) -> asyncio.Future[None] | None:
+        log, flushed, size = replica.log, None, 0
         if self._pauses_s:
-            self._pauses_s.pop(copy.at, None)
+            self._pauses_s.pop(replica.at, None)
         records = row.records
         if records is not None and len(records):
             assert isinstance(records, memoryview | bytes | bytearray), "a message that was read holds its bytes"
-            self._broker.runtime.requests_handled += 1
-            flushed = self._broker.runtime.append_replicated(log, records)
+            self._host.runtime.requests_handled += 1
+            flushed = self._host.runtime.append_replicated(log, records)
             size = len(records)
-            self._broker.counters.replicated_bytes += size
-            if copy.at in self._behind:
-                self._broker.throttles.took(copy.at, size)
+            self._host.counters.replicated_bytes += size
+            if replica.at in self._behind:
+                self._host.throttles.note_received(replica.at, size)
         if row.high_watermark > log.end_offset:
-            self._behind[copy.at] = None
+            self._behind[replica.at] = None
         else:
-            self._behind.pop(copy.at, None)
+            self._behind.pop(replica.at, None)
         log.advance_high_watermark(min(row.high_watermark, log.end_offset))
         if log.log_start_offset < row.log_start_offset <= log.high_watermark:
             log.advance_log_start(row.log_start_offset)
-        self._broker.follower_fetching.copied(copy.at, size)
+        self._host.follower_fetching.note_appended(replica.at, size)
         return flushed
 
-    def _cut(self, copy: Copy, act: Callable[[], object]) -> None:
-        """Cut a copy beside everything else; until that is done nobody asks for it and nobody leads it."""
-        self._broker.follower_fetching.left(copy.at)
-        over = self._busy[copy.at] = asyncio.get_running_loop().create_future()
+    def _truncate(self, replica: FollowerReplica, act: Callable[[], object]) -> None:
+        """Truncate a replica in a task of its own; until that is done it is not fetched and must not lead."""
+        self._host.follower_fetching.retire(replica.at)
+        over = self._truncating[replica.at] = asyncio.get_running_loop().create_future()
 
-        async def cut() -> None:
+        async def truncate() -> None:
             try:
                 await act()  # type: ignore[misc]
             except QanatError as fault:
-                self._leave_out(copy, str(fault))
+                self._pause(replica, str(fault))
             finally:
-                del self._busy[copy.at]
+                del self._truncating[replica.at]
                 over.set_result(None)
                 self._changed.set()
 
-        self._broker.park(cut())
+        self._host.park(truncate())
 
-    def _leave_out(self, copy: Copy, reason: str) -> None:
-        self._left_out[copy.at] = asyncio.get_running_loop().time() + _LEFT_OUT_S
-        log_event("copy cannot be kept up", level="error", partition=str(copy.at), leader=copy.leader, reason=reason)
+    def _pause(self, replica: FollowerReplica, reason: str) -> None:
+        self._paused[replica.at] = asyncio.get_running_loop().time() + _PAUSE_S
+        log_event(
+            "replica cannot follow its leader",
+            level="error",
+            partition=str(replica.at),
+            leader=replica.leader,
+            reason=reason,
+        )
 
-    def _leave_out_briefly(self, at: TopicPartition) -> None:
-        """What is in the way is probably over soon; if not, ask more and more seldom."""
-        pause_s = self._pauses_s.get(at, _FIRST_LEFT_OUT_S)
+    def _pause_briefly(self, at: TopicPartition) -> None:
+        """The error is probably over soon; if not, fetch less and less often."""
+        pause_s = self._pauses_s.get(at, _FIRST_PAUSE_S)
         until = asyncio.get_running_loop().time() + pause_s
-        # Many have their turn together: each turn cuts the leader's wait for all others short.
-        self._left_out[at] = until if pause_s < _TURN_S else ceil(until / _TURN_S) * _TURN_S
-        self._pauses_s[at] = min(2 * pause_s, _LEFT_OUT_S)
+        # Paused replicas have their turn together: each turn cuts the leader's wait for all others short.
+        self._paused[at] = until if pause_s < _TURN_S else ceil(until / _TURN_S) * _TURN_S
+        self._pauses_s[at] = min(2 * pause_s, _PAUSE_S)
 
 
-def _is_settled(copy: Copy) -> bool:
-    """Whether everything that we have of a topic that is to be on disk is there: only that may be told.
+def _is_settled(replica: FollowerReplica) -> bool:
+    """Whether everything that a topic requires on disk is there: a fetch may claim only that.
 
-    What a worker was writing when we stopped leading is taken back first.
+    What a worker was writing when we ceased to lead is truncated first.
     """
-    log = copy.log
+    log = replica.log
     return (
         log.running_job != "truncation"
         and not log.is_appending

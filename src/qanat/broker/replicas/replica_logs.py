@@ -1,22 +1,21 @@
-"""What this broker's own logs hold, as proofs for whoever elects (GetReplicaLogInfo, KIP-966).
+"""What our own logs hold, as proofs for elections (GetReplicaLogInfo, KIP-966).
 
-Answered from the logs as they are open now. The generation of each log is read from its folder on a worker.
+The answer comes from the logs as they are open now. A worker reads the generation of each log from its folder.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from qanat.broker.replicas.local_replicas import LocalReplicas
+from qanat.cluster.image import MetadataImage
 from qanat.log.directories.directory import LogDirectory
 from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.ids import TopicId, TopicPartition
-
-if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
 
 PartitionRef = tuple[str, int]
 """A topic's id and a partition's number."""
@@ -27,49 +26,51 @@ class ReplicaLog(Struct, frozen=True):
 
     generation: int = 0
     leader_epoch: int = -1
-    """The partition's, as far as this broker knows."""
+    """The partition's leader epoch, as far as this broker knows."""
     last_epoch: int = -1
     end_offset: int = -1
     damage: tuple[tuple[int, int], ...] = ()
     is_offline: bool = False
     reason: str = ""
-    """Why it is offline, or what is wrong with the first damaged range."""
+    """Why it is offline, or the reason of the first damaged range."""
     is_compacted: bool = False
 
 
 class ReplicaLogs:
     """Describes the logs of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, runtime: LogRuntime, image: MetadataImage, local_replicas: LocalReplicas) -> None:
+        self._runtime = runtime
+        self._image = image
+        self._local_replicas = local_replicas
 
     async def describe(self, wanted: Sequence[PartitionRef]) -> Mapping[PartitionRef, ReplicaLog]:
-        """What each log holds; nothing is said of those that are not opened or made yet."""
+        """What each log holds; logs that are not opened or created yet are left out."""
         found = {ref: at for ref in wanted if (at := self._partition(ref)) is not None}
-        job = _GenerationsJob(self._broker.runtime.directory, list(found.values()))
-        await self._broker.runtime.run_job(job)
+        job = _GenerationsJob(self._runtime.directory, list(found.values()))
+        await self._runtime.run_job(job)
         logs = {ref: self._described(ref, at, job.generations.get(at, 0)) for ref, at in found.items()}
         return {ref: log for ref, log in logs.items() if log is not None}
 
     def _partition(self, ref: PartitionRef) -> TopicPartition | None:
-        """The partition, where a log of that very topic lies here."""
-        topic = self._broker.metadata.image.topics_by_id.get(TopicId.parse(ref[0]))
+        """The partition, where we have a log of that very topic."""
+        topic = self._image.topics_by_id.get(TopicId.parse(ref[0]))
         if topic is None or not 0 <= ref[1] < len(topic.partitions):
             return None
         at = TopicPartition(topic.name, ref[1])
-        is_this = self._broker.runtime.directory.topic_ids.get(at, "") in ("", topic.topic_id)
+        is_this = self._runtime.directory.topic_ids.get(at, "") in ("", topic.topic_id)
         return at if is_this else None
 
     def _described(self, ref: PartitionRef, at: TopicPartition, generation: int) -> ReplicaLog | None:
-        image = self._broker.metadata.image
+        image = self._image
         topic = image.topics.get(at.topic)
         if topic is None or topic.topic_id != ref[0] or at.partition >= len(topic.partitions):
             return None
         leader_epoch = image.state(topic, at.partition).leader_epoch
-        if (reason := self._broker.local_replicas.why_offline(at)) is not None:
+        if (reason := self._local_replicas.why_offline(at)) is not None:
             return ReplicaLog(leader_epoch=leader_epoch, is_offline=True, reason=reason)
-        log = self._broker.runtime.directory.logs.get(at)
-        if log is None or self._is_being_cut(at, log):
+        log = self._runtime.directory.logs.get(at)
+        if log is None or self._is_being_truncated(at, log):
             return None
         reason = next((one.reason for one in log.damage), "")
         return ReplicaLog(
@@ -82,10 +83,10 @@ class ReplicaLogs:
             is_compacted=log.settings.is_compacted,
         )
 
-    def _is_being_cut(self, at: TopicPartition, log: PartitionLog) -> bool:
+    def _is_being_truncated(self, at: TopicPartition, log: PartitionLog) -> bool:
         """Whether a log is about to hold less than it does."""
-        followers = self._broker.local_replicas.followers
-        return log.running_job == "truncation" or (followers is not None and at in followers.busy)
+        fetchers = self._local_replicas.fetchers
+        return log.running_job == "truncation" or (fetchers is not None and at in fetchers.truncating)
 
 
 def damaged_ranges(log: PartitionLog) -> tuple[tuple[int, int], ...]:
@@ -98,7 +99,7 @@ def parse_topic_id(value: bytes) -> str:
 
 
 class _GenerationsJob:
-    """Reads which run of the broker made each log."""
+    """Reads the broker epoch in which each log was created."""
 
     def __init__(self, directory: LogDirectory, partitions: Sequence[TopicPartition]) -> None:
         self._directory = directory

@@ -1,1 +1,11 @@
-"""TODO runtime."""
+"""The runtime of the broker: tasks, clock, cooperative yields and links to other brokers.
+
+- `parked_tasks`        responses that wait and other work under way; closing the broker cancels them
+- `detached_work`       work that goes on after its client has gone, or is abandoned
+- `cooperative_yield`   long work of one request, cut into pieces so that others are served meanwhile
+- `steady_clock`        the event loop's clock
+- `peers`               requests to other brokers
+- `operator_events`     log events about logs, disks and committed changes
+
+Rule: it imports no other package of the broker.
+"""

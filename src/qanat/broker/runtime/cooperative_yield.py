@@ -1,10 +1,10 @@
-"""Work of one request on the loop, cut into pieces that keep nobody waiting for long.
+"""Cooperative yield: long work of one request, cut into pieces so that the event loop serves others meanwhile.
 
-A request may have a hundred thousand rows, and everybody else's requests are served by the same loop. Whoever
-goes through many rows takes a breath now and then: the others have their turn, then it goes on.
+A request may have a hundred thousand rows, and the same loop serves all other requests. Code that goes through many
+rows yields now and then: the others have their turn, then it goes on.
 
-Rule: between two breaths nothing is half done. What must be seen as one (an append, a decision of a group,
-a commit to the store) happens between two breaths; what a row looks at is looked at anew after a breath.
+Rule: nothing is half done at a yield. What must be seen as one (an append, a decision of a group, a commit to the
+      store) happens between two yields; state that a row looks up is looked up again after a yield.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from time import perf_counter
 from typing import TypeVar
 
 clock = perf_counter
-"""By which pieces are measured; a simulation puts its own here."""
+"""The clock that measures pieces; a simulation puts its own here."""
 
 Row = TypeVar("Row")
 
 PIECE_S = 0.002
-"""Work between two breaths: a breath costs a hundredth of that."""
+"""Work between two yields: a yield costs a hundredth of that."""
 FEW_ROWS = 200
-"""So many rows are not worth a look at the clock."""
+"""So few rows do not justify a look at the clock."""
 
 
 class CooperativeYield:
-    """One request's breaths; several loops over rows may share them."""
+    """The yields of one request; several loops over rows may share them."""
 
-    __slots__ = ("_until", "taken")
+    __slots__ = ("_until", "count")
 
     def __init__(self) -> None:
         self._until = clock() + PIECE_S
-        self.taken = 0
+        self.count = 0
 
     async def over(self, rows: Iterable[Row]) -> AsyncIterator[Row]:
-        """The rows, with a breath between two of them whenever it is time."""
+        """The rows, with a yield between two of them whenever one is due."""
         for row in rows:
             if clock() >= self._until:
-                await self.take()
+                await self.yield_now()
             yield row
 
     async def pieces(self, rows: Sequence[Row]) -> AsyncIterator[Sequence[Row]]:
@@ -46,8 +46,8 @@ class CooperativeYield:
         async for first in self.over(range(0, len(rows), FEW_ROWS)):
             yield rows[first : first + FEW_ROWS]
 
-    async def take(self) -> None:
-        """Let everybody else have a turn, due or not."""
-        self.taken += 1
+    async def yield_now(self) -> None:
+        """Let all other tasks have a turn, due or not."""
+        self.count += 1
         await asyncio.sleep(0)
         self._until = clock() + PIECE_S

@@ -1,4 +1,4 @@
-"""Work whose outcome nobody waits for any more: it goes on to its end, or is given up."""
+"""Detached work: a task that no caller awaits any more and that goes on to its end, or is abandoned."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Result = TypeVar("Result")
 
 
 async def to_the_end(work: asyncio.Task[Result]) -> Result:
-    """The outcome of a task, which goes on where the caller is cancelled; a fault is then an event, a bug stays one."""
+    """The outcome of a task that goes on where the caller is cancelled; then a fault becomes a log event, a bug stays a
+    bug."""
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -21,7 +22,7 @@ async def to_the_end(work: asyncio.Task[Result]) -> Result:
 
 
 def abandon(*works: asyncio.Future[Any], expected: tuple[type[Exception], ...] = (QanatError,)) -> None:
-    """Cancel work that nobody needs any more. It may still fail instead, which counts only where it is a bug."""
+    """Cancel work that is no longer needed. It may fail instead, which is reported only where it is a bug."""
 
     def look(work: asyncio.Future[Any]) -> None:
         if work.cancelled() or (fault := work.exception()) is None or isinstance(fault, expected):

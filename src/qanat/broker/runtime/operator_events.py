@@ -1,4 +1,4 @@
-"""What an operator should hear of logs and of what others have changed, as events (`telemetry.events`)."""
+"""Log events for operators: damaged logs, failed disks, committed changes (`telemetry.events`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qanat.telemetry.events import log_event
 
 
 def damage(log: PartitionLog, found: Iterable[Damage]) -> None:
-    """Records that cannot be read any more."""
+    """Records that can no longer be read."""
     for one in found:
         log_event(
             "partition is damaged",
@@ -32,7 +32,7 @@ def damage(log: PartitionLog, found: Iterable[Damage]) -> None:
 def directory_failure(error: StorageError) -> None:
     """A disk that can no longer be trusted."""
     log_event(
-        "data directory given up: nothing is accepted any more",
+        "data directory failed: nothing is accepted any more",
         level="error",
         reason=str(error),
         advice="check the disk, then restart the broker",
@@ -40,7 +40,7 @@ def directory_failure(error: StorageError) -> None:
 
 
 def change(plan: ConfigPlan | PartitionPlan | LevelPlan) -> None:
-    """Somebody asked for something, and it is done."""
+    """A client's change of the metadata was committed."""
     match plan:
         case LevelPlan():
             log_event("format level raised", level_now=plan.level)

@@ -1,8 +1,7 @@
-"""Questions to the other brokers of the cluster, over connections that stay open.
+"""Peers: requests to the other brokers of the cluster, over connections that stay open.
 
-One connection per broker, to its inter-broker listener, made when it is first needed and made again when
-it breaks. Whoever asks is told by `UnreachableError` or `OutOfTimeError` that nobody answered, and does not know then
-whether the question arrived.
+There is one connection per broker, to its inter-broker listener, opened on first use and again when it breaks. A caller
+that gets `UnreachableError` or `OutOfTimeError` does not know whether the request arrived.
 """
 
 from __future__ import annotations
@@ -10,27 +9,36 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from qanat.connection.faults import OutOfTimeError
+from qanat.cluster.image import MetadataImage
+from qanat.connection.faults import OutOfTimeError, UnreachableError
 from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
     from qanat.connection.deadline import Deadline
     from qanat.connection.link import Link
 
 
 class Peers:
-    """Links to the brokers that somebody has asked something of."""
+    """Links to the brokers that were called before."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node_id: int, image: MetadataImage) -> None:
+        self._node_id = node_id
+        self._image = image
         self._links: dict[int, Link] = {}
         self._opening: dict[int, asyncio.Lock] = {}
+
+    def address_of(self, node_id: int) -> tuple[str, int]:
+        """Where another broker listens for brokers; raises `UnreachableError` where that is not known."""
+        registration = self._image.brokers.get(node_id)
+        listener = None if registration is None else registration.inter_broker
+        if listener is None:
+            raise UnreachableError(f"broker {node_id} is not registered")
+        return listener.host, listener.port
 
     async def call(
         self, node_id: int, api_key: ApiKey, request: Any, timeout_s: float, *, at_most: int | None = None
     ) -> Any:
-        """The answer of a broker."""
+        """The response of a broker."""
         from qanat.connection.deadline import Deadline
 
         deadline = Deadline.after(timeout_s)
@@ -38,22 +46,22 @@ class Peers:
         try:
             return await link.call(api_key, request, deadline, at_most=at_most)
         except OutOfTimeError:
-            # The connection may be dead without either side having been told: a host that lost power, a firewall that
-            # forgot. The next question goes another way.
+            # The connection may be dead without either side knowing: a host lost power, a firewall forgot it. The next
+            # request takes a new one.
             await link.close()
             raise
 
     async def _link(self, node_id: int, deadline: Deadline) -> Link:
-        from qanat.connection.link import Link  # With all of TLS and SASL, which a lone broker starts faster without.
+        from qanat.connection.link import Link  # With all of TLS and SASL: a single broker starts faster without.
 
-        host, port = self._broker.address_of(node_id)
+        host, port = self.address_of(node_id)
         async with self._opening.setdefault(node_id, asyncio.Lock()):
             link = self._links.get(node_id)
             if link is not None and (not link.is_open or link.address != f"{host}:{port}"):
                 await link.close()
                 link = None
             if link is None:
-                name = f"qanat-broker-{self._broker.node_id}"
+                name = f"qanat-broker-{self._node_id}"
                 link = self._links[node_id] = await Link.open(host, port, name, deadline)
             return link
 

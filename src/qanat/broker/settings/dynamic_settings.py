@@ -1,8 +1,8 @@
-"""Settings of a broker that may be changed while it runs, and what is in force when some of them were.
+"""Dynamic settings: those of a broker that may be changed while it runs, and the settings in force after a change.
 
-What was changed is kept in the metadata store: for one broker, or for all of them; the broker's own word counts more.
-Topics' defaults (`log.retention.ms`, `message.max.bytes`, …) are all among them; of the rest, those that
-whoever uses them looks up anew each time.
+Changes are in the metadata store: for one broker, or for all of them; those for one broker take precedence. All topic
+defaults (`log.retention.ms`, `message.max.bytes`, …) are dynamic; of the rest, those that their users look up each
+time.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ DYNAMIC = frozenset((*_TOPIC_DEFAULTS, *_OF_BROKER, *_OF_DIRECTORY, *_OF_GROUPS)
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """What a broker obeys."""
+    """All settings of a broker, as they are in force."""
 
     broker: BrokerSettings
     directory: DirectorySettings
@@ -80,11 +80,11 @@ class InForce:
 
 
 _COMBINED = ("min.compaction.lag.ms", "max.compaction.lag.ms")
-"""Settings of topics that must fit each other, wherever each comes from."""
+"""Topic settings that must fit each other, whatever the source of each."""
 
 
 def check_overrides(at_start: InForce, overrides: Mapping[str, str], topics: Iterable[Mapping[str, str]]) -> None:
-    """Refuse what cannot be in force, alone or together with what topics have set."""
+    """Refuse overrides that cannot be in force, alone or together with the overrides of topics."""
     unknown = [name for name in overrides if name not in DYNAMIC]
     if unknown:
         raise InvalidSettingError(f"Unknown broker config name: {', '.join(unknown)}")

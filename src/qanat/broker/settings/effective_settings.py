@@ -1,8 +1,8 @@
-"""Which settings are in force, and where each comes from: what DescribeConfigs tells.
+"""Effective settings: each setting with its value and its source, as DescribeConfigs returns them.
 
-A topic's setting comes from the topic, or is the broker's default, which has a name of its
-own (`log.retention.ms` for `retention.ms`). A broker's settings were changed while it runs,
-for itself or for all brokers (`dynamic_settings`), or come from its start, or are defaults.
+A topic's setting comes from the topic, or is the broker's default, which has a name of its own (`log.retention.ms` for
+`retention.ms`). A broker's setting was changed while it runs, for itself or for all brokers (`dynamic_settings`), or
+comes from its start, or is the default.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from qanat.broker.settings.current_settings import CurrentSettings
 from qanat.broker.settings.dynamic_settings import DYNAMIC
 from qanat.broker.settings.setting_kinds import INT_MAX, SettingKind
 from qanat.broker.settings.topic_settings import TOPIC_SETTINGS, TopicSetting
 from qanat.model.setting_meanings import meanings
 from qanat.model.settings import Settings
-
-if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
 
 
 class SettingSource(IntEnum):
@@ -35,7 +33,7 @@ class SettingSource(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """A value that counts where no stronger one is set, under the name that it has there."""
+    """A value that counts where no source before it has one, under its name there."""
 
     name: str
     value: str | None
@@ -58,7 +56,7 @@ class SettingEntry:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What brokers were told, from the strongest word to the weakest; by brokers' names but for `at_start`."""
+    """The overrides of brokers, from the strongest source to the weakest; by brokers' names but for `at_start`."""
 
     for_one: Mapping[str, str]
     for_all: Mapping[str, str]
@@ -66,14 +64,14 @@ class Layers:
     """Defaults of topics, by topics' names, that the broker was started with."""
 
     def changes(self, name: str) -> list[Synonym]:
-        """What was set for a setting while the broker runs."""
+        """The changes of a setting while the broker runs."""
         found = ((self.for_one, SettingSource.ONE_BROKER), (self.for_all, SettingSource.ALL_BROKERS))
         return [Synonym(name, layer[name], source) for layer, source in found if name in layer]
 
 
-def layers_of(broker: Broker) -> Layers:
-    image = broker.metadata.image
-    return Layers(image.broker_overrides(broker.node_id), image.broker_overrides(None), broker.at_start.topic_defaults)
+def layers_of(settings: CurrentSettings) -> Layers:
+    image, at_start = settings.image, settings.at_start
+    return Layers(image.broker_overrides(settings.node_id), image.broker_overrides(None), at_start.topic_defaults)
 
 
 def topic_entries(overrides: Mapping[str, str], layers: Layers) -> list[SettingEntry]:
@@ -95,14 +93,14 @@ def _topic_entry(row: TopicSetting, override: str | None, layers: Layers) -> Set
 
 
 def _meaning(row: TopicSetting) -> str:
-    return row.meaning if row.is_obeyed else f"{row.meaning} (Has no effect in Qanat.)"
+    return row.meaning if row.has_effect else f"{row.meaning} (Has no effect in Qanat.)"
 
 
-def broker_entries(broker: Broker) -> list[SettingEntry]:
+def broker_entries(current: CurrentSettings) -> list[SettingEntry]:
     """All settings of a broker, by name."""
-    layers, at_start = layers_of(broker), broker.at_start
-    entries = [*_identity(broker)]
-    for settings in (at_start.broker, at_start.directory, at_start.groups, broker.transaction_settings):
+    layers, at_start = layers_of(current), current.at_start
+    entries = [*_identity(current)]
+    for settings in (at_start.broker, at_start.directory, at_start.groups, current.transactions):
         entries += _of_struct(settings)
     entries += [
         _broker_entry(
@@ -119,45 +117,44 @@ def broker_entries(broker: Broker) -> list[SettingEntry]:
     return [by_name[name] for name in sorted(by_name)]
 
 
-def entries_for_all(broker: Broker) -> list[SettingEntry]:
-    """What was set for all brokers."""
+def entries_for_all(current: CurrentSettings) -> list[SettingEntry]:
+    """The overrides for all brokers."""
     return [
         replace(entry, value=said.value, source=said.source, synonyms=(said,))
-        for entry in broker_entries(broker)
+        for entry in broker_entries(current)
         for said in entry.synonyms
         if said.source is SettingSource.ALL_BROKERS
     ]
 
 
 def _changed(entry: SettingEntry, changes: Sequence[Synonym]) -> SettingEntry:
-    """A setting with what was said of it while the broker runs."""
+    """A setting with its changes while the broker runs."""
     entry = replace(entry, is_read_only=entry.name not in DYNAMIC)
     if not changes:
         return entry
     return replace(entry, value=changes[0].value, source=changes[0].source, synonyms=(*changes, *entry.synonyms))
 
 
-def _identity(broker: Broker) -> Iterator[SettingEntry]:
-    """What a broker is and where, under the names that tools look for."""
-    registration = broker.metadata.image.brokers[broker.node_id]
+def _identity(current: CurrentSettings) -> Iterator[SettingEntry]:
+    """A broker's identity and addresses, under the names that tools look for."""
+    registration, node_id = current.image.brokers[current.node_id], str(current.node_id)
     listeners = ",".join(f"{one.name}://{one.host}:{one.port}" for one in registration.listeners)
     name = registration.listeners[0].name if registration.listeners else "PLAINTEXT"
-    bound = f"{name}://{broker.settings.host_name}:{broker.settings.port}"
+    bound = f"{name}://{current.broker.host_name}:{current.broker.port}"
     string, number = SettingKind.STRING, SettingKind.INT
-    yield _broker_entry("advertised.listeners", listeners, None, string, "Addresses that clients are told.")
-    yield _broker_entry("broker.id", str(broker.node_id), None, number, "This broker's number in the cluster.")
+    yield _broker_entry("advertised.listeners", listeners, None, string, "Addresses that clients connect to.")
+    yield _broker_entry("broker.id", node_id, None, number, "This broker's number in the cluster.")
     yield _broker_entry("listeners", bound, None, string, "Address that is bound to.")
-    path = broker.runtime.directory.path
-    yield _broker_entry("log.dirs", path, None, string, "Where records are kept.")
-    yield _broker_entry("node.id", str(broker.node_id), None, number, "This broker's number in the cluster.")
+    yield _broker_entry("log.dirs", current.directory.path, None, string, "Where records are kept.")
+    yield _broker_entry("node.id", node_id, None, number, "This broker's number in the cluster.")
     yield _broker_entry("process.id", str(os.getpid()), None, number, "The process that this broker runs in.")
 
 
 def _of_struct(settings: Settings) -> Iterator[SettingEntry]:
-    defaults, told = type(settings)(), meanings(type(settings))
+    defaults, known = type(settings)(), meanings(type(settings))
     for field, name in zip(settings.__struct_fields__, settings.__struct_encode_fields__, strict=True):
         value, default = getattr(settings, field), getattr(defaults, field)
-        yield _broker_entry(name, _text(value), _text(default), _kind(name, value), told.get(name, ""))
+        yield _broker_entry(name, _text(value), _text(default), _kind(name, value), known.get(name, ""))
 
 
 def _broker_entry(name: str, value: str | None, default: str | None, kind: SettingKind, meaning: str) -> SettingEntry:

@@ -1,8 +1,8 @@
-"""Settings of single groups: what was set for each in the metadata store, over what holds for all.
+"""Settings of single groups: overrides in the metadata store, over the defaults for all groups.
 
-A change takes effect with the next heartbeat or fetch; a session or a lock that is under way keeps its deadline.
-Bounds of what can be set are settings of the broker (`group.share.min.session.timeout.ms` and the like). Unlike
-Kafka's, they do not bind the broker's own defaults: where such a default lies outside, it widens them.
+A change takes effect with the next heartbeat or fetch; a session or a lock that is under way retains its deadline.
+Bounds are settings of the broker (`group.share.min.session.timeout.ms` and the like). Unlike Kafka's, they do not bind
+the broker's own defaults: where such a default lies outside, it widens them.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _FORMS = {"share.isolation.level": Form(SettingKind.STRING, choices=("read_commi
 
 
 class GroupConfigs:
-    """What holds for each group."""
+    """The settings of each group."""
 
     def __init__(self, image: MetadataImage, settings: Callable[[], GroupSettings]) -> None:
         self._image = image
         self._settings = settings
         self._made: dict[str, GroupOverrides] = {}
-        """Of groups for which something was set, and under the empty name of all others."""
+        """Settings of groups that have overrides, and under the empty name those of all others."""
 
     def forget(self) -> None:
-        """Something was set: for a group, or for all of them."""
+        """The overrides of a group, or the defaults of all, have changed."""
         self._made.clear()
 
     def of(self, group_id: str) -> GroupOverrides:
@@ -54,14 +54,14 @@ class GroupConfigs:
         try:
             own = _with(common, overrides)
         except InvalidSettingError as fault:
-            # Whoever set it knew other settings than we do: the group goes by what holds for all.
-            log_event("settings of a group cannot be obeyed", level="error", group=group_id, reason=str(fault))
+            # Another version, with other settings, wrote it: the group has the defaults.
+            log_event("settings of a group cannot be applied", level="error", group=group_id, reason=str(fault))
             own = common
         self._made[group_id if overrides else ""] = own
         return own
 
     def check(self, overrides: Mapping[str, str]) -> None:
-        """Refuse what cannot be set for a group; raises `InvalidSettingError` in Kafka's words."""
+        """Refuse overrides that a group cannot have; raises `InvalidSettingError` in Kafka's words."""
         settings = self._settings()
         common = GroupOverrides.like(settings)
         for name, value in overrides.items():
@@ -80,8 +80,8 @@ class GroupConfigs:
     def entries(self, group_id: str) -> list[SettingEntry]:
         """All settings of a group, by name."""
         common, overrides = GroupOverrides.like(self._settings()), self._image.group_overrides(group_id)
-        told = meanings(GroupOverrides)
-        return [_entry(name, common, overrides.get(name), told.get(name, "")) for name in sorted(_NAMES)]
+        known = meanings(GroupOverrides)
+        return [_entry(name, common, overrides.get(name), known.get(name, "")) for name in sorted(_NAMES)]
 
 
 def _with(common: GroupOverrides, overrides: Mapping[str, str]) -> GroupOverrides:
@@ -97,7 +97,7 @@ def _with(common: GroupOverrides, overrides: Mapping[str, str]) -> GroupOverride
 
 
 def _check_dead_letters(topic: str) -> None:
-    """Refuse a topic that letters could never be written to."""
+    """Refuse a dead-letter topic that could never be written to."""
     problem = name_problem(topic) if topic else None
     if topic in INTERNAL_TOPICS:
         problem = f"{topic} is written by brokers alone"

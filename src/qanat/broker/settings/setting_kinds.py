@@ -1,7 +1,7 @@
-"""What the value of a setting may be, and how a wrong one is refused: Kafka's types, in Kafka's words.
+"""Types of setting values, and how a wrong value is refused: Kafka's types, in Kafka's words.
 
-`normalize` gives the one spelling in which the rest of the broker reads a value
-(no spaces around it, `true` and not `TRUE`); what clients are shown is what they set.
+`normalize` gives the one spelling in which the rest of the broker reads a value (no spaces around it, `true` and not
+`TRUE`); clients see what they set.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Form(Struct, frozen=True):
     """A list of `partition:broker`, or `*` for all."""
 
     def normalize(self, name: str, value: str) -> str:
-        """The value as it is read; raises `InvalidSettingError` where it cannot be one of this form."""
+        """The value as the broker reads it; raises `InvalidSettingError` where it does not have this form."""
         value = value.strip()
         match self.kind:
             case SettingKind.BOOLEAN:

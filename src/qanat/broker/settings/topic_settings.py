@@ -1,9 +1,8 @@
-"""Every setting that a topic may have: Kafka's names, with type, default, meaning, and whether it does anything here.
+"""Topic settings: Kafka's names, with type, default, meaning, and whether each has an effect here.
 
-One table, from which come the check of what clients set, DescribeConfigs, and
-the page `docs/operating/topic-settings.md`. Its defaults for what a log obeys are
-those of `LogSettings`; what cannot have an effect yet is accepted and
-remembered, so that tools and scripts made for Kafka run, and says so.
+This one table is the source for the check of clients' changes, for DescribeConfigs, and for the page
+`docs/operating/topic-settings.md`. Defaults of log settings are those of `LogSettings`. A setting without an effect is
+accepted and remembered, so that tools and scripts made for Kafka run, and the table says so.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ class TopicSetting(Struct, frozen=True):
     default: str
     meaning: str
     broker_name: str | None = None
-    """What a broker's default for it is called."""
-    is_obeyed: bool = True
+    """The name of the broker's default for it."""
+    has_effect: bool = True
     """Whether it has an effect here."""
 
 
@@ -51,7 +50,7 @@ def _log(name: str, form: Form, meaning: str, broker_name: str) -> TopicSetting:
 
 def _idle(name: str, form: Form, default: str, meaning: str, broker_name: str | None = None) -> TopicSetting:
     """A setting that is known and has no effect."""
-    return TopicSetting(name, form, default, meaning, broker_name, is_obeyed=False)
+    return TopicSetting(name, form, default, meaning, broker_name, has_effect=False)
 
 
 _ROWS = (
@@ -102,7 +101,7 @@ _ROWS = (
         "file.delete.delay.ms",
         _long(0),
         "60000",
-        "Files are removed at once: readers keep what they hold until they let go.",
+        "Files are removed at once: readers hold them until they have finished.",
         "log.segment.delete.delay.ms",
     ),
     _log(
@@ -232,7 +231,7 @@ _ROWS = (
     _log(
         "retention.ms",
         _long(-1),
-        "Segments whose newest record is older than this are deleted; -1 keeps them for ever.",
+        "Segments whose newest record is older than this are deleted; -1 retains them for ever.",
         "log.retention.ms",
     ),
     _log(
@@ -276,17 +275,17 @@ _OF_LOG = frozenset(LogSettings.__struct_encode_fields__)
 
 
 class TopicSettings(Struct, frozen=True):
-    """One topic's settings, read: what its logs obey, and what the broker does."""
+    """One topic's settings, parsed: those of its logs, and those that the broker uses."""
 
     log: LogSettings
     min_insync_replicas: int
     consume_groups: tuple[str, ...] = ()
-    """The share groups that must be past a record before `cleanup.policy=consume` lets it go."""
+    """The share groups that must be past a record before `cleanup.policy=consume` deletes it."""
     unclean_leader_election_enable: bool = False
 
 
 def parse(overrides: Mapping[str, str]) -> TopicSettings:
-    """What was set for a topic, and defaults for the rest; raises `InvalidSettingError` in Kafka's words."""
+    """A topic's overrides, and defaults for the rest; raises `InvalidSettingError` in Kafka's words."""
     known = {name: _setting(name).form.normalize(name, value) for name, value in overrides.items()}
     if known.get("remote.storage.enable") == "true":
         raise InvalidSettingError(
@@ -330,6 +329,6 @@ def page() -> str:
     for row in _ROWS:
         default = "never" if row.default == str(LONG_MAX) else row.default
         shown = f"`{default}`" if default else ""
-        effect = "yes" if row.is_obeyed else "none"
+        effect = "yes" if row.has_effect else "none"
         lines.append(f"| `{row.name}` | {row.form.kind.name.lower()} | {shown} | {effect} | {row.meaning} |")
     return "\n".join([*lines, ""])

@@ -1,21 +1,22 @@
-"""Records that a share group has given up, on their way into its dead-letter topic.
+"""Dead letters: records that a share group has given up, written to its dead-letter topic.
 
-A dead letter is the whole record (key, value, headers, timestamp) with headers that say where it comes from and
-why it is here; their names are Kafka's (KIP-1191). It goes to the partition of its own number, as far as there are
-so many, so that what came in order stays in order.
+A dead letter is the whole record (key, value, headers, timestamp) with headers that say where it comes from and why;
+their names are Kafka's (KIP-1191). It goes to the partition of the same number, modulo the topic's partitions, so that
+order is preserved.
 
 Rule 1: a record is archived only once its letter is durable: after a crash it may be written twice, never not at all.
-Rule 2: whatever stands in the way (no such topic, a full disk) is told, and tried again for as long as it takes.
+Rule 2: any failure (no such topic, a full disk) is logged, and retried for as long as it takes.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
+from qanat.broker.share.share_host import ShareHost
+from qanat.broker.share.share_partition import LedSharePartition
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
 from qanat.connection.faults import error_code
@@ -29,10 +30,6 @@ from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceReque
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Header, Record, decode_records, encode_batch
 
-if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
-    from qanat.broker.share.share_partition import LedSharePartition
-
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _READ_BYTES = 1024 * 1024
 _BATCH_BYTES = 512 * 1024
@@ -45,7 +42,7 @@ _BY_NAME = 12
 
 
 class UndeliverableError(QanatError):
-    """A dead letter has nowhere to go for now."""
+    """A dead letter cannot be written for now."""
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -53,15 +50,15 @@ class UndeliverableError(QanatError):
 class DeadLetters:
     """Writes dead letters, for all groups of a broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._tell_trouble = RateLimitedEvent("dead letters cannot be written")
+    def __init__(self, host: ShareHost) -> None:
+        self._host = host
+        self._report_failure = RateLimitedEvent("dead letters cannot be written")
 
-    def bury(self, led: LedSharePartition, archiving: Sequence[ArchivingRange]) -> None:
-        """Write the letters beside everything else, and then tell the share partition."""
-        self._broker.park(self._bury(led, tuple(archiving)))
+    def write(self, led: LedSharePartition, archiving: Sequence[ArchivingRange]) -> None:
+        """Write the letters in a task of its own, and then archive the records."""
+        self._host.park(self._write_dead_letters(led, tuple(archiving)))
 
-    async def _bury(self, led: LedSharePartition, archiving: Sequence[ArchivingRange]) -> None:
+    async def _write_dead_letters(self, led: LedSharePartition, archiving: Sequence[ArchivingRange]) -> None:
         for one in archiving:
             pause_s = _FIRST_PAUSE_S
             while led.is_serving:
@@ -71,11 +68,11 @@ class DeadLetters:
                         await self._write(led, one, topic)
                     break
                 except QanatError as fault:
-                    self._tell_trouble(group=led.key.group_id, topic=topic, reason=str(fault))
+                    self._report_failure(group=led.key.group_id, topic=topic, reason=str(fault))
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             if led.is_serving:
-                led.finish_archiving(one.first_offset, one.last_offset)
+                led.archive(one.first_offset, one.last_offset)
 
     async def _write(self, led: LedSharePartition, archiving: ArchivingRange, topic: str) -> None:
         target = await self._target(topic, led.key.partition)
@@ -90,26 +87,26 @@ class DeadLetters:
         await self._append(target, letters)
 
     async def _target(self, topic: str, number: int) -> TopicPartition:
-        """The partition for letters from a partition of this number; the topic is made if that is allowed."""
-        broker = self._broker
-        if topic not in broker.metadata.image.topics:
-            if not broker.settings.auto_create_topics_enable:
+        """The partition for letters from a partition of this number; the topic is created if that is allowed."""
+        host = self._host
+        if topic not in host.metadata.image.topics:
+            if not host.current_settings.broker.auto_create_topics_enable:
                 raise UndeliverableError(
                     f"there is no topic named {topic!r}: create it, or set auto.create.topics.enable"
                 )
-            outcome = await broker.create_topic(CreateTopic(topic, broker.new_topic_id()))
+            outcome = await host.metadata_changes.create_topic(CreateTopic(topic, host.metadata_changes.new_topic_id()))
             if isinstance(outcome, Rejection) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise UndeliverableError(f"the topic {topic!r} cannot be created: {outcome.message}")
-        return TopicPartition(topic, number % len(broker.metadata.image.topics[topic].partitions))
+        return TopicPartition(topic, number % len(host.metadata.image.topics[topic].partitions))
 
     async def _append(self, target: TopicPartition, letters: Sequence[Record]) -> None:
-        """Write letters, here or by asking whoever leads the partition; they are safe when this returns."""
+        """Write letters, here or by a request to the leader; they are safe when this returns."""
         if not letters:
             return
         batch = encode_batch(letters)
-        partition = self._broker.writable_partition(target.topic, target.partition)
+        partition = self._host.lookup.writable(target.topic, target.partition)
         if isinstance(partition, Partition):
-            async with self._broker.runtime.queued(partition.log):
+            async with self._host.runtime.queued(partition.log):
                 durable = partition.append_own(batch).durable
             if durable is not None:
                 await durable
@@ -119,13 +116,13 @@ class DeadLetters:
             raise UndeliverableError(f"{target} cannot be written: {partition.name}")
 
     async def _send(self, target: TopicPartition, batch: bytes) -> None:
-        image = self._broker.metadata.image
+        image = self._host.metadata.image
         leader = image.state(image.topics[target.topic], target.partition).leader
         data = [
             TopicProduceData(target.topic, partition_data=[PartitionProduceData(target.partition, memoryview(batch))])
         ]
         request = ProduceRequest(None, -1, round(_CALL_S * 1000), data)
-        answer = await self._broker.peers.call(leader, ApiKey.PRODUCE, request, _CALL_S, at_most=_BY_NAME)
+        answer = await self._host.peers.call(leader, ApiKey.PRODUCE, request, _CALL_S, at_most=_BY_NAME)
         error = error_code(answer.responses[0].partition_responses[0].error_code)
         if error is not ErrorCode.NONE:
             raise UndeliverableError(f"{target}, led by broker {leader}, cannot be written: {error.name}")
@@ -133,7 +130,7 @@ class DeadLetters:
     async def _records(self, partition: Partition, archiving: ArchivingRange) -> list[Record]:
         """The records themselves, as far as they are still there.
 
-        They were given to members, so they are committed; a leader that has just been elected may not see that yet.
+        Members have acquired them, so they are committed; a leader that has just been elected may not see that yet.
         """
         await partition.have_high_watermark()
         found: list[Record] = []

@@ -1,4 +1,4 @@
-"""What holds for the deliveries of each share group, from what was set for it and for all."""
+"""Delivery policies: the settings for the deliveries of each share group."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from qanat.groups.share.offset_reset import Edge, Since, parse_offset_reset
 from qanat.groups.share.rules import ShareRules
 from qanat.log.runtime.log_runtime import LogRuntime
 
-_PATIENCE_S = 1.0
-"""How long a first fetch waits for a new leader to know how far its partition is committed."""
+_WAIT_S = 1.0
+"""How long a first fetch waits for a new leader to know its high watermark."""
 
 
 class SharePolicies:
@@ -24,7 +24,7 @@ class SharePolicies:
         self._made: dict[GroupOverrides, Policy] = {}
 
     def of(self, group_id: str) -> Policy:
-        """The same object as long as nothing was changed."""
+        """The same object as long as no setting changes."""
         own = self._own_settings(group_id)
         policy = self._made.get(own)
         if policy is None:
@@ -32,17 +32,17 @@ class SharePolicies:
         return policy
 
     async def first_offset(self, group_id: str, partition: Partition) -> int:
-        """Where a group begins in a partition that is new to it; raises what `have_high_watermark` raises."""
+        """Where a group starts in a partition that is new to it; raises what `have_high_watermark` raises."""
         own = self._own_settings(group_id)
         log = partition.log
         match parse_offset_reset(own.share_auto_offset_reset):
             case Edge.EARLIEST:
                 return log.log_start_offset
             case Edge.LATEST:
-                await partition.have_high_watermark(_PATIENCE_S)
+                await partition.have_high_watermark(_WAIT_S)
                 return log.high_watermark
             case Since(ago_ms):
-                await partition.have_high_watermark(_PATIENCE_S)
+                await partition.have_high_watermark(_WAIT_S)
                 found = await self._runtime.find_timestamp(log, self._runtime.clock_ms() - ago_ms)
                 return log.high_watermark if found is None else min(found.offset, log.high_watermark)
 

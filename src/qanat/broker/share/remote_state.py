@@ -1,15 +1,17 @@
-"""The state of share partitions that another broker keeps: the questions are Kafka's own (KIP-932), asked in order.
+"""Remote share state: the state of share partitions on another broker, by Kafka's own requests (KIP-932), in order.
 
-The leader of a partition gives its records out; what is durable of that lies in a partition of `__share_group_state`,
-which another broker may lead. `ShareStateKeeper` is what both have in common.
+The leader of a partition hands its records out; their durable state is in a partition of `__share_group_state`, which
+another broker may lead. `SharePersister` is the common protocol.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol, assert_never
+from typing import Any, Protocol, assert_never
 
 from qanat.broker.coordinators.coordinator_shard import Clocks
+from qanat.broker.runtime.parked_tasks import TaskOwner
+from qanat.broker.runtime.peers import Peers
 from qanat.connection.faults import error_code
 from qanat.groups.share.record_states import StateBatch
 from qanat.groups.share.state_records import ShareKey, ShareSnapshot
@@ -35,41 +37,39 @@ from qanat.wire.kafka.messages import (
 )
 from qanat.wire.kafka.registry import ApiKey
 
-if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
-
 _CALL_S = 10.0
 """How long the other broker may take: it waits for its disk, and for its followers."""
 
 
-class ShareStateKeeper(Protocol):
-    """Whoever keeps a partition's state."""
+class SharePersister(Protocol):
+    """Persists the state of a share partition."""
 
     @property
     def clocks(self) -> Clocks: ...
 
     def ask(self, request: StateRequest) -> asyncio.Future[StateReply]:
-        """What came of a request, once that is durable; requests are carried out in the order of these calls."""
+        """The outcome of a request, once it is durable; requests are carried out in the order of these calls."""
 
 
 class RemoteShareState:
     """A partition's state on another broker."""
 
-    def __init__(self, broker: Broker, node_id: int, clocks: Clocks) -> None:
-        self._broker = broker
+    def __init__(self, peers: Peers, tasks: TaskOwner, node_id: int, clocks: Clocks) -> None:
+        self._peers = peers
+        self._tasks = tasks
         self._node_id = node_id
         self.clocks = clocks
         self._line = asyncio.Lock()
 
     def ask(self, request: StateRequest) -> asyncio.Future[StateReply]:
-        return self._broker.park(self._in_turn(request))
+        return self._tasks.park(self._in_turn(request))
 
     async def _in_turn(self, request: StateRequest) -> StateReply:
         async with self._line:
             try:
                 return await self._carry_out(request)
             except QanatError:
-                # It may have arrived or not: whoever asked loads what is there.
+                # It may have arrived or not: the caller loads the state again.
                 return StateReply(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     async def _carry_out(self, request: StateRequest) -> StateReply:
@@ -141,6 +141,6 @@ class RemoteShareState:
         return StateReply(error_code((await self._call(ApiKey.DELETE_SHARE_GROUP_STATE, request)).error_code))
 
     async def _call(self, api_key: ApiKey, request: Any) -> Any:
-        """The row of the only partition that was asked about."""
-        answer = await self._broker.peers.call(self._node_id, api_key, request, _CALL_S)
+        """The row of the only partition in the request."""
+        answer = await self._peers.call(self._node_id, api_key, request, _CALL_S)
         return answer.results[0].partitions[0]

@@ -1,7 +1,7 @@
-"""One ShareFetch: records of some partitions for a member, and waiting where there are none.
+"""Share fetch: records of some partitions for a member, and a wait where there are none.
 
-Partitions are asked in turn until the member has as many records as it wants. A fetch that finds nothing parks
-until records are written, given back or no longer kept back, or until its time is up; it never polls.
+Partitions are tried in turn until the member has as many records as it wants. A fetch that finds nothing parks until
+records are written, released or redeliverable again, or until its time is up; it never polls.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
-from qanat.broker.share.share_partition import NOTHING, Handed, LedSharePartition
+from qanat.broker.share.share_partition import NOTHING, Acquired, LedSharePartition
 from qanat.groups.share.partition import Take
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
@@ -22,7 +22,7 @@ _READ_BYTES_MAX = 2 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ShareLimits:
-    """How much a member wants, and how little is worth an answer."""
+    """How much a member wants, and from how much on it is answered."""
 
     max_records: int
     batch_size: int
@@ -33,10 +33,10 @@ class ShareLimits:
 
 @dataclass(slots=True)
 class ShareFound:
-    """What one partition has for the member."""
+    """The records of one partition for the member."""
 
     error: ErrorCode = ErrorCode.NONE
-    handed: Handed = NOTHING
+    acquired: Acquired = NOTHING
 
 
 class ShareFetch:
@@ -56,7 +56,7 @@ class ShareFetch:
         return self._count > 0 or any(found.error for found in self.found)
 
     async def run(self, max_wait_s: float) -> None:
-        """Return when the member has something, or its time is up."""
+        """Return when the member has records, or its time is up."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait_s
         while True:
@@ -92,12 +92,12 @@ class ShareFetch:
             return
         limits = self._limits
         take = Take(limits.max_records - self._count, limits.batch_size, limits.is_exact)
-        found.handed = led.hand_out(self._member, reading, take)
-        self._size += found.handed.size
-        self._count += sum(last - first + 1 for first, last, _ in found.handed.acquired)
+        found.acquired = led.acquire(self._member, reading, take)
+        self._size += found.acquired.size
+        self._count += sum(last - first + 1 for first, last, _ in found.acquired.ranges)
 
     def _has_enough(self) -> bool:
-        """Whether there are as many bytes as the member wants at least; what is not in memory counts as many."""
+        """Whether there are at least as many bytes as the member wants; what is not in memory counts as enough."""
         size = 0
         for led in self._led:
             try:

@@ -1,7 +1,7 @@
-"""A share partition at work: what `groups.share.partition` decides is written down, waited for and followed.
+"""A share partition: decisions of `groups.share.partition` are persisted, awaited and followed up.
 
-Rule: whoever acknowledges is answered when the state is durable. Where it cannot be written, the partition ends:
-whoever uses it next loads what is durable.
+Rule: an acknowledgement is answered when the state is durable. Where it cannot be written, the partition ends: the next
+      user loads what is durable.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from qanat.broker.replicas.partition import Partition
-from qanat.broker.share.remote_state import ShareStateKeeper
+from qanat.broker.share.remote_state import SharePersister
 from qanat.groups.share.partition import (
     Acknowledgement,
     AcquiredRange,
@@ -36,7 +36,7 @@ Durable = asyncio.Future[StateReply]
 
 
 class Policy(NamedTuple):
-    """What holds for one group in all its partitions."""
+    """The rules for one group in all its partitions."""
 
     rules: ShareRules
     is_committed: bool
@@ -47,35 +47,35 @@ class Policy(NamedTuple):
 class Reading(NamedTuple):
     """A read of the log, and the offset that it began with."""
 
-    place: int
+    offset: int
     read: LogRead
 
 
 NO_READING = Reading(0, LogRead((), 0))
 
 
-class Handed(NamedTuple):
-    """What a member gets: ranges that it holds now, and the batches in which they lie."""
+class Acquired(NamedTuple):
+    """The records that a member acquired: their ranges, and the batches that hold them."""
 
-    acquired: list[AcquiredRange]
+    ranges: list[AcquiredRange]
     views: list[memoryview]
     size: int
 
 
-NOTHING = Handed([], [], 0)
+NOTHING = Acquired([], [], 0)
 
 
 class LedSharePartition:
-    """One partition, as one group sees it, on the broker that leads the partition."""
+    """One partition of one group, on the broker that leads the partition."""
 
     def __init__(
         self,
         key: ShareKey,
         partition: Partition,
-        keeper: ShareStateKeeper,
+        persister: SharePersister,
         state: ShareSnapshot,
         policy: Policy,
-        bury: Callable[[LedSharePartition, Sequence[ArchivingRange]], None],
+        write_dead_letters: Callable[[LedSharePartition, Sequence[ArchivingRange]], None],
         on_durable: Callable[[LedSharePartition], None],
     ) -> None:
         self.key = key
@@ -84,64 +84,66 @@ class LedSharePartition:
         self.records = SharePartition(state.start_offset, policy.rules, state.batches)
         self.durable_start_offset = state.start_offset
         self.is_serving = True
-        self._keeper = keeper
+        self._persister = persister
         self._state_epoch = state.state_epoch
-        self._bury = bury
+        self._write_dead_letters = write_dead_letters
         self._on_durable = on_durable
         self._waiting: dict[Wake, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
         if archiving := self.records.archiving():
-            self._bury(self, archiving)
+            self._write_dead_letters(self, archiving)
 
     def __repr__(self) -> str:
         return f"<LedSharePartition {self.key.group_id} {self.partition.at} {self.records!r}>"
 
     def apply_settings(self, policy: Policy) -> None:
-        """Go by changed settings, with effect on what is given out from now on."""
+        """Apply changed settings to records that are acquired from now on."""
         if policy is not self.policy:
             self.policy, self.records.rules = policy, policy.rules
 
     def end(self) -> None:
-        """Nothing here can be trusted any more, or is wanted: whoever waits looks for another."""
+        """The state here is no longer trusted, or not needed: fetches that wait look for another one."""
         self.is_serving = False
         if self._timer is not None:
             self._timer.cancel()
         self._wake()
 
     def _now_ms(self) -> int:
-        return self._keeper.clocks.steady_ms()
+        return self._persister.clocks.steady_ms()
 
-    # Giving out
+    # Acquiring
 
     def read_now(self, max_bytes: int) -> Reading | None:
-        """What of the log may be given out next, empty where there is nothing; None where it is not in memory.
+        """The part of the log that may be acquired next, empty where there is none; None where it is not in memory.
 
         Raises what reading raises.
         """
-        place = self._place()
-        if place is None:
+        offset = self._fetch_offset()
+        if offset is None:
             return NO_READING
-        read = self.partition.read_now(place, max_bytes, self._end_offset)
-        if read is None or (self._leaves_out(read) and not self.partition.has_aborted_at_hand(place, read.next_offset)):
+        read = self.partition.read_now(offset, max_bytes, self._end_offset)
+        if read is None or (
+            self._leaves_out(read) and not self.partition.has_aborted_in_memory(offset, read.next_offset)
+        ):
             return None
-        return Reading(place, read)
+        return Reading(offset, read)
 
     async def read(self, max_bytes: int) -> Reading:
         """The same, waiting for the disk."""
-        place = self._place()
-        if place is None:
+        offset = self._fetch_offset()
+        if offset is None:
             return NO_READING
-        read = await self.partition.read(place, max_bytes, self._end_offset)
+        read = await self.partition.read(offset, max_bytes, self._end_offset)
         if self._leaves_out(read):
-            await self.partition.load_aborted(place, read.next_offset)
-        return Reading(place, read)
+            await self.partition.load_aborted(offset, read.next_offset)
+        return Reading(offset, read)
 
     def _leaves_out(self, read: LogRead) -> bool:
         return self.policy.is_committed and bool(read.slices)
 
-    def _place(self) -> int | None:
-        """From where on to read; None where there is nothing to give out."""
+    def _fetch_offset(self) -> int | None:
+        """From where on to read; None where there is nothing to acquire."""
         self.records.forget_before(self.partition.log.log_start_offset)
         offset = self.records.next_fetch_offset(self._now_ms())
         return None if offset is None or offset >= self._end_offset else offset
@@ -150,23 +152,23 @@ class LedSharePartition:
     def _end_offset(self) -> int:
         return self.partition.end_of_reading(is_committed=self.policy.is_committed)
 
-    def hand_out(self, member: str, reading: Reading, take: Take) -> Handed:
-        """Give a member what it may have of what was read; others may have had some of it meanwhile."""
-        place, read = reading
-        if not read.slices and read.next_offset <= place:
+    def acquire(self, member: str, reading: Reading, take: Take) -> Acquired:
+        """Let a member acquire what it may of what was read; others may have acquired some of it meanwhile."""
+        offset, read = reading
+        if not read.slices and read.next_offset <= offset:
             return NOTHING
         walked: list[tuple[BatchHeader, memoryview]] = []
-        spans = self._spans(read, place, walked)
-        acquired = self.records.acquire(member, Read(place, spans, read.next_offset), take, self._now_ms())
+        spans = self._spans(read, offset, walked)
+        given = self.records.acquire(member, Read(offset, spans, read.next_offset), take, self._now_ms())
         self._set_timer()
-        views = _holding(walked, acquired)
-        return Handed(acquired, views, sum(map(len, views)))
+        views = _holding(walked, given)
+        return Acquired(given, views, sum(map(len, views)))
 
-    def _spans(self, read: LogRead, place: int, walked: list[tuple[BatchHeader, memoryview]]) -> Iterator[Span]:
-        """The batches that were read, as far as somebody looks; what was looked at is kept."""
+    def _spans(self, read: LogRead, offset: int, walked: list[tuple[BatchHeader, memoryview]]) -> Iterator[Span]:
+        """The batches that were read, as far as the iterator goes; those that were looked at are in `walked`."""
         aborted: dict[int, list[tuple[int, int]]] = {}
         if self.policy.is_committed:
-            for entry in self.partition.log.aborted_transactions(place, read.next_offset):
+            for entry in self.partition.log.aborted_transactions(offset, read.next_offset):
                 aborted.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))
         for view in read.views():
             for batch in split_batches(view):
@@ -178,20 +180,20 @@ class LedSharePartition:
                 walked.append((header, batch))
                 yield Span(header.base_offset, header.last_offset, is_wanted)
 
-    # Getting back
+    # Acknowledging
 
     def acknowledge(self, member: str, batches: Sequence[Acknowledgement]) -> Durable | ErrorCode:
-        """What a member says of records; the future is of what became of writing it down."""
+        """Apply a member's acknowledgements; the future is of their being persisted."""
         change = self.records.acknowledge(member, batches, self._now_ms())
         if isinstance(change, ErrorCode):
             return change
         return self._write(change) or ErrorCode.NONE
 
     def release(self, member: str, *, is_attempt: bool) -> Durable | None:
-        """Take back all that a member holds."""
+        """Release all records that a member holds."""
         return self._write(self.records.release_member(member, self._now_ms(), is_attempt=is_attempt))
 
-    def finish_archiving(self, first: int, last: int) -> None:
+    def archive(self, first: int, last: int) -> None:
         self._write(self.records.finish_archiving(first, last))
 
     def _write(self, change: Change | None) -> Durable | None:
@@ -199,7 +201,7 @@ class LedSharePartition:
         if change is None or not self.is_serving:
             return None
         epochs = self._state_epoch, self.partition.leader_epoch
-        written = self._keeper.ask(WriteState(self.key, *epochs, change.start_offset, change.batches))
+        written = self._persister.ask(WriteState(self.key, *epochs, change.start_offset, change.batches))
 
         def follow(done: Durable) -> None:
             if done.cancelled() or done.result().error is not ErrorCode.NONE:
@@ -209,7 +211,7 @@ class LedSharePartition:
                 self.durable_start_offset = change.start_offset
                 self._on_durable(self)
             if change.archiving and self.is_serving:
-                self._bury(self, change.archiving)
+                self._write_dead_letters(self, change.archiving)
 
         written.add_done_callback(follow)
         self._wake()
@@ -218,7 +220,7 @@ class LedSharePartition:
     # Waiting
 
     def wait_for_more(self, wake: Wake) -> None:
-        """Call `wake` once, when there may be more to give out."""
+        """Call `wake` once, when there may be more to acquire."""
         self._waiting[wake] = None
 
     def stop_waiting(self, wake: Wake) -> None:
@@ -245,11 +247,11 @@ class LedSharePartition:
         self._timer = self._timer_ms = None
         if self.is_serving:
             self._write(self.records.tick(self._now_ms()))
-            self._wake()  # What was kept back may be given out now.
+            self._wake()  # Records that waited for their redelivery may be acquired now.
 
 
 def _holding(walked: Sequence[tuple[BatchHeader, memoryview]], acquired: Sequence[AcquiredRange]) -> list[memoryview]:
-    """The batches that hold something of what was given out."""
+    """The batches that hold some of the acquired records."""
     views: list[memoryview] = []
     ranges = iter(acquired)
     current = next(ranges, None)

@@ -1,19 +1,22 @@
-"""The share partitions that this broker leads, and how far groups are in all that it keeps.
+"""Share partitions: those that this broker leads, and the progress of groups in all of them.
 
-A share partition is loaded when a member first fetches from it. A group that is new to a partition begins where
-its `share.auto.offset.reset` says, and that is written down at once: it begins there after a crash as well.
+A share partition is loaded when a member first fetches from it. A group that is new to a partition starts where its
+`share.auto.offset.reset` says, and that is persisted at once: it starts there after a crash as well.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from weakref import WeakSet
 
 from qanat.broker.coordinators.coordinator_shard import Clocks
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.runtime.detached_work import to_the_end
 from qanat.broker.share.dead_letters import DeadLetters
+from qanat.broker.share.delivery_policies import SharePolicies
+from qanat.broker.share.share_host import ShareHost
 from qanat.broker.share.share_partition import LedSharePartition
 from qanat.broker.share.share_sessions import ShareSessions
 from qanat.broker.share.state_coordinator import ShareCoordinator
@@ -26,34 +29,32 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicId
 
-if TYPE_CHECKING:
-    from qanat.broker.broker import Broker
-    from qanat.broker.share.delivery_policies import SharePolicies
-
 _DONE = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 
 
 class SharePartitions:
-    """See the module."""
+    """Loads and drops share partitions."""
 
-    def __init__(self, broker: Broker, policies: SharePolicies, clocks: Clocks) -> None:
-        settings = broker.at_start.groups
-        self._broker = broker
+    def __init__(
+        self, host: ShareHost, policies: SharePolicies, clocks: Clocks, on_progress: Callable[[Partition], None]
+    ) -> None:
+        settings = host.current_settings.at_start.groups
+        self._host = host
+        self._on_progress = on_progress
         self.policies = policies
-        self.states = ShareCoordinator(broker, settings, clocks)
+        self.states = ShareCoordinator(host, settings, clocks)
         self.sessions = ShareSessions(settings.group_share_max_share_sessions)
         self.watched: WeakSet[Any] = WeakSet()
-        """Connections whose end is heard of."""
+        """Connections whose loss ends sessions."""
         self._led: dict[ShareKey, LedSharePartition] = {}
         self._loading: dict[ShareKey, asyncio.Task[LedSharePartition | ErrorCode]] = {}
-        self._letters = DeadLetters(broker)
+        self._letters = DeadLetters(host)
 
     def take_over(self, partition: Partition) -> None:
-        """Keep what a partition of the internal topic holds, and take up what was under way: dead letters must be
-        written, and logs begin where their groups stand.
-        """
+        """Load what a partition of the internal topic holds, and resume what was under way: dead letters must be
+        written, and logs start where their groups are."""
         self.states.topic.take_over(partition)
-        self._broker.park(self._resume(partition))
+        self._host.park(self._resume(partition))
 
     async def _resume(self, partition: Partition) -> None:
         if partition.log.end_offset == 0:
@@ -62,23 +63,23 @@ class SharePartitions:
         while shard is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and not partition.is_retired:
             shard = await self.states.topic.shard(partition.at.partition)
         if isinstance(shard, ErrorCode):
-            return  # Whoever uses it next takes up what was under way.
-        topics, consume_retention = self._broker.metadata.image.topics_by_id, self._broker.consume_retention
+            return  # The next user resumes what was under way.
+        topics = self._host.metadata.image.topics_by_id
         for key, state in list(shard.shard.states.items()):
             if TopicId.of(key.topic_id) not in topics:
                 await shard.ask(ForgetState(key))
             elif any(batch.state == RecordState.ARCHIVING for batch in state.batches):
                 await self.lead(key)
-            at = self._broker.partition_by_id(key.topic_id, key.partition)
-            if isinstance(at, Partition) and consume_retention.concerns(at):
-                consume_retention.look_at(at)
+            at = self._host.lookup.led_by_id(key.topic_id, key.partition)
+            if isinstance(at, Partition):
+                self._on_progress(at)
 
     def close(self) -> None:
         for led in self._led.values():
             led.end()
         self.states.close()
 
-    # What members work with
+    # For members
 
     def led(self, key: ShareKey) -> LedSharePartition | None:
         """A share partition that is loaded and serves."""
@@ -89,42 +90,40 @@ class SharePartitions:
         return led
 
     async def lead(self, key: ShareKey) -> LedSharePartition | ErrorCode:
-        """The same, loaded if need be; everybody who asks meanwhile waits for the same load."""
+        """The same, loaded if need be; all requests meanwhile wait for the same load."""
         if (led := self.led(key)) is not None:
             return led
         loading = self._loading.get(key)
         if loading is None:
-            loading = self._loading[key] = self._broker.park(self._load(key))
+            loading = self._loading[key] = self._host.park(self._load(key))
             loading.add_done_callback(lambda _: self._loading.pop(key, None))
         return await to_the_end(loading)
 
     async def _load(self, key: ShareKey) -> LedSharePartition | ErrorCode:
-        partition = self._broker.partition_by_id(key.topic_id, key.partition)
+        partition = self._host.lookup.led_by_id(key.topic_id, key.partition)
         if isinstance(partition, ErrorCode):
             return partition
-        keeper = await self.states.keeper_of(key)
-        if isinstance(keeper, ErrorCode):
-            return keeper
+        persister = await self.states.persister_of(key)
+        if isinstance(persister, ErrorCode):
+            return persister
         policy = self.policies.of(key.group_id)
-        begun = await keeper.ask(ReadState(key))
+        begun = await persister.ask(ReadState(key))
         if begun.error is ErrorCode.NONE and begun.state is None:
             try:
                 offset = await self.policies.first_offset(key.group_id, partition)
             except QanatError as fault:
                 return fault.code
-            begun = await keeper.ask(BeginState(key, partition.leader_epoch, offset))
+            begun = await persister.ask(BeginState(key, partition.leader_epoch, offset))
         if begun.error is not ErrorCode.NONE or begun.state is None:
             return begun.error or ErrorCode.UNKNOWN_SERVER_ERROR
         self._drop(key)
-        led = LedSharePartition(key, partition, keeper, begun.state, policy, self._letters.bury, self._on_durable)
+        led = LedSharePartition(key, partition, persister, begun.state, policy, self._letters.write, self._on_durable)
         self._led[key] = led
         return led
 
     def _on_durable(self, led: LedSharePartition) -> None:
-        """A group is further in a partition, and will be after a crash."""
-        consume_retention = self._broker.consume_retention
-        if consume_retention.concerns(led.partition):
-            consume_retention.look_at(led.partition)
+        """A group's durable offset in a partition has advanced."""
+        self._on_progress(led.partition)
 
     def _drop(self, key: ShareKey) -> None:
         led = self._led.pop(key, None)
@@ -132,15 +131,15 @@ class SharePartitions:
             led.end()
 
     def release(self, group_id: str, member: str, *, is_attempt: bool) -> None:
-        """Take back all that a member of a group holds."""
+        """Release all records that a member of a group holds."""
         for key, led in self._led.items():
             if key.group_id == group_id and led.is_serving:
                 led.release(member, is_attempt=is_attempt)
 
-    # What administrators ask
+    # For administrators
 
-    async def standing(self, group_id: str, at: TopicIdPartition) -> ShareStanding:
-        """Where a group stands in a partition; nothing is created by asking."""
+    async def progress(self, group_id: str, at: TopicIdPartition) -> ShareStanding:
+        """How far a group is in a partition; asking creates nothing."""
         key = ShareKey(group_id, at.topic_id, at.partition)
         if (led := self.led(key)) is not None:
             start_offset, done_count = led.records.start_offset, led.records.done_count
@@ -154,27 +153,27 @@ class SharePartitions:
         return ShareStanding(state.start_offset, state.leader_epoch, done_count)
 
     async def reset(self, group_id: str, at: TopicIdPartition, start_offset: int) -> ErrorCode:
-        """Let a group begin anew at an offset; durable when this returns."""
+        """Let a group start again at an offset; durable when this returns."""
         key = ShareKey(group_id, at.topic_id, at.partition)
-        keeper = await self.states.keeper_of(key)
-        if isinstance(keeper, ErrorCode):
-            return keeper
+        persister = await self.states.persister_of(key)
+        if isinstance(persister, ErrorCode):
+            return persister
         self._drop(key)
-        return (await keeper.ask(ResetState(key, start_offset))).error
+        return (await persister.ask(ResetState(key, start_offset))).error
 
     async def forget(self, group_id: str, at: TopicIdPartition) -> ErrorCode:
-        """Forget a group's state in a partition; it is no error where there is none."""
+        """Delete a group's state in a partition; it is no error where there is none."""
         key = ShareKey(group_id, at.topic_id, at.partition)
         if not self.states.topic.is_there:
             return ErrorCode.NONE
-        keeper = await self.states.keeper_of(key)
-        if isinstance(keeper, ErrorCode):
-            return keeper
+        persister = await self.states.persister_of(key)
+        if isinstance(persister, ErrorCode):
+            return persister
         self._drop(key)
-        return (await keeper.ask(ForgetState(key))).error
+        return (await persister.ask(ForgetState(key))).error
 
     async def forget_topic(self, topic_id: bytes) -> None:
-        """Forget what all groups did in a topic that is gone."""
+        """Delete the state of all groups in a deleted topic."""
         for key in [key for key in self._led if key.topic_id == topic_id]:
             self._drop(key)
         for shard in self.states.topic.loaded():

@@ -1,7 +1,7 @@
-"""Share sessions: which partitions a member of a share group fetches from, so that it names only what changed.
+"""Share sessions: the partitions that a member of a share group fetches from, so that it names only what changed.
 
-A session belongs to one member on one connection. Its requests are numbered; one out of order is refused and the
-client begins anew. With the session goes what the member holds: at once where its connection is lost.
+A session belongs to one member on one connection. Its requests are numbered; one out of order is refused and the client
+starts a new session. The end of a session releases the member's records: at once where its connection is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LAST_EPOCH = 2**31 - 1
 
 
 class Member(NamedTuple):
-    """Who a session belongs to."""
+    """The owner of a session."""
 
     group_id: str
     member_id: str
@@ -36,7 +36,7 @@ class ShareSession:
     partitions: dict[TopicIdPartition, None] = field(default_factory=dict)
 
     def in_turn(self) -> list[TopicIdPartition]:
-        """All partitions, another one first with every request."""
+        """All partitions, beginning with another one at every request."""
         rows = list(self.partitions)
         first = self.epoch % len(rows) if rows else 0
         return rows[first:] + rows[:first]
@@ -66,7 +66,7 @@ class ShareSessions:
         return session
 
     def use(self, member: Member, epoch: int) -> ShareSession | ErrorCode:
-        """The session that a request belongs to, or why there is none; only the last one needs no number."""
+        """The session of a request, or why there is none; only the final request needs no number."""
         session = self._sessions.get(member)
         if session is None:
             return ErrorCode.SHARE_SESSION_NOT_FOUND
@@ -86,7 +86,7 @@ class ShareSessions:
                 del self._of_connection[session.connection]
 
     def lose(self, connection: Hashable) -> list[Member]:
-        """End what went on over a connection; returns whose sessions they were."""
+        """End the sessions of a connection; returns their members."""
         members = list(self._of_connection.get(connection, ()))
         for member in members:
             self.end(member)

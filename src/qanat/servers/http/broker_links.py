@@ -48,7 +48,7 @@ class Links:
     async def _take(self, node_id: int, deadline: Deadline) -> Link:
         from qanat.connection.link import Link  # With all of TLS and SASL, which a lone broker starts faster without.
 
-        host, port = self._broker.address_of(node_id)
+        host, port = self._broker.peers.address_of(node_id)
         idle = self._idle.setdefault(node_id, [])
         while idle:
             link = idle.pop()

@@ -162,7 +162,7 @@ class Dispatcher(FastDispatch):
     async def _after_reading(self, frame: memoryview, asked: Asked) -> Answer | Parked:
         """Read beside the loop, with the requests behind it waiting; whatever handles it sees that it is long."""
         request = await self.codec_worker.read(asked.served, asked.header, frame)
-        await asked.context.yielder.take()
+        await asked.context.yielder.yield_now()
         if self.interceptor is None:
             response = asked.served.handle(request, asked.context)
         else:

@@ -115,7 +115,7 @@ def _every_group(observed: Observed) -> Iterator[ClassicGroup | ConsumerGroup | 
 
 def _late_transactions(observed: Observed) -> float:
     """A coordinator ends a transaction in time, or some seconds later: what is open for longer it may not know of."""
-    longest_ms = observed.broker.transaction_settings.transaction_max_timeout_ms + _LATE_MS
+    longest_ms = observed.broker.current_settings.transactions.transaction_max_timeout_ms + _LATE_MS
     since_ms = observed.broker.runtime.clock_ms() - longest_ms
     return sum(log.producers.open_transactions(since_ms) > 0 for log in observed.logs)
 

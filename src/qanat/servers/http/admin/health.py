@@ -8,9 +8,9 @@ import msgspec
 
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster import values
+from qanat.cluster.election_waits import replica_problems
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.proofs import Evidence
-from qanat.cluster.waits import copies_told
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.http.exchange import Exchange, Reply
 from qanat.servers.http.operations import Operation
@@ -84,7 +84,7 @@ async def health_of(door: HttpContext) -> Health:
         True,
         is_ready,
         broker.node_id,
-        broker.cluster_id,
+        broker.metadata.image.cluster_id,
         len(image.brokers),
         len(image.topics),
         partitions,
@@ -103,7 +103,7 @@ def _problem(door: HttpContext, name: str, number: int) -> str | None:
     if state.leader < 0 or state.leader not in image.brokers:
         return "; ".join(["nobody leads it", *_faults(image, topic, number)])
     if state.leader == broker.node_id:
-        found = broker.partition(name, number)
+        found = broker.lookup.led(name, number)
         if isinstance(found, ErrorCode):
             return found.name
         if found.lacks_replicas:
@@ -119,7 +119,7 @@ def _faults(image: MetadataImage, topic: values.Topic, number: int) -> list[str]
     if not image.replica_faults:
         return []
     evidence = Evidence(faults=image.replica_faults.get((topic.topic_id, number), {}))
-    return copies_told(image.state(topic, number), evidence)
+    return replica_problems(image.state(topic, number), evidence)
 
 
 async def health(exchange: Exchange) -> Reply:

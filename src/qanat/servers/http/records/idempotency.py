@@ -111,7 +111,7 @@ class Idempotency:
             kept_ms = self._door.settings.http_idempotency_retention_ms + _HOUR_MS
             request = CreateTopic(
                 TOPIC,
-                broker.new_topic_id(),
+                broker.metadata_changes.new_topic_id(),
                 partitions=_SHARDS,
                 replication_factor=min(_REPLICAS, len(broker.metadata.image.brokers)),
                 configs={
@@ -122,7 +122,7 @@ class Idempotency:
                 },
                 is_internal=True,
             )
-            outcome = await broker.create_topic(request)
+            outcome = await broker.metadata_changes.create_topic(request)
             if isinstance(outcome, Rejection) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise problem_of(outcome.code, "idempotency keys cannot be kept now", outcome.message)
 
@@ -270,7 +270,7 @@ class Shard:
 
     async def _become_visible(self, at: TopicPartition, offset: int) -> None:
         """Wait until readers of committed records see a record; where somebody else leads, they wait themselves."""
-        partition = self._door.broker.partition(at.topic, at.partition)
+        partition = self._door.broker.lookup.led(at.topic, at.partition)
         if not isinstance(partition, Partition):
             return
         loop = asyncio.get_running_loop()

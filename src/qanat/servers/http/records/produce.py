@@ -179,7 +179,7 @@ async def _produce_many(exchange: Exchange, incoming: Incoming, topic: str | Non
             assert isinstance(one, Outgoing)
             results.append(ProducedOrNot(one.partition, outcome if acks else None))
         if number % FEW_ROWS == FEW_ROWS - 1 and number % _ONE_PIECE > _ONE_PIECE - FEW_ROWS:
-            await CooperativeYield().take()
+            await CooperativeYield().yield_now()
     return told_many(results, failed)
 
 

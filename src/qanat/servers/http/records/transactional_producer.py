@@ -79,7 +79,7 @@ class Transactions:
 
     async def note(self, at: TopicPartition, batch: bytearray) -> int:
         """A batch into a partition that only brokers write to; its first offset."""
-        partition = self._asking.broker.partition(at.topic, at.partition)
+        partition = self._asking.broker.lookup.led(at.topic, at.partition)
         if isinstance(partition, ErrorCode):
             return await self.write(at, batch)
         self._sign(at, batch)

@@ -1,6 +1,6 @@
-"""What a partition without a leader waits for, as an operator wants to know it.
+"""Election waits: why a partition has no leader yet, for operators.
 
-`elections` decides; this only says why nobody was elected yet.
+`elections` decides; this only explains.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from qanat.cluster.values import NO_LEADER, PartitionState
 
 
 class Wait(Struct, frozen=True):
-    """Whom an election waits for. Where that is nobody, it waits for an operator."""
+    """The brokers that an election waits for. Where there are none, it waits for an operator."""
 
     unproven: tuple[int, ...] = ()
-    """Brokers that are there, and are to prove what their copies hold."""
+    """Registered brokers that are to prove what their logs hold."""
     gone: tuple[int, ...] = ()
     """Brokers that are to come back."""
     is_bounded: bool = False
@@ -29,29 +29,29 @@ class Wait(Struct, frozen=True):
 
 
 def wait_of(state: PartitionState, nodes: Nodes, rules: Rules, evidence: Evidence) -> Wait | None:
-    """Whom a partition waits for; None where it has a leader that is to stay."""
-    if whom := awaited(state, nodes, rules, evidence):
-        return Wait(whom.unproven, whom.gone, is_bounded=True)
+    """What a partition waits for; None where it has a leader that stays."""
+    if waits := awaited(state, nodes, rules, evidence):
+        return Wait(waits.unproven, waits.gone, is_bounded=True)
     if state.leader != NO_LEADER:
         return None
     members = dict.fromkeys(member.node_id for member in (*state.in_sync, *state.eligible))
     return Wait(gone=tuple(node_id for node_id in members if node_id not in nodes.alive))
 
 
-def copies_told(state: PartitionState, evidence: Evidence) -> list[str]:
-    """What is wrong with each copy that cannot lead, with the exact ranges."""
-    told = []
+def replica_problems(state: PartitionState, evidence: Evidence) -> list[str]:
+    """What is wrong with each replica that cannot lead, with the exact ranges."""
+    problems = []
     for node_id in state.replicas:
         fault, proof = evidence.faults.get(node_id), evidence.proofs.get(node_id)
         ranges = proof.damage if proof is not None else () if fault is None else fault.ranges
         if ranges:
-            told.append(f"broker {node_id}: offsets {ranges_told(ranges)} damaged")
+            problems.append(f"broker {node_id}: offsets {format_ranges(ranges)} damaged")
         elif fault is not None or (proof is not None and proof.is_offline):
-            told.append(f"broker {node_id}: offline" + (f" ({fault.reason})" if fault and fault.reason else ""))
-    return told
+            problems.append(f"broker {node_id}: offline" + (f" ({fault.reason})" if fault and fault.reason else ""))
+    return problems
 
 
-def ranges_told(ranges: tuple[tuple[int, int], ...]) -> str:
+def format_ranges(ranges: tuple[tuple[int, int], ...]) -> str:
     """Offsets as people write them: 4, 7 to 9."""
     whole: list[tuple[int, int]] = []
     for first, following in sorted(ranges):

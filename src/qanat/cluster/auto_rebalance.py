@@ -1,8 +1,8 @@
-"""What the controller moves by itself: internal topics get their replicas, a broker that joined gets its share.
+"""Auto rebalance: which partitions the controller moves by itself, for internal topics and for brokers that joined.
 
 Both are reassignments like those that an operator asks for (`reassignments`), begun a few at a time.
 
-Rule 1: only brokers that others can follow hold replicas of what others hold.
+Rule 1: replicas go only to brokers that have an inter-broker listener, so that others can follow them.
 Rule 2: nothing is spread while a replica is missing: it may be back in a moment, and then nothing need be moved.
 """
 
@@ -51,7 +51,7 @@ def replicas_to_add(image: MetadataImage, wanted: Mapping[str, int]) -> Iterator
 
 
 def partitions_to_spread(image: MetadataImage, at_once: int) -> list[PartitionChange]:
-    """The next moves towards an even spread, so that no more than so many are under way; none while any is missing."""
+    """The next moves towards an even spread, at most `at_once` under way; none while a replica is missing."""
     placed: list[_Placed] = []
     moving = 0
     for name, topic in image.topics.items():

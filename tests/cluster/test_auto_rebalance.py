@@ -1,4 +1,4 @@
-"""What the controller moves by itself: replicas of internal topics, and partitions onto brokers that joined."""
+"""Auto rebalance: replicas of internal topics, and partitions onto brokers that joined."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.cluster.images import apply, new_topic_id, registration
 
 from qanat.cluster import keys, values
-from qanat.cluster.arrangement import partitions_to_spread, replicas_to_add
+from qanat.cluster.auto_rebalance import partitions_to_spread, replicas_to_add
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.store import Put
 

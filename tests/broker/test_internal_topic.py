@@ -1,4 +1,4 @@
-"""A coordinator that has not read its topic to the end answers nobody."""
+"""A coordinator that has not read its topic to the end answers no request."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ async def test_a_group_is_asked_to_come_again_while_its_offsets_are_read(
         return await read(partition, offset, max_bytes, end_offset)
 
     monkeypatch.setattr(Partition, "read", read_slowly)
-    monkeypatch.setattr(internal_topic, "LOAD_PATIENCE_S", 0.01)
+    monkeypatch.setattr(internal_topic, "LOAD_WAIT_S", 0.01)
     async with EmbeddedBroker.here(data_dir=tmp_path) as broker:
         for _ in range(3):
             assert (await fetch(broker)).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         disk.set()
-        monkeypatch.setattr(internal_topic, "LOAD_PATIENCE_S", 60.0)
+        monkeypatch.setattr(internal_topic, "LOAD_WAIT_S", 60.0)
         reply = await fetch(broker)
         assert reply.error is ErrorCode.NONE
         assert [one.offset for one in reply.offsets] == [17]
 
 
 async def test_a_group_without_anything_to_read_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(internal_topic, "LOAD_PATIENCE_S", 60.0)
+    monkeypatch.setattr(internal_topic, "LOAD_WAIT_S", 60.0)
     async with EmbeddedBroker.here() as broker:
         assert (await fetch(broker)).error is ErrorCode.NONE
 
@@ -60,5 +60,5 @@ async def test_shards_are_loaded_without_being_asked(tmp_path: Path) -> None:
         await broker.create_topic("orders")
         await broker.node.broker.groups.ask(GROUP, CommitOffsets(GROUP, (OffsetToCommit("orders", 0, 17),)))
     async with EmbeddedBroker.here(data_dir=tmp_path) as broker, asyncio.timeout(60):
-        while not broker.node.broker.groups.loaded():  # noqa: ASYNC110 - it happens by itself, and tells nobody
+        while not broker.node.broker.groups.loaded():  # noqa: ASYNC110 - it happens by itself
             await asyncio.sleep(0.01)

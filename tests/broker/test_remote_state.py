@@ -1,4 +1,4 @@
-"""Share partitions whose state another broker keeps: two brokers of one cluster, in one process."""
+"""Share partitions whose state another broker persists: two brokers of one cluster, in one process."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ async def leader_of(nodes: tuple[Node, Node], topic_id: bytes, number: int) -> t
     async with asyncio.timeout(PATIENCE_S):
         while True:
             for node in nodes:
-                found = node.broker.partition_by_id(topic_id, number)
+                found = node.broker.lookup.led_by_id(topic_id, number)
                 if isinstance(found, Partition):
                     return node, found
             await asyncio.sleep(0.01)
 
 
 async def lead(node: Node, key: ShareKey) -> LedSharePartition:
-    """A share partition, as soon as whoever keeps its state is found."""
+    """A share partition, as soon as the persister of its state is found."""
     for _ in range(round(PATIENCE_S / 0.05)):
         led = await node.broker.share_partitions.lead(key)
         if isinstance(led, LedSharePartition):
@@ -83,15 +83,15 @@ def test_what_is_accepted_is_kept_by_the_other_broker() -> None:
         async with two_nodes() as nodes:
             broker = nodes[0].broker
             await meet(nodes[0])
-            request = CreateTopic("orders", broker.new_topic_id(), partitions=PARTITIONS)
-            await broker.create_topic(request)
+            request = CreateTopic("orders", broker.metadata_changes.new_topic_id(), partitions=PARTITIONS)
+            await broker.metadata_changes.create_topic(request)
             topic_id = broker.metadata.image.topics["orders"].identity.value.bytes
             elsewhere = 0
             for number in range(PARTITIONS):
                 node, partition = await leader_of(nodes, topic_id, number)
                 key = ShareKey("g", topic_id, number)
                 led = await lead(node, key)
-                keeper = await node.broker.share_partitions.states.keeper_of(key)
+                keeper = await node.broker.share_partitions.states.persister_of(key)
                 elsewhere += isinstance(keeper, RemoteShareState)
                 await work(led, partition)
                 await node_forgets(node, key)
@@ -102,8 +102,8 @@ def test_what_is_accepted_is_kept_by_the_other_broker() -> None:
         durable = partition.append_own(encode_batch(records)).durable
         if durable is not None:
             await durable
-        handed = led.hand_out("m", await led.read(1_000), Take(10))
-        assert [(one.first_offset, one.last_offset) for one in handed.acquired] == [(0, 3)]
+        handed = led.acquire("m", await led.read(1_000), Take(10))
+        assert [(one.first_offset, one.last_offset) for one in handed.ranges] == [(0, 3)]
         accept, release = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
         outcome = led.acknowledge("m", [Acknowledgement(0, 3, [accept, release, accept, release])])
         assert not isinstance(outcome, ErrorCode)
@@ -124,8 +124,8 @@ def test_what_is_accepted_is_kept_by_the_other_broker() -> None:
         assert await shares.reset("g", at, 2) is ErrorCode.NONE
         again.end()
         assert (await lead(node, key)).records.runs() == []
-        assert (await shares.standing("g", at)).start_offset == 2
+        assert (await shares.progress("g", at)).start_offset == 2
         assert await shares.forget("g", at) is ErrorCode.NONE
-        assert (await shares.standing("g", at)).start_offset == -1
+        assert (await shares.progress("g", at)).start_offset == -1
 
     asyncio.run(run())

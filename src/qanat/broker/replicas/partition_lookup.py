@@ -1,0 +1,58 @@
+"""Partition look-ups for clients: a partition on this broker by name or id, or the error that says why not."""
+
+from __future__ import annotations
+
+import uuid
+
+from qanat.broker.replicas.follower_fetching import FollowerFetching, FollowerReader
+from qanat.broker.replicas.local_replicas import LocalReplicas
+from qanat.broker.replicas.partition import Partition
+from qanat.cluster.image import MetadataImage
+from qanat.cluster.topic_names import INTERNAL_TOPICS
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicId, TopicPartition
+
+
+class PartitionLookup:
+    """Finds partitions by topic name or topic id."""
+
+    def __init__(
+        self, local_replicas: LocalReplicas, image: MetadataImage, follower_fetching: FollowerFetching
+    ) -> None:
+        self._local_replicas = local_replicas
+        self._image = image
+        self._follower_fetching = follower_fetching
+
+    def led(self, topic: str, number: int) -> Partition | ErrorCode:
+        """A partition that we lead, or why not."""
+        at = TopicPartition(topic, number)
+        found = self._local_replicas.partitions.get(at)
+        return self._local_replicas.why_missing(at) if found is None else found
+
+    def led_by_id(self, topic_id: bytes, number: int) -> Partition | ErrorCode:
+        """The same by the topic's id."""
+        found = self._local_replicas.by_id.get((topic_id, number))
+        if found is not None:
+            return found
+        known = self._image.topics_by_id.get(TopicId(uuid.UUID(bytes=topic_id)))
+        if known is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return self._local_replicas.why_missing(TopicPartition(known.name, number))
+
+    def writable(self, topic: str, number: int) -> Partition | ErrorCode:
+        """A partition that we lead and clients may write to: brokers alone write to internal topics."""
+        found = self._local_replicas.writable.get((topic, number))
+        if found is not None:
+            return found
+        known = self._image.topics.get(topic)
+        if topic in INTERNAL_TOPICS or (known is not None and known.is_internal):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        return self.led(topic, number)
+
+    def readable_follower(self, topic: str, topic_id: bytes, number: int) -> FollowerReader | None:
+        """Our replica of a partition that another broker leads, for consumers to read; by `topic`, or by id where that
+        is empty."""
+        if not topic:
+            known = self._image.topics_by_id.get(TopicId(uuid.UUID(bytes=topic_id)))
+            topic = "" if known is None else known.name
+        return self._follower_fetching.reader_of(TopicPartition(topic, number))
